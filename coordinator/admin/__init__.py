@@ -1,0 +1,1 @@
+"""The edge to operators: health, metrics and views over HTTP."""

@@ -1,0 +1,1 @@
+"""The turn: what is ready is decided, appended once, and answered in order."""

@@ -1,0 +1,1 @@
+"""The edge to clients: sockets, connections, and who answers which request."""

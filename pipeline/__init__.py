@@ -1,0 +1,1 @@
+"""Spark jobs over group logs and event logs. Meets the server only through files."""

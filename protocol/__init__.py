@@ -1,0 +1,1 @@
+"""Kafka's wire format: bytes <-> frozen messages. Knows no sockets, no clocks, no groups."""

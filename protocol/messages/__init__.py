@@ -1,0 +1,1 @@
+"""One file per API: its messages as frozen values, and the schemas that draw their bytes."""

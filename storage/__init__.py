@@ -1,0 +1,1 @@
+"""Logs of record batches on disk, in Kafka's own layout. Synchronous; knows no groups."""
