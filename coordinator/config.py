@@ -1,0 +1,264 @@
+"""Each knob once: Kafka's name, default, unit, bounds, and the sentence that the docs print.
+
+Settings reach `Config` from a file, then the environment the way Kafka's image reads it, then the command line;
+the later ones win. What cannot be understood is a `ConfigError` that names the knob and says what it may be.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+Value = int | float | bool | str | tuple[str, ...]
+
+_IN_WORDS: Final[Mapping[type, str]] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a word",
+    tuple: "a list of words, split by commas",
+}
+
+
+class ConfigError(Exception):
+    """A setting that cannot be taken. The message is one line that names the knob."""
+
+
+class Knob(Struct, frozen=True):
+    """One setting of the broker, by Kafka's name."""
+
+    name: str
+    default: Value
+    unit: str
+    sentence: str
+    least: int | None = None
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+    kafka_default: Value | None = None  # where ours is another
+    why: str = ""  # ... and why it is
+
+    @property
+    def kind(self) -> type:
+        """int, float, bool, str or tuple: the default's."""
+        return type(self.default)
+
+    @property
+    def may_be(self) -> str:
+        """What the knob accepts, in words."""
+        if self.choices:
+            few = "one of" if self.kind is str else "any of"
+            return f"{few} {', '.join(self.choices)}"
+        if self.least is None:
+            return _IN_WORDS[self.kind]
+        most = "" if self.most is None else f" to {self.most}"
+        return f"{_IN_WORDS[self.kind]} from {self.least}{most}"
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` stands for. Raises ConfigError."""
+        text = text.strip()
+        try:
+            if self.kind is bool:
+                return {"true": True, "false": False}[text.lower()]
+            if self.kind is tuple:
+                return self.checked(tuple(word.strip() for word in text.split(",") if word.strip()))
+            return self.checked(self.kind(text))
+        except (ValueError, KeyError):
+            raise self.refused(text) from None
+
+    def checked(self, value: object) -> Value:
+        """`value` as the knob keeps it, when it is of the right kind and within the bounds. Raises ConfigError."""
+        if self.kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not self.kind:
+            raise self.refused(value)
+        if self.choices:
+            return self._chosen(value)
+        if isinstance(value, int | float) and self.least is not None:
+            if value < self.least or (self.most is not None and value > self.most):
+                raise self.refused(value)
+        assert isinstance(value, int | float | bool | str | tuple)
+        return value
+
+    def _chosen(self, value: object) -> str:
+        """The choice that is meant, in its own spelling."""
+        for choice in self.choices:
+            if choice.lower() == str(value).lower():
+                return choice
+        raise self.refused(value)
+
+    def refused(self, value: object) -> ConfigError:
+        return ConfigError(f"{self.name}: {value!r} will not do; it may be {self.may_be}")
+
+
+def shown(value: Value) -> str:
+    """A value as Kafka's tools print it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+_MS, _BYTES, _COUNT, _NONE = "ms", "bytes", "", ""
+
+KNOBS: Final[tuple[Knob, ...]] = (
+    # classic groups
+    Knob("group.min.session.timeout.ms", 6_000, _MS, "The shortest session timeout that a classic member may ask for.",
+         least=0, most=INT_MAX),
+    Knob("group.max.session.timeout.ms", 1_800_000, _MS, "The longest session timeout that a classic member may ask for.",
+         least=0, most=INT_MAX),
+    Knob("group.initial.rebalance.delay.ms", 0, _MS, "How long a new group waits for more members before its first generation.",
+         least=0, most=INT_MAX, kafka_default=3_000, why="a test double must not wait"),
+    Knob("group.max.size", INT_MAX, _COUNT, "How many members a classic group may have.", least=1, most=INT_MAX),
+    # consumer groups (KIP-848)
+    Knob("group.consumer.session.timeout.ms", 45_000, _MS, "How long a consumer-group member may be silent.",
+         least=1, most=INT_MAX),
+    Knob("group.consumer.min.session.timeout.ms", 45_000, _MS, "The least a group's own session timeout may be.",
+         least=1, most=INT_MAX),
+    Knob("group.consumer.max.session.timeout.ms", 60_000, _MS, "The most a group's own session timeout may be.",
+         least=1, most=INT_MAX),
+    Knob("group.consumer.heartbeat.interval.ms", 5_000, _MS, "How often consumer-group members are told to heartbeat.",
+         least=1, most=INT_MAX),
+    Knob("group.consumer.min.heartbeat.interval.ms", 5_000, _MS, "The least a group's own heartbeat interval may be.",
+         least=1, most=INT_MAX),
+    Knob("group.consumer.max.heartbeat.interval.ms", 15_000, _MS, "The most a group's own heartbeat interval may be.",
+         least=1, most=INT_MAX),
+    Knob("group.consumer.max.size", INT_MAX, _COUNT, "How many members a consumer group may have.", least=1, most=INT_MAX),
+    Knob("group.consumer.assignors", ("uniform", "range"), _NONE,
+         "The server-side assignors, the first is the default one; installed ones may be named too."),
+    Knob("group.consumer.migration.policy", "bidirectional", _NONE,
+         "Which groups may change between the classic and the consumer protocol while they have members.",
+         choices=("bidirectional", "upgrade", "downgrade", "disabled")),
+    Knob("group.consumer.assignment.interval.ms", 1_000, _MS, "The least time between two target assignments of a group.",
+         least=0, most=15_000),
+    Knob("group.consumer.regex.refresh.interval.ms", 600_000, _MS, "How often a subscription by pattern is resolved again.",
+         least=10_000, most=INT_MAX),
+    # offsets
+    Knob("offset.metadata.max.bytes", 4_096, _BYTES, "The longest metadata that a commit may carry.", least=0, most=INT_MAX),
+    Knob("offsets.retention.minutes", 10_080, "minutes", "How long offsets outlive their group's last member.",
+         least=1, most=INT_MAX),
+    Knob("offsets.retention.check.interval.ms", 600_000, _MS, "How often expired offsets are looked for.", least=1, most=LONG_MAX),
+    Knob("offsets.topic.num.partitions", 50, _COUNT, "Partitions of __consumer_offsets; fixed once a data directory exists.",
+         least=1, most=10_000),
+    Knob("offsets.topic.segment.bytes", 104_857_600, _BYTES, "The size at which a segment of __consumer_offsets is closed.",
+         least=1_024, most=INT_MAX),
+    Knob("offsets.commit.required.acks", -1, _NONE, "Kept for compatibility: there is one copy.", least=-1, most=1),
+    # topics and their data
+    Knob("auto.create.topics.enable", True, _NONE, "Whether a topic is created when a client first asks for it."),
+    Knob("num.partitions", 1, _COUNT, "Partitions of a topic whose creator did not say.", least=1, most=10_000),
+    Knob("message.max.bytes", 1_048_588, _BYTES, "The largest record batch that is taken.", least=0, most=INT_MAX),
+    Knob("log.segment.bytes", 1_073_741_824, _BYTES, "The size at which a segment of a topic is closed.", least=14, most=INT_MAX),
+    Knob("log.retention.ms", 604_800_000, _MS, "How long records are kept; -1 for ever.", least=-1, most=LONG_MAX),
+    Knob("log.retention.bytes", -1, _BYTES, "How much of a partition is kept; -1 all.", least=-1, most=LONG_MAX),
+    Knob("log.retention.check.interval.ms", 300_000, _MS, "How often old segments are looked for.", least=1, most=LONG_MAX),
+    Knob("log.message.timestamp.type", "CreateTime", _NONE, "Whose clock stamps records, the producer's or the broker's.",
+         choices=("CreateTime", "LogAppendTime")),
+    Knob("log.cleaner.delete.retention.ms", 86_400_000, _MS, "How long a compacted log keeps tombstones.", least=0, most=LONG_MAX),
+    Knob("log.cleaner.min.cleanable.ratio", 0.5, _NONE, "The part of a log that must be dirty before it is compacted.",
+         least=0, most=1),
+    # transactions
+    Knob("transaction.max.timeout.ms", 900_000, _MS, "The longest timeout that a transactional producer may ask for.",
+         least=1, most=INT_MAX),
+    Knob("transactional.id.expiration.ms", 604_800_000, _MS, "How long an unused transactional id is remembered.",
+         least=1, most=INT_MAX),
+    Knob("transaction.partition.verification.enable", True, _NONE,
+         "Whether a transactional write must belong to an open transaction."),
+    # connections
+    Knob("socket.request.max.bytes", 8_388_608, _BYTES, "The largest request that is read.", least=1_024, most=INT_MAX,
+         kafka_default=104_857_600, why="a hundred megabytes a connection is a gift to an attacker, and no test needs it"),
+    Knob("connections.max.idle.ms", 600_000, _MS, "How long a connection with nothing on the way is kept.",
+         least=1, most=LONG_MAX),
+    Knob("max.connections", INT_MAX, _COUNT, "How many client connections are kept at once.", least=1, most=INT_MAX),
+    Knob("fetch.max.bytes", 57_671_680, _BYTES, "The most that one Fetch answers with.", least=1_024, most=INT_MAX),
+    Knob("max.incremental.fetch.session.cache.slots", 1_000, _COUNT, "How many incremental fetch sessions are kept.",
+         least=0, most=INT_MAX),
+)  # fmt: skip
+
+BY_NAME: Final[Mapping[str, Knob]] = {knob.name: knob for knob in KNOBS}
+
+
+class Config:
+    """What every knob is set to. Read-only once made."""
+
+    def __init__(self, values: Mapping[str, Value] | None = None) -> None:
+        self._set = dict(values or {})
+        _refuse_contradictions(self)
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a knob: an int, a bool, a str or a tuple of str, as its default is."""
+        return self._set.get(name, BY_NAME[name].default)
+
+    def is_set(self, name: str) -> bool:
+        """Whether somebody set it, to whatever value."""
+        return name in self._set
+
+    def items(self) -> Iterator[tuple[Knob, Value]]:
+        """Each knob with its value, in the order of KNOBS."""
+        return ((knob, self[knob.name]) for knob in KNOBS)
+
+
+def _refuse_contradictions(config: Config) -> None:
+    """What Kafka refuses at start: bounds that cross, a session no longer than the interval (K-030)."""
+    for what in ("session.timeout.ms", "heartbeat.interval.ms"):
+        least, value, most = (f"group.consumer.{bound}{what}" for bound in ("min.", "", "max."))
+        if not config[least] <= config[value] <= config[most]:
+            raise ConfigError(
+                f"{value}: {config[value]} must lie between {least} ({config[least]}) and {most} ({config[most]})"
+            )
+    session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
+    if config[beat] >= config[session]:
+        raise ConfigError(f"{beat}: {config[beat]} must be less than {session} ({config[session]})")
+
+
+def knob(name: str) -> Knob:
+    """The knob of that name. Raises ConfigError with the nearest names."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    import difflib  # only a mistake needs it
+
+    near = difflib.get_close_matches(name, BY_NAME, n=2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `muster config` lists what there is"
+    raise ConfigError(f"{name}: no such setting{hint}")
+
+
+def from_pairs(pairs: Iterable[str]) -> dict[str, Value]:
+    """Values out of `NAME=VALUE` words, as `--set` takes them. Raises ConfigError."""
+    values: dict[str, Value] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"{pair}: has no value; write NAME=VALUE")
+        values[name.strip()] = knob(name.strip()).parse(text)
+    return values
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
+    """Values out of variables as Kafka's image reads them: KAFKA_ and the name in capitals, `_` for `.`.
+
+    Variables that name no knob of ours are left alone: an image's environment is full of them.
+    """
+    by_variable = {"KAFKA_" + knob.name.upper().replace(".", "_"): knob for knob in KNOBS}
+    return {knob.name: knob.parse(environment[v]) for v, knob in by_variable.items() if v in environment}
+
+
+def from_table(table: Mapping[str, Any]) -> dict[str, Value]:
+    """Values out of a parsed TOML table; `group.max.size = 5` and `"group.max.size" = 5` mean the same."""
+    values: dict[str, Value] = {}
+    for name, value in _flat(table):
+        found = knob(name)
+        if isinstance(value, str):
+            values[name] = found.parse(value)
+        else:
+            values[name] = found.checked(tuple(value) if isinstance(value, list) else value)
+    return values
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
