@@ -1,0 +1,225 @@
+"""The facts that `__consumer_offsets` holds: one class for each key and each value, by Kafka's names in snake case.
+
+Types 0-2 are offsets and classic groups, 3-8 and 16 are consumer groups (KIP-848). A key without a value is a
+tombstone. Field by field these are Kafka's coordinator records; `record_schemas` draws their bytes.
+"""
+
+from msgspec import Struct
+
+from coordinator.core.topics import NO_ID
+
+
+class OffsetCommitKey(Struct, frozen=True, gc=False):
+    """Type 1; type 0 has the same body and is only read."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class OffsetCommitValue(Struct, frozen=True, gc=False):
+    """A committed offset. What is -1 (or the zero id) was not given."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp: int = -1
+    expire_timestamp: int = -1
+    topic_id: bytes = NO_ID
+
+
+class GroupMetadataKey(Struct, frozen=True, gc=False):
+    """Type 2: a classic group."""
+
+    group: str
+
+
+class GroupMetadataValueMember(Struct, frozen=True, gc=False):
+    """One member of a classic group, as of its last generation."""
+
+    member_id: str = ""
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout: int = -1
+    session_timeout: int = 0
+    subscription: bytes = b""
+    assignment: bytes = b""
+
+
+class GroupMetadataValue(Struct, frozen=True, gc=False):
+    """A classic group; `protocol_type` is "" for none."""
+
+    protocol_type: str = ""
+    generation: int = 0
+    protocol: str | None = None
+    leader: str | None = None
+    current_state_timestamp: int = -1
+    members: tuple[GroupMetadataValueMember, ...] = ()
+
+
+class ConsumerGroupMetadataKey(Struct, frozen=True, gc=False):
+    """Type 3: that a consumer group exists."""
+
+    group_id: str
+
+
+class ConsumerGroupMetadataValue(Struct, frozen=True, gc=False):
+    epoch: int = 0
+    metadata_hash: int = 0
+
+
+class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, gc=False):
+    """Type 4: the topics that a group saw. Up to Kafka 4.0; later only its tombstone is written."""
+
+    group_id: str
+
+
+class ConsumerGroupPartitionMetadataValuePartition(Struct, frozen=True, gc=False):
+    partition: int = 0
+    racks: tuple[str, ...] = ()
+
+
+class ConsumerGroupPartitionMetadataValueTopic(Struct, frozen=True, gc=False):
+    topic_id: bytes = NO_ID
+    topic_name: str = ""
+    num_partitions: int = 0
+    partition_metadata: tuple[ConsumerGroupPartitionMetadataValuePartition, ...] = ()
+
+
+class ConsumerGroupPartitionMetadataValue(Struct, frozen=True, gc=False):
+    topics: tuple[ConsumerGroupPartitionMetadataValueTopic, ...] = ()
+
+
+class ConsumerGroupMemberMetadataKey(Struct, frozen=True, gc=False):
+    """Type 5: who a member is, and what it subscribes to."""
+
+    group_id: str
+    member_id: str
+
+
+class ConsumerGroupMemberMetadataValueClassicProtocol(Struct, frozen=True, gc=False):
+    name: str = ""
+    metadata: bytes = b""
+
+
+class ConsumerGroupMemberMetadataValueClassicMemberMetadata(Struct, frozen=True, gc=False):
+    """Of a member that speaks the classic protocol."""
+
+    session_timeout_ms: int = 0
+    supported_protocols: tuple[ConsumerGroupMemberMetadataValueClassicProtocol, ...] = ()
+
+
+class ConsumerGroupMemberMetadataValue(Struct, frozen=True, gc=False):
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: tuple[str, ...] = ()
+    subscribed_topic_regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic_member_metadata: ConsumerGroupMemberMetadataValueClassicMemberMetadata | None = None
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, gc=False):
+    """Type 6: the epoch of the target assignment."""
+
+    group_id: str
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, gc=False):
+    assignment_epoch: int = 0
+    assignment_timestamp: int = 0
+
+
+class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, gc=False):
+    """Type 7: what one member shall have."""
+
+    group_id: str
+    member_id: str
+
+
+class ConsumerGroupTargetAssignmentMemberValueTopicPartition(Struct, frozen=True, gc=False):
+    topic_id: bytes = NO_ID
+    partitions: tuple[int, ...] = ()
+
+
+class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, gc=False):
+    topic_partitions: tuple[ConsumerGroupTargetAssignmentMemberValueTopicPartition, ...] = ()
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, gc=False):
+    """Type 8: what one member has."""
+
+    group_id: str
+    member_id: str
+
+
+class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct, frozen=True, gc=False):
+    """`assignment_epochs` runs beside `partitions` (KIP-1251); None when an older broker wrote it."""
+
+    topic_id: bytes = NO_ID
+    partitions: tuple[int, ...] = ()
+    assignment_epochs: tuple[int, ...] | None = None
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
+    member_epoch: int = 0
+    previous_member_epoch: int = 0
+    state: int = 0
+    assigned_partitions: tuple[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, ...] = ()
+    partitions_pending_revocation: tuple[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, ...] = ()
+
+
+class ConsumerGroupRegularExpressionKey(Struct, frozen=True, gc=False):
+    """Type 16: what a pattern resolved to."""
+
+    group_id: str
+    regular_expression: str
+
+
+class ConsumerGroupRegularExpressionValue(Struct, frozen=True, gc=False):
+    topics: tuple[str, ...] = ()
+    version: int = 0
+    timestamp: int = 0
+
+
+class UnknownKey(Struct, frozen=True, gc=False):
+    """A key of a type that nobody here knows: share and streams groups of a real Kafka. Kept as bytes, and skipped."""
+
+    type: int
+    body: bytes
+
+
+Key = (
+    OffsetCommitKey
+    | GroupMetadataKey
+    | ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
+    | UnknownKey
+)
+Value = (
+    OffsetCommitValue
+    | GroupMetadataValue
+    | ConsumerGroupMetadataValue
+    | ConsumerGroupPartitionMetadataValue
+    | ConsumerGroupMemberMetadataValue
+    | ConsumerGroupTargetAssignmentMetadataValue
+    | ConsumerGroupTargetAssignmentMemberValue
+    | ConsumerGroupCurrentMemberAssignmentValue
+    | ConsumerGroupRegularExpressionValue
+    | bytes  # of an UnknownKey
+)
+
+
+class Record(Struct, frozen=True, gc=False):
+    """One fact; a tombstone when it has no value."""
+
+    key: Key
+    value: Value | None

@@ -1,0 +1,115 @@
+"""Keyed deadlines. Setting one again moves it, which is what every heartbeat does, so that must cost next to nothing.
+
+A heap of deadlines would grow by an entry a heartbeat. Here a key has at most one live entry in the heap, the earliest
+moment at which it is worth a look; a deadline that moves later is only noted in a dict, and the entry is pushed again
+when it surfaces. So a heartbeat is one dict assignment, and the heap is as long as there are timers.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+TimerKey: TypeAlias = tuple[str, str, str]  # (kind, group id, member id or "")
+
+
+def session(group_id: str, member_id: str) -> TimerKey:
+    """A member is gone when it fires: its session, or its time as a pending or new member, is over."""
+    return ("session", group_id, member_id)
+
+
+def join(group_id: str) -> TimerKey:
+    """The join phase of a classic rebalance ends when it fires."""
+    return ("join", group_id, "")
+
+
+def sync(group_id: str) -> TimerKey:
+    """Members that have not sent SyncGroup by then are removed."""
+    return ("sync", group_id, "")
+
+
+def rebalance(group_id: str, member_id: str) -> TimerKey:
+    """A consumer-group member that has not given up its partitions by then is fenced (KIP-848)."""
+    return ("rebalance", group_id, member_id)
+
+
+EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
+
+
+class Timers:
+    """Deadlines by key. Those that are due come out in the order of their deadlines, then of setting."""
+
+    __slots__ = ("_due", "_heap", "_looks", "_pushes")
+
+    def __init__(self) -> None:
+        self._due: dict[TimerKey, int] = {}
+        self._looks: dict[TimerKey, int] = {}  # when the live heap entry of a key comes up
+        self._heap: list[tuple[int, int, TimerKey]] = []  # (when, how manieth push, key)
+        self._pushes = 0
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def __contains__(self, key: TimerKey) -> bool:
+        return key in self._due
+
+    def set(self, key: TimerKey, at_ms: int) -> None:
+        """Fire `key` at `at_ms`, and not at the deadline that it had."""
+        self._due[key] = at_ms
+        look = self._looks.get(key)
+        if look is None or at_ms < look:
+            self._push(key, at_ms)
+
+    def cancel(self, key: TimerKey) -> None:
+        """Forget `key`, if it is set at all. Its heap entry goes when it surfaces, or when there are too many."""
+        if self._due.pop(key, None) is not None and len(self._heap) > 2 * len(self._due) + 64:
+            self._rebuild()
+
+    def deadline(self, key: TimerKey) -> int | None:
+        """When `key` fires, None if it is not set."""
+        return self._due.get(key)
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest deadline, None without any."""
+        while self._heap:
+            at_ms, _, key = self._heap[0]
+            if self._looks.get(key) == at_ms and self._due.get(key) == at_ms:
+                return at_ms
+            self._settle()
+        return None
+
+    def pop_due(self, now_ms: int) -> tuple[TimerKey, int] | None:
+        """Take the earliest (key, deadline) that is due at `now_ms`; None when none is."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            at_ms, _, key = self._heap[0]
+            if self._looks.get(key) == at_ms and self._due.get(key) == at_ms:
+                heappop(self._heap)
+                del self._looks[key], self._due[key]
+                return key, at_ms
+            self._settle()
+        return None
+
+    def items(self) -> list[tuple[TimerKey, int]]:
+        """All (key, deadline), earliest first: for tests and for people."""
+        return sorted(self._due.items(), key=lambda item: (item[1], item[0]))
+
+    def _push(self, key: TimerKey, at_ms: int) -> None:
+        self._looks[key] = at_ms
+        self._pushes += 1
+        heappush(self._heap, (at_ms, self._pushes, key))
+
+    def _settle(self) -> None:
+        """Take the first heap entry away, which is not a deadline (any more); push its key again if that is set."""
+        at_ms, _, key = heappop(self._heap)
+        if self._looks.get(key) != at_ms:
+            return  # a later entry of the key was replaced by an earlier one, which has been here
+        del self._looks[key]
+        due = self._due.get(key)
+        if due is not None:
+            self._push(key, due)
+
+    def _rebuild(self) -> None:
+        """Leave only what is set in the heap, in O(timers); so cancelled timers cost memory for no longer than this."""
+        entries = sorted(self._due.items(), key=lambda item: item[1])
+        self._heap = [(at_ms, order, key) for order, (key, at_ms) in enumerate(entries)]
+        self._looks = dict(self._due)
+        self._pushes = len(entries)
+        heapify(self._heap)
