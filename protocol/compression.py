@@ -1,0 +1,97 @@
+"""Decompression of what clients send, never past a bound: a kilobyte on the wire may claim to be a gigabyte.
+
+The output buffer is made by us and grows towards the bound; a library that would write past it fails instead. Muster
+writes its own batches uncompressed, so there is no other direction here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+
+import cramjam
+
+from protocol.errors import ProtocolError
+
+DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
+"""What one batch may decompress to. Kafka's default for a batch on the wire is 1 MiB; 64 times that is plain JSON."""
+
+
+class Compression(IntEnum):
+    """The low three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class DecompressedTooLarge(ProtocolError):  # noqa: N818 - reads as the fact that it is, like UnsupportedVersion
+    """A batch that would decompress to more than the bound."""
+
+
+def decompress(compression: int, data: bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The plain bytes of `data`, at most `limit` of them.
+
+    Raises `DecompressedTooLarge` past the limit and `ProtocolError` for bytes that are not of that compression.
+    """
+    if compression == Compression.NONE:
+        return data
+    if compression == Compression.SNAPPY and data.startswith(_XERIAL):
+        return _xerial(data, limit)
+    codec = _CODECS.get(compression)
+    if codec is None:
+        raise ProtocolError(f"compression {compression} is none that Kafka has")
+    return _grown(codec, data, limit)
+
+
+_Codec = Callable[[bytes, bytearray], int]
+_CODECS: dict[int, _Codec] = {
+    Compression.GZIP: cramjam.gzip.decompress_into,
+    Compression.SNAPPY: cramjam.snappy.decompress_raw_into,
+    Compression.LZ4: cramjam.lz4.decompress_into,
+    Compression.ZSTD: cramjam.zstd.decompress_into,
+}
+_FULL = ("failed to write whole buffer", "is smaller than required")  # how cramjam says that the output did not fit
+
+
+def _grown(codec: _Codec, data: bytes, limit: int) -> bytes:
+    """Decompress into a buffer that is doubled until the output fits or the limit is passed."""
+    size = min(limit, max(4096, 4 * len(data)))
+    while True:
+        output = bytearray(size)
+        try:
+            written = codec(data, output)
+        except cramjam.DecompressionError as error:
+            if not any(sign in str(error) for sign in _FULL):
+                raise ProtocolError(f"the records do not decompress: {error}") from None
+        else:
+            return bytes(memoryview(output)[:written])
+        if size >= limit:
+            raise DecompressedTooLarge(f"the records decompress to more than {limit} bytes")
+        size = min(limit, 4 * size)
+
+
+#   xerial framing, which Java's snappy writes:   82 'SNAPPY' 00 | version i32 | lowest reader i32 | blocks
+#   a block:                                      length i32 | that many bytes of raw snappy
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16
+
+
+def _xerial(data: bytes, limit: int) -> bytes:
+    blocks: list[bytes] = []
+    total = 0
+    position = _XERIAL_HEADER_BYTES
+    while position < len(data):
+        if position + 4 > len(data):
+            raise ProtocolError("a snappy block's length is cut off", offset=position)
+        (length,) = struct.unpack_from(">i", data, position)
+        position += 4
+        if not 0 <= length <= len(data) - position:
+            raise ProtocolError(f"a snappy block of {length} bytes, {len(data) - position} are left", offset=position)
+        blocks.append(_grown(cramjam.snappy.decompress_raw_into, data[position : position + length], limit - total))
+        total += len(blocks[-1])
+        position += length
+    return b"".join(blocks)

@@ -1,0 +1,224 @@
+"""The records inside a RecordBatch v2: varints, keys, values, headers, and the control records of transactions.
+
+```
+#   ┌────────┬────────────┬────────────────┬─────────────┬─────┬─────┬───────┬───────┬─────────┬─────────┐
+#   │ length │ attributes │ timestampDelta │ offsetDelta │ len │ key │  len  │ value │ headers │ headers │
+#   │ varint │    i8 = 0  │    varlong     │   varint    │ var │  …  │  var  │   …   │  count  │    …    │  × count
+#   └────────┴────────────┴────────────────┴─────────────┴─────┴─────┴───────┴───────┴─────────┴─────────┘
+```
+`length` counts what follows it. A length of -1 is null. Deltas are against the batch's base offset and base timestamp.
+Varints are zigzag: 0, -1, 1, -2 are 0, 1, 2, 3 in groups of seven bits, the lowest first. This file is on the way
+of every commit (write) and of every record at start-up (read): that is why its two loops are written out.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from protocol.errors import ProtocolError
+
+Headers = tuple[tuple[str, bytes | None], ...]
+RECORD_BYTES_MIN = 7
+"""The smallest record: its length, attributes, two deltas, null key, null value and no headers, a byte each."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One fact of a log. `offset` and `timestamp` (ms) are absolute; header names escape what is not UTF-8."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    offset: int = 0
+    timestamp: int = 0
+
+
+def varint(number: int) -> bytes:
+    """`number` as a zigzag varint of at most ten bytes; int32 and int64 have the same form."""
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+_SMALL = 1024
+_VARINTS = tuple(varint(number) for number in range(_SMALL))
+
+
+def _written(number: int) -> bytes:
+    return _VARINTS[number] if 0 <= number < _SMALL else varint(number)
+
+
+def write(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
+    """The record's bytes, its length before them."""
+    key, value = record.key, record.value
+    body = b"".join((
+        b"\0",
+        _written(timestamp_delta),
+        _written(offset_delta),
+        b"\1" if key is None else _written(len(key)),
+        key or b"",
+        b"\1" if value is None else _written(len(value)),
+        value or b"",
+        _headers_written(record.headers) if record.headers else b"\0",
+    ))  # fmt: skip
+    return _written(len(body)) + body
+
+
+def _headers_written(headers: Headers) -> bytes:
+    parts = [_written(len(headers))]
+    for name, value in headers:
+        raw = name.encode("utf-8", "surrogateescape")
+        parts += (_written(len(raw)), raw)
+        parts += (b"\1",) if value is None else (_written(len(value)), value)
+    return b"".join(parts)
+
+
+def read(data: bytes, position: int, end: int, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
+    """The `count` records of `data[position:end]`. Raises `ProtocolError` unless they fill it exactly."""
+    if not 0 <= count * RECORD_BYTES_MIN <= end - position:
+        raise ProtocolError(f"{count} records do not fit in {end - position} bytes", path="records", offset=position)
+    records: list[Record] = []
+    append = records.append
+    try:
+        for _ in range(count):
+            length = data[position]
+            position += 1
+            if length & 0x80:
+                length, position = _rest(data, position, length, 5)
+            stop = position + (length >> 1)
+            if length & 1 or stop > end:
+                raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
+
+            timestamp = data[position + 1]  # after the attributes, which no reader looks at
+            position += 2
+            if timestamp & 0x80:
+                timestamp, position = _rest(data, position, timestamp, 10)
+            delta = data[position]
+            position += 1
+            if delta & 0x80:
+                delta, position = _rest(data, position, delta, 5)
+
+            size = data[position]
+            position += 1
+            if size & 0x80:
+                size, position = _rest(data, position, size, 5)
+            if size & 1:
+                key = _null(size)
+            else:
+                key = data[position : position + (size >> 1)]
+                position += size >> 1
+
+            size = data[position]
+            position += 1
+            if size & 0x80:
+                size, position = _rest(data, position, size, 5)
+            if size & 1:
+                value = _null(size)
+            else:
+                value = data[position : position + (size >> 1)]
+                position += size >> 1
+
+            headers: Headers = ()
+            if data[position]:
+                headers, position = _headers(data, position, stop)
+            else:
+                position += 1
+            if position != stop:
+                raise ProtocolError("a record's length is not that of its fields", path="records", offset=position)
+            append(
+                Record(
+                    key,
+                    value,
+                    headers,
+                    base_offset + ((delta >> 1) ^ -(delta & 1)),
+                    base_timestamp + ((timestamp >> 1) ^ -(timestamp & 1)),
+                )
+            )
+    except IndexError:
+        raise ProtocolError("a record is cut off", path="records", offset=position) from None
+    if position != end:
+        raise ProtocolError(f"{end - position} bytes after the last record", path="records", offset=position)
+    return records
+
+
+def _rest(data: bytes, position: int, first: int, bytes_max: int) -> tuple[int, int]:
+    """The raw (still zigzag) number whose first byte asked for more, and the position after it."""
+    number = first & 0x7F
+    for shift in range(7, 7 * bytes_max, 7):
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, position
+    raise ProtocolError(f"a varint of more than {bytes_max} bytes", path="records", offset=position)
+
+
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    raw = data[position]
+    position += 1
+    if raw & 0x80:
+        raw, position = _rest(data, position, raw, 5)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def _null(size: int) -> None:
+    if size != 1:
+        raise ProtocolError(f"a length of {(size >> 1) ^ -1}", path="records")
+
+
+def _headers(data: bytes, position: int, stop: int) -> tuple[Headers, int]:
+    """Names and values up to `stop`: a header takes at least two bytes, which bounds their number."""
+    count, position = _number(data, position)
+    if not 0 <= 2 * count <= stop - position:
+        raise ProtocolError(f"{count} headers in {stop - position} bytes", path="records.headers", offset=position)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, position = _number(data, position)
+        name_end = position + size
+        if size < 0 or name_end > stop:
+            raise ProtocolError("a header's name reaches beyond its record", path="records.headers", offset=position)
+        size, after = _number(data, name_end)
+        if size < -1 or after + max(size, 0) > stop:
+            raise ProtocolError("a header's value reaches beyond its record", path="records.headers", offset=position)
+        name = data[position:name_end].decode("utf-8", "surrogateescape")
+        headers.append((name, None if size < 0 else data[after : after + size]))
+        position = after + max(size, 0)
+    return tuple(headers), position
+
+
+#   A control record:  key   = version i16 | type i16 (0 abort, 1 commit)
+#                      value = version i16 | coordinator epoch i32
+_CONTROL_KEY = struct.Struct(">hh")
+_CONTROL_VALUE = struct.Struct(">hi")
+ABORT, COMMIT = 0, 1
+
+
+class EndMarker(msgspec.Struct, frozen=True, gc=False):
+    """How a transaction ended, as its control record says."""
+
+    commits: bool
+    coordinator_epoch: int = 0
+
+
+def end_marker(marker: EndMarker, timestamp: int) -> Record:
+    """The record of a control batch that ends a transaction."""
+    key = _CONTROL_KEY.pack(0, COMMIT if marker.commits else ABORT)
+    return Record(key, _CONTROL_VALUE.pack(0, marker.coordinator_epoch), timestamp=timestamp)
+
+
+def read_end_marker(record: Record) -> EndMarker | None:
+    """What a control record says, or None when it ends no transaction (a leader change, say)."""
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise ProtocolError("a control record without a type", path="records.key")
+    _, kind = _CONTROL_KEY.unpack_from(record.key)
+    if kind not in (ABORT, COMMIT):
+        return None
+    if record.value is None or len(record.value) < _CONTROL_VALUE.size:
+        raise ProtocolError("an end marker without a coordinator epoch", path="records.value")
+    _, coordinator_epoch = _CONTROL_VALUE.unpack_from(record.value)
+    return EndMarker(kind == COMMIT, coordinator_epoch)
