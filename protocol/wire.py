@@ -91,6 +91,7 @@ UINT16 = Scalar(FormatField(">", "H"))
 UINT32 = Scalar(FormatField(">", "L"))
 FLOAT64 = Scalar(FormatField(">", "d"))
 UUID = Scalar(Bytes(16))
+ZERO_UUID = bytes(16)  # Kafka's word for no id
 NULLABLE_STRING = Sized(Text, _INT16, nullable=True)
 STRING = Sized(Text, _INT16, nullable=False, or_null=NULLABLE_STRING)
 NULLABLE_BYTES = Sized(Blob, _INT32, nullable=True)
