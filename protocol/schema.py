@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, dataclass_transform
 
 import msgspec
 from construct import Construct
@@ -19,6 +19,7 @@ from protocol.constructs import StructOf, Tagged, TagSection
 from protocol.wire import Nullable, Type
 
 
+@dataclass_transform(frozen_default=True)  # for mypy: subclasses are frozen without saying so
 class Message(msgspec.Struct, frozen=True, gc=False):
     """A frozen message. Every field of a subclass has a default, which it keeps where a version lacks the field.
 
