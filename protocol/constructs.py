@@ -1,10 +1,11 @@
 """What a message is made of, as constructs: each reads and writes itself, bounded, for one version.
 
-This is the one description of the bytes. `_parse` and `_build` are its plain interpretation: slow, and exact about where
-it stops. `protocol.compile` walks the same objects and writes the fast codec; the two are checked against each other.
+This is the one description of the bytes. `_parse` and `_build` are its plain interpretation: slow, and exact about
+where it stops. `protocol.compile` walks the same objects and writes the fast codec; the two are checked against each
+other.
 
 Bounds before buffers: a length or a count is compared with what is left in the frame before anything is made, a count
-with the fewest bytes an element can have on the wire, and what elements cost in memory is charged to the frame's budget.
+with the fewest bytes an element can have on the wire, and what elements cost in memory is charged to a budget.
 
 A path is a chain of pairs, `((parent, "topics"), 3)`: cheap to make and only written out when something goes wrong.
 """
@@ -106,7 +107,7 @@ UVARINT = Uvarint()
 
 
 class Counted(Construct):  # type: ignore[misc]
-    """A count, then so much. Plain: a signed number, -1 for null. Compact (KIP-482): a varint, count + 1, 0 for null."""
+    """A count, then so much. Plain: signed, -1 for null. Compact (KIP-482): a varint of count + 1, 0 for null."""
 
     def __init__(self, prefix: Construct, *, nullable: bool) -> None:
         super().__init__()
@@ -181,7 +182,7 @@ class Blob(Counted):
         return data
 
     def _build(self, obj: bytes | None, stream: Any, context: Any, path: Any) -> bytes | None:
-        if obj is not None and not isinstance(obj, bytes):
+        if obj is not None and not isinstance(obj, bytes | bytearray | memoryview):
             raise Malformed(f"{type(obj).__name__} cannot be written as bytes", path)
         self.build_count(None if obj is None else len(obj), stream, context, path)
         stream.write(obj or b"")

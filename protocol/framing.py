@@ -1,0 +1,61 @@
+"""Chunks in, whole frames out. A frame on the wire is its size, four bytes, then so many bytes.
+
+A size that is zero, negative or above the limit is refused as soon as its four bytes are there: nothing of such a frame
+is awaited. A chunk that holds whole frames, which is nearly every chunk, is cut up where it lies; only an unfinished
+frame is collected, in one growing buffer, so a frame that trickles in byte by byte costs no more than its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from protocol.errors import ProtocolError
+
+FRAME_BYTES_MAX = 8 * 1024 * 1024
+_SIZE = Struct(">i")
+
+
+class FrameBuffer:
+    """The bytes of one connection that are not yet frames. `limit` bounds a frame, without its size, in bytes.
+
+        buffer.feed(chunk)
+        for frame in buffer: ...
+
+    Between two frames `limit` may be raised, as it is after authentication.
+    """
+
+    __slots__ = ("_data", "_position", "limit")
+
+    def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
+        self.limit = limit
+        self._data: bytes | bytearray = b""
+        self._position = 0  # what lies before it has been handed out
+
+    def __len__(self) -> int:
+        """How many bytes are held, waiting for the rest of a frame or to be looked at."""
+        return len(self._data) - self._position
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what a socket gave. Take the frames out before feeding again: that bounds what is held."""
+        if not len(self):
+            self._data = chunk
+        else:
+            if isinstance(self._data, bytes):
+                self._data = bytearray(self._data[self._position :])
+            else:
+                del self._data[: self._position]
+            self._data += chunk
+        self._position = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The frames that are whole, without their sizes. Raises `ProtocolError` where a size cannot be one."""
+        while len(self) >= _SIZE.size:
+            start = self._position + _SIZE.size
+            (size,) = _SIZE.unpack_from(self._data, self._position)
+            if not 0 < size <= self.limit:
+                raise ProtocolError(f"a frame of {size} bytes where 1 to {self.limit} are allowed")
+            if len(self._data) - start < size:
+                return
+            self._position = start + size  # before it is handed out: the taker may stop here
+            yield bytes(self._data[start : start + size])
