@@ -1,0 +1,1 @@
+"""The assignors against Apache Kafka's own, on recorded questions and answers."""

@@ -1,0 +1,126 @@
+"""Raw connections to one broker, many requests in flight, and when each answer came.
+
+All connections of a story are pumped together, so an answer is stamped when it arrives even while the story waits for
+another one. Times are seconds of the monotonic clock; bounds are in milliseconds.
+"""
+
+import selectors
+import socket
+import struct
+import time
+from collections import deque
+
+from tests.conformance import wire
+
+
+class Lost(Exception):
+    """No answer came in time, or the connection was closed instead."""
+
+
+class Flight:
+    """One request on its way: which API and version, when it was sent, and the frame that came back."""
+
+    def __init__(self, api: str, version: int, correlation_id: int) -> None:
+        self.api, self.version, self.correlation_id = api, version, correlation_id
+        self.sent_at = time.monotonic()
+        self.arrived_at: float | None = None
+        self.frame: bytes | None = None
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds from sending to the arrival of the answer, or until now."""
+        return (self.arrived_at or time.monotonic()) - self.sent_at
+
+
+class Wire:
+    """One TCP connection. Answers come in the order asked; their correlation ids are checked."""
+
+    def __init__(self, pump: "Pump", client_id: str | None) -> None:
+        self.pump, self.client_id = pump, client_id
+        self.socket = socket.create_connection(pump.address, timeout=10)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = bytearray()
+        self.flights: deque[Flight] = deque()
+        self.is_closed = False
+        self.correlation_id = 0
+        pump.add(self)
+
+    def send(self, api: str, version: int, values: dict[str, wire.Plain]) -> Flight:
+        self.correlation_id += 1
+        frame = wire.request_frame(api, version, self.correlation_id, self.client_id, values)
+        return self.send_bytes(api, version, frame)
+
+    def send_bytes(self, api: str, version: int, frame: bytes) -> Flight:
+        """Send `frame` as it is; the answer will be read as one of `api` in `version`."""
+        flight = Flight(api, version, struct.unpack_from(">i", frame, 8)[0] if len(frame) >= 12 else 0)
+        self.flights.append(flight)
+        try:
+            self.socket.sendall(frame)
+        except OSError:
+            self.close()
+        return flight
+
+    def receive(self) -> None:
+        """Take what has arrived and stamp the flights that it answers."""
+        try:
+            chunk = self.socket.recv(1 << 20)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            return self.close()
+        self.buffer += chunk
+        while len(self.buffer) >= 4 and len(self.buffer) >= 4 + (size := struct.unpack_from(">i", self.buffer)[0]):
+            frame = bytes(self.buffer[4 : 4 + size])
+            del self.buffer[: 4 + size]
+            flight = self.flights.popleft()
+            flight.arrived_at, flight.frame = time.monotonic(), frame
+            if (got := struct.unpack_from(">i", frame)[0]) != flight.correlation_id:
+                raise Lost(f"{flight.api}: correlation id {got} answers {flight.correlation_id}")
+        return None
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self.pump.remove(self)
+            self.socket.close()
+
+
+class Pump:
+    """All connections of one story to one broker."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = (host, port)
+        self.selector = selectors.DefaultSelector()
+        self.wires: list[Wire] = []
+
+    def add(self, one: Wire) -> None:
+        self.wires.append(one)
+        self.selector.register(one.socket, selectors.EVENT_READ, one)
+
+    def remove(self, one: Wire) -> None:
+        self.selector.unregister(one.socket)
+
+    def run(self, for_ms: float, until: "Wire | Flight | None" = None) -> bool:
+        """Take what arrives for at most `for_ms`, or until the flight is answered or the wire closed. True if so."""
+        deadline = time.monotonic() + for_ms / 1000
+        while not is_over(until):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if not self.selector.get_map():  # every connection is closed: only time can pass
+                time.sleep(left)
+                continue
+            for key, _ in self.selector.select(left):
+                key.data.receive()
+        return True
+
+    def close(self) -> None:
+        for one in self.wires:
+            one.close()
+        self.selector.close()
+
+
+def is_over(awaited: "Wire | Flight | None") -> bool:
+    if isinstance(awaited, Wire):
+        return awaited.is_closed
+    return awaited is not None and awaited.arrived_at is not None

@@ -1,0 +1,104 @@
+"""A real Apache Kafka for a while: one KRaft node on loopback, from Maven's jars.
+
+    with kafka.running({"group.max.size": "2"}) as port: ...
+
+Needs Java 17 and Maven. The jars go once into `MUSTER_KAFKA_JARS`, else `~/.cache/muster/kafka-4.3.1`. The node's data is
+in a temporary directory; it is stopped by its pid, and nothing of it stays.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+VERSION = "4.3.1"
+HEAP = "512M"
+START_S = 60
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+  <groupId>local</groupId><artifactId>kafka</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"""
+
+
+def jars() -> Path:
+    """The directory of Kafka's jars, filled by Maven when it is not there yet."""
+    named = os.environ.get("MUSTER_KAFKA_JARS")
+    directory = Path(named) if named else Path.home() / ".cache" / "muster" / f"kafka-{VERSION}"
+    if not any(directory.glob(f"kafka_2.13-{VERSION}.jar")):
+        with tempfile.TemporaryDirectory() as build:
+            pom = Path(build) / "pom.xml"
+            pom.write_text(POM.format(version=VERSION))
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
+            subprocess.run(["mvn", "-q", "-f", str(pom), *goal], check=True, timeout=600)
+    return directory
+
+
+def properties(directory: Path, port: int, controller: int, settings: Mapping[str, str]) -> str:
+    """The text of server.properties."""
+    base = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "log.dirs": str(directory / "data"),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+    }
+    return "".join(f"{name}={value}\n" for name, value in {**base, **settings}.items())
+
+
+def java(*words: str) -> list[str]:
+    return ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", f"{jars()}/*", *words]
+
+
+@contextlib.contextmanager
+def running(settings: Mapping[str, str]) -> Iterator[int]:
+    """The port of a fresh Kafka with these settings, stopped afterwards."""
+    with tempfile.TemporaryDirectory(prefix="muster-kafka-") as home:
+        directory, port, controller = Path(home), free_port(), free_port()
+        conf = directory / "server.properties"
+        conf.write_text(properties(directory, port, controller, settings))
+        form = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(conf)]
+        subprocess.run(java(*form), check=True, timeout=START_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with (directory / "out.log").open("wb") as log:
+            process = subprocess.Popen(java("kafka.Kafka", str(conf)), stdout=log, stderr=log)
+            try:
+                await_port(port, process)
+                yield port
+            finally:
+                process.terminate()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait(20)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port: int = one.getsockname()[1]
+        return port
+
+
+def await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until something listens there, or say that the process has died."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"Kafka ended with {process.returncode} before it listened")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"Kafka did not listen on port {port} within {START_S} s")

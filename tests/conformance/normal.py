@@ -1,0 +1,93 @@
+"""What differs from run to run, made the same: ids by first appearance, orders that Kafka leaves open, texts.
+
+- A UUID, or anything that holds one, becomes `<id-1>`, `<id-2>` ... by first appearance; known topic ids get their name.
+- A producer id becomes `<producer-1>` ...; a time of today `<now>`; the port, host and cluster id their names.
+- Messages for people are not normative: any text becomes `<text>`, none stays null.
+- Lists of structs are sorted by what is fixed in them, unless the API answers in the order asked.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+SHORT_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+DAY_MS = 86_400_000
+ORDERED = {  # lists whose order is the request's, or the log's
+    "find_coordinator": {"coordinators"},
+    "offset_fetch": {"groups"},
+    "leave_group": {"members"},
+    "fetch": {"records"},
+    "join_group": {"protocols"},
+}
+TEXTS = {"error_message", "documentation"}
+IDS = {"member_id", "leader", "topic_id"}
+
+
+class Normal:
+    """The names that one run has given so far."""
+
+    def __init__(self, prefix: str, port: int) -> None:
+        self.prefix, self.port = prefix, port
+        self.names: dict[str, str] = {}
+        self.counts: dict[str, int] = {}
+
+    def knows(self, value: str, name: str) -> None:
+        """From now on `value` is shown as `name`."""
+        self.names[value] = name
+
+    def named(self, value: str, kind: str) -> str:
+        if value not in self.names:
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+            self.names[value] = f"<{kind}-{self.counts[kind]}>"
+        return self.names[value]
+
+    def values(self, value: Any, api: str = "", key: str = "") -> Any:
+        """`value` as every run shows it."""
+        match value:
+            case Mapping():
+                return {name: self.values(item, api, name) for name, item in value.items()}
+            case list() | tuple():
+                return [self.values(item, api, key) for item in self.in_order(list(value), api, key)]
+            case bytes():
+                return self.text(value.decode("latin-1").encode("unicode_escape").decode(), key)
+            case str():
+                return self.text(value, key)
+            case bool() | None | float():
+                return value
+            case int():
+                return self.number(value, key)
+        raise TypeError(f"{key}: {value!r}")
+
+    def in_order(self, items: list[Any], api: str, key: str) -> list[Any]:
+        if key in ORDERED.get(api, ()) or not api:
+            return items
+        return sorted(items, key=self.fixed)
+
+    def fixed(self, item: Any) -> str:
+        """What an item is sorted by: itself, with the ids that are known and without those that are not."""
+        shown = json.dumps(item, sort_keys=True, default=str)
+        return UUID.sub(lambda found: self.names.get(found[0], "~"), shown)
+
+    def text(self, value: str, key: str) -> str:
+        if key in TEXTS:
+            return "<text>" if value else value
+        if key == "cluster_id":
+            return "<cluster>"
+        value = value.replace(self.prefix, "")
+        if value in self.names:
+            return self.names[value]
+        if key in IDS and SHORT_UUID.fullmatch(value):
+            return self.named(value, "id")
+        return UUID.sub(lambda found: self.named(found[0], "id"), value)
+
+    def number(self, value: int, key: str) -> int | str:
+        if key == "port" and value == self.port:
+            return "<port>"
+        if key == "producer_id" and value >= 0:
+            return self.named(f"producer {value}", "producer")
+        if ("time" in key or key == "low_watermark_ms") and abs(value - time.time() * 1000) < DAY_MS:
+            return "<now>"
+        return value

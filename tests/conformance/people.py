@@ -1,0 +1,160 @@
+"""Who plays in the stories: a member of a classic group, a member of a consumer group, a producer."""
+
+from typing import Any
+
+from kio.schema.consumer_protocol_assignment.v1.data import ConsumerProtocolAssignment
+from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription as SubscriptionV0
+from kio.schema.consumer_protocol_subscription.v1.data import ConsumerProtocolSubscription as SubscriptionV1
+from kio.schema.consumer_protocol_subscription.v3.data import ConsumerProtocolSubscription as SubscriptionV3
+
+from tests.conformance import wire
+from tests.conformance.stage import Answer, Pending, Stage
+
+Owned = dict[str, list[int]]
+
+
+def subscription(*topics: str, owned: Owned | None = None, rack: str | None = None, user_data: bytes | None = None, version: int = 1) -> bytes:
+    """The bytes that a consumer sends as its metadata."""
+    values: dict[str, Any] = {"topics": topics, "user_data": user_data}
+    if version >= 1:
+        values["owned_partitions"] = [{"topic": topic, "partitions": parts} for topic, parts in (owned or {}).items()]
+    if version >= 3:
+        values |= {"generation_id": -1, "rack_id": rack}
+    return wire.embedded({0: SubscriptionV0, 1: SubscriptionV1, 3: SubscriptionV3}[version], values)
+
+
+def assignment(owned: Owned, user_data: bytes | None = None) -> bytes:
+    """The bytes that a leader hands out."""
+    parts = [{"topic": topic, "partitions": parts} for topic, parts in owned.items()]
+    return wire.embedded(ConsumerProtocolAssignment, {"assigned_partitions": parts, "user_data": user_data})
+
+
+class Member:
+    """A member of a classic group, on a connection of its own name."""
+
+    def __init__(self, k: Stage, name: str, group: str, *, instance: str | None = None, version: int = 9, **join: Any) -> None:
+        self.k, self.name, self.group, self.instance, self.version = k, name, group, instance, version
+        self.line = k.line(name)
+        self.member_id, self.generation = "", -1
+        self.joining: dict[str, Any] = {
+            "session_timeout_ms": 30_000,
+            "rebalance_timeout_ms": 30_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": subscription(k.name("t"))}],
+            **join,
+        }
+
+    def ask(self, api: str, version: int, **values: Any) -> Pending:
+        """Ask as this member; identity is filled in where the version has a place for it and the story gives none."""
+        known = {"group_id": self.group, "member_id": self.member_id, "generation_id": self.generation, "group_instance_id": self.instance}
+        return self.line.send(api, version, **wire.fitting(api, version, {**known, **values}))
+
+    def ask_join(self, version: int | None = None, **changes: Any) -> Pending:
+        """Send a JoinGroup; `changes` last for the later ones too, but for the identity."""
+        self.joining |= {name: value for name, value in changes.items() if name in self.joining}
+        return self.ask("join_group", version or self.version, **{**self.joining, **changes})
+
+    def learn(self, answer: Answer) -> Answer:
+        """Keep the member id and generation that came with an answer to a JoinGroup."""
+        if answer.error_code in ("NONE", "MEMBER_ID_REQUIRED"):
+            self.member_id = answer.member_id
+            self.generation = answer.generation_id
+        return answer
+
+    def joined(self, pending: Pending, within_ms: float = 15_000) -> Answer:
+        return self.learn(pending.answer(within_ms))
+
+    def join(self, version: int | None = None, **changes: Any) -> Answer:
+        """Join and wait, going through MEMBER_ID_REQUIRED if it comes to that."""
+        answer = self.joined(self.ask_join(version, **changes))
+        return self.joined(self.ask_join(version)) if answer.error_code == "MEMBER_ID_REQUIRED" else answer
+
+    def introduce(self) -> None:
+        """Get a member id by MEMBER_ID_REQUIRED, and no more."""
+        self.joined(self.ask_join())
+
+    def ask_sync(self, shares: dict[str, bytes] | None = None, version: int = 5, **changes: Any) -> Pending:
+        """Send a SyncGroup, as the leader does with the shares of the members by their ids."""
+        given = [{"member_id": member, "assignment": share} for member, share in (shares or {}).items()]
+        names = {"protocol_type": self.joining["protocol_type"], "protocol_name": self.joining["protocols"][0]["name"]}
+        return self.ask("sync_group", version, **{**names, "assignments": given, **changes})
+
+    def sync(self, shares: dict[str, bytes] | None = None, version: int = 5, **changes: Any) -> Answer:
+        return self.ask_sync(shares, version, **changes).answer()
+
+    def beat(self, version: int = 4, **changes: Any) -> Answer:
+        return self.ask("heartbeat", version, **changes).answer()
+
+    def beat_until(self, error: str, within_ms: float = 10_000) -> Answer:
+        """Beat until the answer is this error; only that one is written down."""
+        values = {"group_id": self.group, "member_id": self.member_id, "generation_id": self.generation, "group_instance_id": self.instance}
+        return self.line.eventually("heartbeat", 4, lambda answer: bool(answer.error_code == error), within_ms=within_ms, **values)
+
+    def leave(self, reason: str | None = None) -> Answer:
+        leaver = {"member_id": self.member_id, "group_instance_id": self.instance, "reason": reason}
+        return self.ask("leave_group", 5, members=[leaver]).answer()
+
+    def commit(self, topic: str, offset: int = 1, partition: int = 0, version: int = 9, **changes: Any) -> Answer:
+        part = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
+        values = {"generation_id_or_member_epoch": self.generation, "topics": [{"name": topic, "partitions": [part]}]}
+        return self.ask("offset_commit", version, **{**values, **changes}).answer()
+
+
+def stable(*members: Member, shares: list[bytes] | None = None) -> None:
+    """Bring the members, the first as leader, into one stable generation. Each gets one byte string as its share."""
+    waiting: list[tuple[Member, Pending]] = []
+    leader, *others = members
+    leader.join()
+    leader.sync({leader.member_id: b"all"})
+    for one in others:
+        if not one.instance and one.version >= 4:
+            one.introduce()
+        waiting.append((one, one.ask_join()))
+    if others:
+        leader.k.pump.run(150)  # the new ones are there before the leader comes back and completes the phase
+        first = leader.ask_join()
+        for one, pending in [(leader, first), *waiting]:
+            one.joined(pending)
+        given = {one.member_id: (shares or [])[n] if shares else f"share {n}".encode() for n, one in enumerate(members)}
+        syncs = [leader.ask_sync(given), *(one.ask_sync() for one in others)]
+        for pending in syncs:
+            pending.answer()
+
+
+class Modern:
+    """A member of a consumer group (KIP-848), on a connection of its own name."""
+
+    def __init__(self, k: Stage, name: str, group: str, *, instance: str | None = None, version: int = 1, member_id: str | None = None) -> None:
+        self.k, self.name, self.group, self.instance, self.version = k, name, group, instance, version
+        self.line = k.line(name)
+        self.member_id = f"member-{name}" if member_id is None else member_id
+        self.epoch = 0
+        self.owned: list[dict[str, Any]] = []
+
+    def ask(self, **values: Any) -> Pending:
+        """Send a heartbeat with these fields; all others say that nothing changed."""
+        known = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch, "instance_id": self.instance}
+        return self.line.send("consumer_group_heartbeat", self.version, **wire.fitting("consumer_group_heartbeat", self.version, {**known, **values}))
+
+    def learn(self, answer: Answer) -> Answer:
+        if answer.error_code == "NONE":
+            self.epoch = answer.member_epoch
+            self.member_id = answer.member_id or self.member_id
+            if answer.assignment is not None:
+                self.owned = answer.assignment.topic_partitions
+        return answer
+
+    def beat(self, **values: Any) -> Answer:
+        return self.learn(self.ask(**values).answer())
+
+    def join(self, *topics: str, **values: Any) -> Answer:
+        """Join (or join again) with epoch 0, subscribed to these topics by name."""
+        first = {"member_epoch": 0, "rebalance_timeout_ms": 30_000, "subscribed_topic_names": list(topics), "topic_partitions": []}
+        return self.beat(**{**first, **values})
+
+    def owns(self, **values: Any) -> Answer:
+        """Beat and say that it owns what it was last told: acknowledge a revocation."""
+        return self.beat(topic_partitions=self.owned, **values)
+
+    def leave(self, epoch: int = -1) -> Answer:
+        return self.ask(member_epoch=epoch).answer()

@@ -1,0 +1,85 @@
+"""Play the stories against a real Apache Kafka and keep what it said.
+
+    python -m tests.conformance.record [--only TEXT] [--chapter NAME] [--server NAME] [--check] [--seed N] [--at ONCE]
+
+`--only` keeps stories whose name holds the text. `--check` writes nothing: it plays the stories again and says where
+Kafka now answers otherwise than in the transcript, which shows stories that are not steady. `--seed` shuffles the order.
+"""
+
+import argparse
+import random
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.conformance import kafka
+from tests.conformance.compare import differences
+from tests.conformance.servers import SERVERS, settings
+from tests.conformance.story import Story, play, tell_all, warm
+
+
+def main() -> int:
+    """Record or check; 1 if a story broke or differed."""
+    options = arguments()
+    chosen = [one for one in tell_all().values() if wanted(one, options)]
+    random.Random(options.seed).shuffle(chosen)
+    failed = 0
+    for server in SERVERS:
+        if mine := [one for one in chosen if one.server == server]:
+            failed += session(server, mine, options.at, options.check)
+    print(f"{len(chosen)} stories, {failed} broke or differ")
+    return 1 if failed else 0
+
+
+def wanted(one: Story, options: argparse.Namespace) -> bool:
+    return (
+        options.only in one.name
+        and options.chapter in ("", one.chapter)
+        and options.server in ("", one.server)
+        and not (options.new and one.path.exists())
+    )
+
+
+def session(server: str, stories: list[Story], at_once: int, check: bool) -> int:
+    """All stories of one server, some at once; how many broke or differ."""
+    started = time.monotonic()
+    with kafka.running(settings(server)) as port:
+        warm("127.0.0.1", port)
+        with ThreadPoolExecutor(at_once) as pool:
+            failed = sum(pool.map(lambda one: checked(one, port) if check else kept(one, port), stories))
+    print(f"{server}: {len(stories)} stories in {time.monotonic() - started:.0f} s", flush=True)
+    return failed
+
+
+def kept(one: Story, port: int) -> int:
+    """Record one story."""
+    events = play(one, "127.0.0.1", port)
+    if "broke" in events[-1]:
+        print(f"{one.chapter}.{one.name} broke: {events[-1]['broke']}\n" + "\n".join(f"    {event}" for event in events[-5:-1]), flush=True)
+        return 1
+    one.save(events)
+    return 0
+
+
+def checked(one: Story, port: int) -> int:
+    """Play one story again and print what differs."""
+    found = differences(one.transcript(), play(one, "127.0.0.1", port))
+    for difference in found:
+        print(f"{one.chapter}.{one.name}: {difference}", flush=True)
+    return 1 if found else 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="stories whose name holds this text")
+    parser.add_argument("--chapter", default="", help="stories of this chapter")
+    parser.add_argument("--server", default="", help="stories of this server", choices=("", *SERVERS))
+    parser.add_argument("--new", action="store_true", help="stories that have no transcript yet")
+    parser.add_argument("--check", action="store_true", help="compare with the transcripts, write nothing")
+    parser.add_argument("--seed", type=int, default=0, help="the order of the stories")
+    parser.add_argument("--at", type=int, default=12, help="how many stories play at once")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The servers that stories ask for: each a set of broker settings, by Kafka's names, on top of `COMMON`.
+
+A story names its server; few of them are needed, because Kafka takes seconds to start.
+"""
+
+from collections.abc import Mapping
+
+Settings = Mapping[str, str]
+
+COMMON: Settings = {
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.max.session.timeout.ms": "600000",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.assignment.interval.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+
+SERVERS: Mapping[str, Settings] = {
+    "plain": {},
+    "delay": {"group.initial.rebalance.delay.ms": "1000", "group.consumer.assignment.interval.ms": "1500"},
+    "full": {"group.max.size": "2", "group.consumer.max.size": "2", "auto.create.topics.enable": "false"},
+    "expiry": {"offsets.retention.check.interval.ms": "300", "offsets.retention.minutes": "1"},
+    "upgrade": {"group.consumer.migration.policy": "upgrade"},
+    "downgrade": {"group.consumer.migration.policy": "downgrade"},
+    "disabled": {"group.consumer.migration.policy": "disabled"},
+}
+
+
+def settings(server: str) -> dict[str, str]:
+    """All settings of a server."""
+    return {**COMMON, **SERVERS[server]}

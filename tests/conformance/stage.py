@@ -1,0 +1,213 @@
+"""What a story stands on: named connections, waits with bounds, and the transcript that is written while it plays.
+
+A line of a transcript is one event, in the order of the story, so it is the same in each run:
+
+    {"on": "a", "ask": "heartbeat", "v": 4, "n": 3, "with": {...}}            request n leaves on connection a
+    {"on": "a", "answer": "heartbeat", "n": 3, "after": 0.0, "is": {...}}     its answer, and the seconds it took
+    {"on": "a", "silent": "join_group", "n": 2, "for": 0.3}                   it was not answered in that time
+    {"on": "a", "closed": "heartbeat", "n": 3}                                the connection was closed instead
+    {"pause": 0.5}                                                            the story let time pass
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.conformance import wire
+from tests.conformance.client import Flight, Lost, Pump, Wire
+from tests.conformance.normal import Normal
+
+PATIENCE_MS = 15_000  # longer than any answer may take that a story waits for
+Event = dict[str, Any]
+
+
+class Answer(dict[str, Any]):
+    """The values of an answer, to be read as attributes: `answer.members[0].member_id`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @staticmethod
+    def of(value: Any) -> Any:
+        if isinstance(value, dict):
+            return Answer({key: Answer.of(item) for key, item in value.items()})
+        return [Answer.of(item) for item in value] if isinstance(value, list) else value
+
+
+class Pending:
+    """A request that was sent and whose answer is still to be read."""
+
+    def __init__(self, line: "Line", flight: Flight, number: int, mine: str | None) -> None:
+        self.line, self.flight, self.number, self.mine = line, flight, number, mine
+
+    def answer(self, within_ms: float = PATIENCE_MS) -> Answer:
+        """Wait for the answer and write it down."""
+        values = self.line.arrive(self.flight, within_ms)
+        self.line.stage.write(
+            on=self.line.name, answer=self.flight.api, n=self.number, after=coarse(self.flight.waited_s), values=values, mine=self.mine
+        )
+        return Answer.of(values)
+
+    def silent(self, for_ms: float = 300) -> None:
+        """Write down whether nothing came for that long. The request stays on its way."""
+        if self.line.stage.pump.run(for_ms, self.flight):
+            self.answer()
+        else:
+            self.line.stage.events.append(
+                {"on": self.line.name, "silent": self.flight.api, "n": self.number, "for": for_ms / 1000}
+            )
+
+    def closed(self, within_ms: float = 3_000) -> None:
+        """Write down that the connection was closed in place of an answer, or the answer that came."""
+        stage = self.line.stage
+        stage.pump.run(within_ms, self.line.wire)
+        if self.flight.arrived_at is not None:
+            self.answer()
+        else:
+            kind = "closed" if self.line.wire.is_closed else "silent"
+            stage.events.append({"on": self.line.name, kind: self.flight.api, "n": self.number})
+
+
+class Line:
+    """One named connection of a story. What is asked and answered on it goes to the transcript."""
+
+    def __init__(self, stage: "Stage", name: str, client_id: str | None) -> None:
+        self.stage, self.name = stage, name
+        self.wire = Wire(stage.pump, client_id)
+
+    def send(self, api: str, version: int, *, mine: str | None = None, **values: wire.Plain) -> Pending:
+        """Ask, and do not wait. `mine` ("groups.group_id") keeps only the entries of this story in the answer."""
+        number = self.stage.ask(self.name, api, version, values)
+        return Pending(self, self.wire.send(api, version, values), number, mine)
+
+    def call(self, api: str, version: int, *, mine: str | None = None, **values: wire.Plain) -> Answer:
+        """Ask and wait for the answer."""
+        return self.send(api, version, mine=mine, **values).answer()
+
+    def send_bytes(self, api: str, version: int, frame: bytes, what: str) -> Pending:
+        """Send bytes that are no proper request; `what` says in the transcript what is wrong with them."""
+        number = self.stage.ask(self.name, api, version, {"bytes": what})
+        return Pending(self, self.wire.send_bytes(api, version, frame), number, None)
+
+    def eventually(self, api: str, version: int, is_so: Callable[[Answer], bool], *, within_ms: float = 10_000, **values: wire.Plain) -> Answer:
+        """Ask again and again until the answer is so; only the last one is written down, with the time it took."""
+        started = time.monotonic()
+        mine = values.pop("mine", None)
+        while True:
+            flight = self.wire.send(api, version, values)
+            found = self.arrive(flight, PATIENCE_MS)
+            waited = time.monotonic() - started
+            if is_so(Answer.of(found)) or waited * 1000 > within_ms:
+                break
+            self.stage.pump.run(25)
+        number = self.stage.ask(self.name, api, version, values)
+        self.stage.write(on=self.name, answer=api, n=number, after=coarse(waited), values=found, mine=mine)
+        return Answer.of(found)
+
+    def quietly(self, api: str, version: int, **values: wire.Plain) -> Answer:
+        """Ask and wait, and write nothing down: stage setting."""
+        return Answer.of(self.arrive(self.wire.send(api, version, values), PATIENCE_MS))
+
+    def arrive(self, flight: Flight, within_ms: float) -> dict[str, wire.Plain]:
+        """The values that come back. Raises Lost if none do."""
+        self.stage.pump.run(within_ms, flight)
+        if flight.frame is None:
+            raise Lost(f"{self.name}: {flight.api} v{flight.version}: " + ("closed" if self.wire.is_closed else "no answer"))
+        return wire.response_values(flight.api, flight.version, flight.frame)
+
+    def close(self) -> None:
+        """Hang up, as a client that dies does."""
+        self.wire.close()
+        self.stage.events.append({"on": self.name, "hangs": "up"})
+
+
+class Stage:
+    """One run of one story against one broker."""
+
+    def __init__(self, name: str, host: str, port: int) -> None:
+        self.prefix = f"{name.replace('_', '-')}--"
+        self.pump = Pump(host, port)
+        self.events: list[Event] = []
+        self.normal = Normal(self.prefix, port)
+        self.asked = 0
+        self.lines: dict[str, Line] = {}
+        self.topic_ids: dict[str, str] = {}
+
+    def line(self, name: str, client_id: str | None = "") -> Line:
+        """The connection of that name, made when first asked for. Its client id is the name unless told."""
+        if name not in self.lines or self.lines[name].wire.is_closed:
+            self.lines[name] = Line(self, name, name if client_id == "" else client_id)
+        return self.lines[name]
+
+    def name(self, short: str) -> str:
+        """A name for a group, topic or transactional id that no other story uses; the transcript shows `short`."""
+        return self.prefix + short
+
+    def topic(self, short: str = "t", partitions: int = 1, **configs: str) -> str:
+        """Create a topic, wait until the broker shows it, and return its name. Stage setting: not in the transcript."""
+        name = self.name(short)
+        admin = self.line("stage")
+        admin.quietly(
+            "create_topics", 7, timeout_ms=10_000,
+            topics=[{
+                "name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [],
+                "configs": [{"name": key, "value": value} for key, value in configs.items()],
+            }],
+        )
+        self.await_topic(name, lambda topic: len(topic.partitions) == partitions and ready(topic))
+        return name
+
+    def await_topic(self, name: str, is_so: Callable[[Answer], bool]) -> Answer:
+        """Ask for the topic's metadata until it is so; learns its id."""
+        for _ in range(400):
+            found = self.line("stage").quietly("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0]
+            if is_so(found):
+                if found.topic_id:
+                    self.topic_ids[name] = found.topic_id
+                    self.normal.knows(found.topic_id, f"<id of {name.removeprefix(self.prefix)}>")
+                return found
+            self.pump.run(25)
+        raise Lost(f"metadata never showed {name} as it should")
+
+    def topic_id(self, name: str) -> str:
+        return self.topic_ids[name]
+
+    def pause(self, ms: float) -> None:
+        """Let time pass. Answers that come meanwhile are stamped when they do."""
+        self.pump.run(ms)
+        self.events.append({"pause": ms / 1000})
+
+    def ask(self, on: str, api: str, version: int, values: dict[str, wire.Plain]) -> int:
+        self.asked += 1
+        self.events.append({"on": on, "ask": api, "v": version, "n": self.asked, "with": self.normal.values(values)})
+        return self.asked
+
+    def write(self, *, on: str, answer: str, n: int, after: float, values: dict[str, wire.Plain], mine: str | None) -> None:
+        shown = {key: value for key, value in values.items() if key != "throttle_time_ms" or value}
+        if mine:
+            listed, key = mine.split(".")
+            shown[listed] = [one for one in shown[listed] if (one[key] or "").startswith(self.prefix)]
+        self.events.append({"on": on, "answer": answer, "n": n, "after": after, "is": self.normal.values(shown, answer)})
+
+
+def ready(topic: Answer) -> bool:
+    return topic.error_code == "NONE" and all(one.error_code == "NONE" and one.leader_id >= 0 for one in topic.partitions)
+
+
+def coarse(seconds: float) -> float:
+    """Tenths of a second; what is answered without a wait shows 0."""
+    return 0.0 if seconds < 0.2 else round(seconds, 1)
+
+
+@contextlib.contextmanager
+def stage(name: str, host: str, port: int) -> Iterator[Stage]:
+    """A stage whose connections are closed when the story is over."""
+    one = Stage(name, host, port)
+    try:
+        yield one
+    finally:
+        one.pump.close()

@@ -1,0 +1,109 @@
+"""Stories: small scripts that each tell one thing about a broker, and what to do with them.
+
+    @story("C-410 C-413 C-420")
+    def a_static_member_restarts_and_keeps_its_partitions(k: Stage) -> None:
+        \"\"\"One sentence that says what shall be seen.\"\"\"
+
+A story names the rules of the rule book that it touches and the server it needs. Playing it gives its transcript.
+"""
+
+import importlib
+import json
+import pkgutil
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conformance import stories
+from tests.conformance.client import Lost
+from tests.conformance.stage import Event, Stage, stage
+
+TRANSCRIPTS = Path(__file__).parent / "transcripts"
+Script = Callable[[Stage], None]
+
+
+class Story(NamedTuple):
+    """One story: its chapter (the file it is in), name, rules, server and script."""
+
+    chapter: str
+    name: str
+    rules: tuple[str, ...]
+    server: str
+    script: Script
+
+    @property
+    def path(self) -> Path:
+        """Where its transcript is kept."""
+        return TRANSCRIPTS / self.chapter / f"{self.name}.jsonl"
+
+    def transcript(self) -> list[Event]:
+        """The recorded events; none if it was never recorded."""
+        lines = self.path.read_text().splitlines()[1:] if self.path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def save(self, events: Iterable[Event]) -> None:
+        """Write the transcript, headed by what the story says."""
+        head = {"story": self.name, "says": self.says, "rules": self.rules, "server": self.server}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in (head, *events)))
+
+    @property
+    def says(self) -> str:
+        return " ".join((self.script.__doc__ or "").split())
+
+
+ALL: dict[str, Story] = {}
+
+
+def story(rules: str, server: str = "plain") -> Callable[[Script], Script]:
+    """Tell `script` as a story."""
+
+    def tell(script: Script) -> Script:
+        name = script.__name__
+        assert name not in ALL, f"two stories are called {name}"
+        assert script.__doc__, f"{name} says nothing"
+        ALL[name] = Story(script.__module__.rpartition(".")[2], name, tuple(rules.split()), server, script)
+        return script
+
+    return tell
+
+
+def tell_all() -> dict[str, Story]:
+    """Import every chapter; all stories by name."""
+    for module in pkgutil.iter_modules(stories.__path__):
+        importlib.import_module(f"{stories.__name__}.{module.name}")
+    return ALL
+
+
+def play(one: Story, host: str, port: int) -> list[Event]:
+    """Play the story against a broker. A story that breaks ends its transcript with the reason."""
+    with stage(one.name, host, port) as k:
+        try:
+            one.script(k)
+        except Lost as lost:
+            k.events.append({"broke": str(lost)})
+        except (KeyError, IndexError, AttributeError, TypeError, ValueError, AssertionError) as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            k.events.append({"broke": f"{type(error).__name__}: {error} ({where.name}:{where.lineno})"})
+        return k.events
+
+
+def warm(host: str, port: int) -> None:
+    """Wait until a fresh broker has its internal topics and coordinators."""
+    with stage("warm", host, port) as k:
+        line = k.line("warm")
+        for key_type, key in ((0, "warm"), (1, "warm")):
+            settled(k, lambda: line.quietly("find_coordinator", 4, key_type=key_type, coordinator_keys=[key]).coordinators[0].error_code)  # noqa: B023 - called at once
+        for number in range(64):  # every partition of the internal topics, whichever it is
+            group, transactional_id = k.name(f"g{number}"), k.name(f"t{number}")
+            settled(k, lambda: line.quietly("describe_groups", 5, groups=[group]).groups[0].error_code)  # noqa: B023 - as above
+            settled(k, lambda: line.quietly("init_producer_id", 4, transactional_id=transactional_id, transaction_timeout_ms=1000).error_code)  # noqa: B023 - as above
+
+
+def settled(k: Stage, error: Callable[[], str]) -> None:
+    for _ in range(600):
+        if error() == "NONE":
+            return
+        k.pump.run(50)
+    raise Lost("the broker never got ready")
