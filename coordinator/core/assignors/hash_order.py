@@ -1,0 +1,85 @@
+"""The order in which Kafka's assignors walk their hash maps.
+
+Kafka's uniform assignor walks members, topics and partitions in the order of a Java HashMap, and that order decides who
+gets an odd partition and which surplus ones move. It is written down nowhere, yet it is a function of the keys and of
+the table's size, so we walk in the same order and a partition falls to the member that Kafka would have given it to.
+
+A HashMap has 2^k buckets; a key sits in bucket `(h ^ h >>> 16) & (2^k - 1)`, and keys of one bucket stay in the order
+of their insertion, which is the order in which they are handed in here. Two things are out of reach: a running Kafka
+inserts members in the order of yet another table, which its history decides, so two members of one bucket may change
+places; and buckets of nine keys and more become trees with an order of their own (one bucket in ten million).
+Table sizes are those of Java 17; from Java 19 on, copies of exactly 12, 24, 48 ... keys take a table half as big.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import mul
+
+_MASK = 0xFFFFFFFF
+_POWERS = [1]
+for _ in range(255):
+    _POWERS.append(_POWERS[-1] * 31 & _MASK)
+_POWERS.reverse()  # the last is 31^0, so that the tail of this list fits the tail of any string
+
+
+@lru_cache(maxsize=1 << 16)
+def string_hash(text: str) -> int:
+    """`String.hashCode` as an unsigned number, spread as HashMap spreads it."""
+    units = text.encode("utf-16-le", "surrogatepass") if not text.isascii() else text.encode()
+    codes: Sequence[int] = units
+    if not text.isascii():
+        codes = memoryview(units).cast("H")
+    if len(codes) <= len(_POWERS):
+        total: int = sum(map(mul, codes, _POWERS[len(_POWERS) - len(codes) :])) & _MASK
+    else:
+        total = 0
+        for code in codes:
+            total = (total * 31 + code) & _MASK
+    return total ^ total >> 16
+
+
+def uuid_hash(topic_id: bytes) -> int:
+    """The hash code of Kafka's Uuid as an unsigned number, spread as HashMap spreads it."""
+    whole = int.from_bytes(topic_id, "big")
+    half = whole >> 64 ^ whole & 0xFFFFFFFFFFFFFFFF
+    total = half >> 32 ^ half & _MASK
+    return total ^ total >> 16
+
+
+def grown_table(count: int) -> int:
+    """Buckets of a HashMap into which `count` keys were put one by one."""
+    size = 16
+    while count * 4 > size * 3:
+        size *= 2
+    return size
+
+
+def copied_table(count: int) -> int:
+    """Buckets of a HashSet made from a collection of `count` keys."""
+    wanted = max(count * 4 // 3 + 1, 16)
+    return 1 << (wanted - 1).bit_length()
+
+
+def members_in_order(member_ids: Iterable[str]) -> list[str]:
+    """Member ids as a HashMap filled in the given order yields them."""
+    ids = list(member_ids)
+    mask = grown_table(len(ids)) - 1
+    buckets = [hashed & mask for hashed in map(string_hash, ids)]
+    return [ids[index] for index in sorted(range(len(ids)), key=buckets.__getitem__)]
+
+
+def topics_in_order(topic_ids: Iterable[bytes], *, copied: bool) -> list[bytes]:
+    """Topic ids as a HashSet copied at once (`copied`), or a HashMap filled one by one, yields them."""
+    ids = list(topic_ids)
+    if len(ids) < 2:
+        return ids
+    mask = (copied_table if copied else grown_table)(len(ids)) - 1
+    return sorted(ids, key=lambda topic_id: uuid_hash(topic_id) & mask)
+
+
+def partitions_in_order(partitions: tuple[int, ...]) -> tuple[int, ...]:
+    """Ascending partitions as a HashSet of them yields them: ascending too unless their numbers exceed its size."""
+    mask = copied_table(len(partitions)) - 1
+    if not partitions or partitions[-1] <= mask:
+        return partitions
+    return tuple(sorted(partitions, key=lambda partition: (partition ^ partition >> 16) & mask))

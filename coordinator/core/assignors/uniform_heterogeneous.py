@@ -1,0 +1,154 @@
+"""`uniform` where subscriptions differ.
+
+1. Everybody keeps what it had of the topics it still subscribes to.
+2. Unowned partitions go, topic by topic, each to the subscriber that owns the fewest partitions of all.
+3. Up to 16 times over the topics: a partition moves from the subscriber that owns most (and has one of this topic to
+   give) to the one that owns fewest, until they differ by one at most. It ends early once a whole round moved nothing.
+
+Topics with the most partitions a subscriber come first, since they bend loads the most.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from coordinator.core.assignors.hash_order import members_in_order
+from coordinator.core.assignors.loads import Loads
+from coordinator.core.assignors.spec import Assignment, GroupSpec
+
+ROUNDS_MAX = 16
+_NOBODY = -1
+
+
+def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
+    """Who owns what."""
+    plan = _Plan(spec)
+    if not plan.owners:
+        return {}
+    plan.give_unowned()
+    plan.balance()
+    return plan.assignments()
+
+
+class _Plan:
+    """The assignment while it is made: members and owners are indices into `member_ids`."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.member_ids = members_in_order(spec.members)
+        self.members = [spec.members[member_id] for member_id in self.member_ids]
+        # Members that subscribe alike share one tuple, so a kind of member is told by its identity.
+        kinds: dict[int, list[int]] = {}
+        for index, member in enumerate(self.members):
+            kinds.setdefault(id(member.topics), []).append(index)
+        self.subscribers = self._subscribers(kinds.values())
+        self.owners = {topic: [_NOBODY] * spec.partition_count(topic) for topic in self.subscribers}
+        self.sizes = [0] * len(self.members)
+        self.changed: set[int] = set()
+        for kind in kinds.values():
+            topics = frozenset(self.members[kind[0]].topics)
+            for index in kind:
+                self._keep(index, self.members[index].previous, topics)
+
+    def _subscribers(self, kinds: Iterable[list[int]]) -> dict[bytes, list[int]]:
+        """Topic -> indices of its subscribers, ascending."""
+        by_topic: dict[bytes, list[list[int]]] = {}
+        for kind in kinds:
+            for topic in self.members[kind[0]].topics:
+                by_topic.setdefault(topic, []).append(kind)
+        return {topic: sorted(chain.from_iterable(parts)) for topic, parts in by_topic.items()}
+
+    def _keep(self, index: int, previous: Assignment, topics: frozenset[bytes]) -> None:
+        for topic, partitions in previous.items():
+            if topic not in topics:
+                self.changed.add(index)
+                continue
+            self.sizes[index] += len(partitions)
+            owners = self.owners[topic]
+            for partition in partitions:
+                owners[partition] = index
+
+    def in_order(self) -> list[bytes]:
+        """Topics: most partitions a subscriber first, then fewest subscribers, then Kafka's order of ids (signed)."""
+        return sorted(
+            self.owners,
+            key=lambda topic: (
+                -len(self.owners[topic]) / len(self.subscribers[topic]),
+                len(self.subscribers[topic]),
+                int.from_bytes(topic[:8], "big", signed=True),
+                int.from_bytes(topic[8:], "big", signed=True),
+            ),
+        )
+
+    def give_unowned(self) -> None:
+        for topic in self.in_order():
+            owners = self.owners[topic]
+            if _NOBODY not in owners:
+                continue
+            loads = Loads(self.sizes, self.subscribers[topic])
+            for partition, owner in enumerate(owners):
+                if owner == _NOBODY:
+                    self._move(owners, partition, loads.next_least())
+
+    def balance(self) -> None:
+        topics = [topic for topic in self.in_order() if len(self.subscribers[topic]) >= 2]
+        last_moved = _NOBODY
+        for _ in range(ROUNDS_MAX):
+            for position, topic in enumerate(topics):
+                if position == last_moved:
+                    return  # a whole round since the last move
+                if self._even_out(topic) or last_moved == _NOBODY:
+                    last_moved = position
+
+    def _even_out(self, topic: bytes) -> bool:
+        """Move partitions of one topic from its most to its least loaded subscribers; whether any moved."""
+        subscribers, sizes = self.subscribers[topic], self.sizes
+        loaded = [sizes[index] for index in subscribers]
+        if max(loaded) - min(loaded) <= 1:
+            return False
+        owners = self.owners[topic]
+        loads = Loads(sizes, subscribers)
+        held: dict[int, list[int]] = {}
+        for partition, owner in enumerate(owners):
+            held.setdefault(owner, []).append(partition)
+        moved = False
+        for partition in _donations(loads, held):
+            receiver = loads.next_least()
+            if loads.is_even:
+                break
+            self._move(owners, partition, receiver)
+            moved = True
+        return moved
+
+    def _move(self, owners: list[int], partition: int, receiver: int) -> None:
+        donor = owners[partition]
+        if donor != _NOBODY:
+            self.sizes[donor] -= 1
+            self.changed.add(donor)
+        owners[partition] = receiver
+        self.sizes[receiver] += 1
+        self.changed.add(receiver)
+
+    def assignments(self) -> dict[str, Assignment]:
+        """Unchanged members keep the very object they had."""
+        made: dict[int, dict[bytes, list[int]]] = {index: {} for index in self.changed}
+        for topic, owners in self.owners.items():
+            for partition, owner in enumerate(owners):
+                if owner in made:
+                    made[owner].setdefault(topic, []).append(partition)
+        return {
+            member_id: {topic: tuple(partitions) for topic, partitions in made[index].items()}
+            if index in made
+            else self.members[index].previous
+            for index, member_id in enumerate(self.member_ids)
+        }
+
+
+def _donations(loads: Loads, held: dict[int, list[int]]) -> Iterator[int]:
+    """The partitions to give away, each the last one of the most loaded subscriber that has one."""
+    while not loads.is_even:
+        donor = loads.next_most()
+        while donor is not None and not held.get(donor):
+            loads.exclude_most()
+            donor = loads.next_most()
+        if donor is None:
+            return
+        yield held[donor].pop()

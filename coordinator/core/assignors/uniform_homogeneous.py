@@ -1,0 +1,129 @@
+"""`uniform` where everybody subscribes to the same topics.
+
+With P partitions and N members everybody may own P // N, and P % N of them one more. Members keep what they had up to
+that quota; what is over, and what nobody had, goes in order to those below theirs. An extra partition is left to
+members that already hold one while enough members remain to take the extras, so a partition moves only if it must.
+
+The work is proportional to what changes: a member within its quota keeps the very object it had, and partitions that
+nobody owned are handed out as slices of whole topics.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from coordinator.core.assignors.hash_order import members_in_order, partitions_in_order, topics_in_order
+from coordinator.core.assignors.spec import Assignment, AssignorError, GroupSpec
+
+Run = tuple[bytes, "range | tuple[int, ...]"]
+"""Partitions of one topic that are handed out one after the other."""
+
+
+def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
+    """Who owns what. Everybody is expected to subscribe to what the first member subscribes to."""
+    in_order = members_in_order(spec.members)
+    topics = topics_in_order(spec.members[in_order[0]].topics, copied=True)
+    if not topics:
+        return {}
+    counts = {topic: spec.partition_count(topic) for topic in topics}
+    kept, below, surplus = _keep(spec, in_order, counts)
+    unowned = _unowned(spec, counts) if _has_unowned(kept, surplus, counts) else ()
+    _hand_out([*unowned, *surplus], below, kept)
+    return kept
+
+
+def _has_unowned(kept: Mapping[str, Assignment], surplus: list[Run], counts: Mapping[bytes, int]) -> bool:
+    """Whether some partition was nobody's: what is kept and what was taken away do not add up to all there is."""
+    owned = sum(len(partitions) for mine in kept.values() for partitions in mine.values())
+    return owned + sum(len(run) for _, run in surplus) < sum(counts.values())
+
+
+def _keep(
+    spec: GroupSpec, in_order: list[str], counts: Mapping[bytes, int]
+) -> tuple[dict[str, Assignment], list[tuple[str, int]], list[Run]]:
+    """What each keeps; who may have how many more, in order; and what was taken away, in order."""
+    base, extras = divmod(sum(counts.values()), len(in_order))
+    kept: dict[str, Assignment] = {}
+    below: list[tuple[str, int]] = []
+    surplus: list[Run] = []
+    members = spec.members
+    remaining = len(in_order)
+    for member_id in in_order:
+        previous = members[member_id].previous
+        takes_extra = extras > 0
+        quota = base + takes_extra
+        unchanged = True
+        for topic, partitions in previous.items():
+            if topic not in counts or len(partitions) > quota:
+                unchanged = False
+                break
+            quota -= len(partitions)
+        if unchanged:
+            kept[member_id] = previous
+        else:
+            kept[member_id], quota = _cut(previous, counts, base + takes_extra, surplus)
+        if quota:
+            if takes_extra and remaining > extras:
+                quota -= 1  # leave the extra one to a member that already holds it
+                takes_extra = False
+            if quota:
+                below.append((member_id, quota))
+        if takes_extra:
+            extras -= 1
+        remaining -= 1
+    return kept, below, surplus
+
+
+def _cut(
+    previous: Assignment, counts: Mapping[bytes, int], quota: int, surplus: list[Run]
+) -> tuple[dict[bytes, tuple[int, ...]], int]:
+    """A previous assignment cut down to subscribed topics and a quota, and what is left of that quota."""
+    kept: dict[bytes, tuple[int, ...]] = {}
+    for topic in topics_in_order(previous, copied=False):
+        if topic not in counts:
+            continue
+        partitions = previous[topic]
+        if len(partitions) > quota:
+            ordered = partitions_in_order(partitions)
+            surplus.append((topic, ordered[quota:]))
+            partitions = tuple(sorted(ordered[:quota]))
+        if partitions:
+            kept[topic] = partitions
+        quota -= len(partitions)
+    return kept, quota
+
+
+def _unowned(spec: GroupSpec, counts: Mapping[bytes, int]) -> Iterator[Run]:
+    """Partitions in nobody's previous assignment, topic by topic."""
+    owned: dict[bytes, list[tuple[int, ...]]] = {topic: [] for topic in counts}
+    for member in spec.members.values():
+        for topic, partitions in member.previous.items():
+            if topic in owned:
+                owned[topic].append(partitions)
+    for topic, count in counts.items():
+        if not owned[topic] and count:
+            yield topic, range(count)
+        elif sum(map(len, owned[topic])) < count:
+            taken = frozenset(chain.from_iterable(owned[topic]))
+            yield topic, tuple(partition for partition in range(count) if partition not in taken)
+
+
+def _hand_out(runs: list[Run], below: list[tuple[str, int]], kept: dict[str, Assignment]) -> None:
+    """Give the free partitions, in order, to the members below their quota, in order."""
+    waiting = iter(runs)
+    topic, run = next(waiting, (b"", ()))
+    at = 0
+    for member_id, quota in below:
+        mine = dict(kept[member_id])
+        while quota:
+            if part := run[at : at + quota]:
+                at += quota
+                quota -= len(part)
+                mine[topic] = tuple(sorted((*mine.get(topic, ()), *part)))
+                continue
+            following = next(waiting, None)
+            if following is None:
+                break
+            (topic, run), at = following, 0
+        kept[member_id] = mine
+    if at < len(run) or next(waiting, None) is not None:
+        raise AssignorError("partitions were left unassigned")

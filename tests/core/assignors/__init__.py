@@ -1,0 +1,1 @@
+"""The assignors as pure functions: balanced, sticky, valid, deterministic."""
