@@ -1,0 +1,68 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: whether a resource can have the settings that it shall have."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from coordinator.core.catalog import topic_configs
+from coordinator.core.catalog.catalog import BROKER, TOPIC, Catalog, Resource
+from coordinator.core.catalog.describe_configs import unknown_broker
+from coordinator.core.catalog.names import reason_invalid
+from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
+from coordinator.core.catalog.refusal import Refusal
+from protocol.errors import ErrorCode
+
+Settings = Mapping[str, str]
+
+
+def refusal(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal | None:
+    """Why the resource cannot have exactly the settings `wanted`, or None when it can."""
+    check = _CHECKS.get(resource[0])
+    if check is None:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource[0]}")
+    return check(catalog, resource[1], wanted)
+
+
+def stored(catalog: Catalog, resource: Resource) -> Resource:
+    """The resource under whose name its settings are kept: the brokers of one process share theirs."""
+    kind, name = resource
+    return (BROKER, catalog.broker) if kind == BROKER and name else resource
+
+
+def records(resource: Resource, before: Settings, wanted: Settings) -> tuple[CatalogRecord, ...]:
+    """The facts that turn the settings `before` into `wanted`."""
+    gone = [CatalogRecord(ConfigKey(*resource, name), None) for name in before if name not in wanted]
+    new = [
+        CatalogRecord(ConfigKey(*resource, name), ConfigValue(value))
+        for name, value in wanted.items()
+        if before.get(name) != value
+    ]
+    return (*gone, *new)
+
+
+def _of_topic(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
+    if reason := reason_invalid(name):
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if reason := topic_configs.reason_invalid(wanted):
+        return Refusal(ErrorCode.INVALID_CONFIG, reason)
+    if name not in catalog.facts:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return None
+
+
+def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
+    """Only what stands behind topics' settings can change while the server runs."""
+    if name and (wrong := unknown_broker(catalog, name)):
+        return wrong
+    if fixed := [key for key in wanted if key not in topic_configs.BY_BROKER_NAME]:
+        message = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
+        return Refusal(ErrorCode.INVALID_REQUEST, message)
+    for key, value in wanted.items():
+        if reason := topic_configs.BY_BROKER_NAME[key].reason_invalid(value):
+            return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    return None
+
+
+_CHECKS: Final[Mapping[int, Callable[[Catalog, str, Settings], Refusal | None]]] = {
+    TOPIC: _of_topic,
+    BROKER: _of_broker,
+}

@@ -1,0 +1,143 @@
+"""What exists: topics and their settings, the broker's own settings that were changed, the settings of groups.
+
+A machine without I/O. `handle` decides on a request and applies what it decided, `replay` applies what a log kept: both
+by way of the same records, so that a catalog read back from its log is the one that wrote it.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from coordinator.core.catalog import topic_configs
+from coordinator.core.catalog.names import metric_name
+from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
+from coordinator.core.catalog.settings import Settings, TopicSettings
+from coordinator.core.topics import Topic, Topics
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's numbers of resource types
+
+Resource = tuple[int, str]
+
+
+class Change(Struct, frozen=True):
+    """A topic that came, grew or went; `before` or `after` is None where it did not exist."""
+
+    name: str
+    before: TopicValue | None
+    after: TopicValue | None
+
+
+class Catalog:
+    """All topics and settings. Changed by `replay` alone."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.facts: dict[str, TopicValue] = {}
+        self.configs: dict[Resource, dict[str, str]] = {}
+        self.partitions = 0  # of all topics together
+        self._metric_names: dict[str, str] = {}
+        self._version = 0
+        self._topics: Topics | None = None
+        self._governing: dict[str, TopicSettings] = {}
+        self._broker = {setting.name: setting.value for setting in self.settings.broker if not setting.is_default}
+
+    @property
+    def broker(self) -> str:
+        """The name under which the settings of this broker are kept; several in one process share them."""
+        return str(self.settings.broker_ids[0])
+
+    @property
+    def topics(self) -> Topics:
+        """Which topics exist, as a value; the same one until something changes."""
+        if self._topics is None:
+            facts = self.facts.items()
+            self._topics = Topics((Topic(name, fact.id, fact.partitions) for name, fact in facts), self._version)
+        return self._topics
+
+    def replay(self, record: CatalogRecord) -> Change | None:
+        """Apply one fact, new or from the log. Says what became of a topic, if of any."""
+        match record.key, record.value:
+            case TopicKey(name), (TopicValue() | None) as fact:
+                return self._place(name, fact)
+            case ConfigKey() as key, (ConfigValue() | None) as config:
+                self._set(key, config)
+        return None
+
+    def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:
+        """Replay these; the changes of topics among them."""
+        return tuple([change for record in records if (change := self.replay(record)) is not None])
+
+    def colliding(self, name: str) -> str | None:
+        """A topic whose metrics could not be told from those of a topic called `name`, if there is one."""
+        return self._metric_names.get(metric_name(name))
+
+    def setting(self, topic: str, name: str) -> str:
+        """The value that governs a topic: its own, else the broker's, else the default."""
+        return self.sourced(topic, name)[0]
+
+    def sourced(self, topic: str, name: str) -> tuple[str, int]:
+        """A topic's value and where it comes from, by KIP-226's numbers: 1 topic, 2 and 3 broker, 4 file, 5 default."""
+        known = topic_configs.BY_NAME[name]
+        own = self.configs.get((TOPIC, topic), {}).get(name)
+        return (own, 1) if own is not None else self.inherited(known)
+
+    def inherited(self, known: topic_configs.TopicConfig) -> tuple[str, int]:
+        """What governs topics that say nothing themselves, and where it comes from."""
+        if known.broker is not None:
+            for broker, source in ((self.broker, 2), ("", 3)):
+                if (value := self.configs.get((BROKER, broker), {}).get(known.broker)) is not None:
+                    return value, source
+            if (value := self._broker.get(known.broker)) is not None:
+                return value, 4
+        return known.default, 5
+
+    def governing(self, topic: str) -> TopicSettings:
+        """What governs a topic's records; kept until a setting changes."""
+        found = self._governing.get(topic)
+        if found is None:
+            found = self._governing[topic] = self._worked_out(topic)
+        return found
+
+    def _worked_out(self, topic: str) -> TopicSettings:
+        def whole(name: str) -> int:
+            return int(self.setting(topic, name))
+
+        policies = [word.strip() for word in self.setting(topic, "cleanup.policy").split(",")]
+        return TopicSettings(
+            max_message_bytes=whole("max.message.bytes"),
+            is_log_append_time=self.setting(topic, "message.timestamp.type") == "LogAppendTime",
+            timestamp_before_max_ms=whole("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms=whole("message.timestamp.after.max.ms"),
+            retention_ms=whole("retention.ms"),
+            retention_bytes=whole("retention.bytes"),
+            segment_bytes=whole("segment.bytes"),
+            is_compacted="compact" in policies,
+            is_deleted="delete" in policies,
+            delete_retention_ms=whole("delete.retention.ms"),
+            min_cleanable_dirty_ratio=float(self.setting(topic, "min.cleanable.dirty.ratio")),
+        )
+
+    def _place(self, name: str, fact: TopicValue | None) -> Change:
+        before = self.facts.pop(name, None)
+        if before is not None:
+            self.partitions -= before.partitions
+        if fact is None:
+            self._metric_names.pop(metric_name(name), None)
+        else:
+            self.facts[name] = fact
+            self.partitions += fact.partitions
+            self._metric_names[metric_name(name)] = name
+        self._version += 1
+        self._topics = None
+        self._governing.pop(name, None)
+        return Change(name, before, fact)
+
+    def _set(self, key: ConfigKey, config: ConfigValue | None) -> None:
+        resource = (key.resource_type, key.resource_name)
+        if config is not None:
+            self.configs.setdefault(resource, {})[key.name] = config.value
+        elif resource in self.configs:
+            self.configs[resource].pop(key.name, None)
+            if not self.configs[resource]:
+                del self.configs[resource]
+        self._governing.clear()

@@ -1,0 +1,64 @@
+"""DeleteTopics: by name, or by id from version 6 on."""
+
+from collections import Counter
+
+from coordinator.core.catalog.catalog import TOPIC, Catalog
+from coordinator.core.catalog.names import INTERNAL
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.catalog.records import NO_ID, CatalogRecord, ConfigKey, TopicKey
+from coordinator.core.result import Call
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicsResponseDeletableTopicResult,
+)
+
+_Named = tuple[str | None, bytes]
+
+
+def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) -> Outcome:
+    """Take back each topic that exists, and its settings with it. Its records go when that fact is in the log."""
+    asked: list[_Named] = [(name, NO_ID) for name in request.topic_names]
+    asked += [(topic.name, topic.topic_id) for topic in request.topics]
+    times = Counter(asked)
+    results: list[DeleteTopicsResponseDeletableTopicResult] = []
+    gone: dict[str, None] = {}
+    for (name, topic_id), count in times.items():
+        error, message, found = _found(catalog, name, topic_id, count)
+        if error == ErrorCode.NONE:
+            assert found is not None, "a topic to delete has a name"
+            gone[found] = None
+            name, topic_id = found, catalog.facts[found].id
+        results.append(DeleteTopicsResponseDeletableTopicResult(name, topic_id, error, message))
+    records = tuple([record for name in gone for record in _tombstones(catalog, name)])
+    return Outcome(DeleteTopicsResponse(responses=tuple(results)), records)
+
+
+def _found(catalog: Catalog, name: str | None, topic_id: bytes, count: int) -> tuple[ErrorCode, str | None, str | None]:
+    """The topic that is meant, or what is wrong with the way it is named."""
+    if name is None and topic_id == NO_ID:
+        return ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.", None
+    if name is not None and topic_id != NO_ID:
+        return ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.", None
+    if count > 1:
+        return ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.", None
+    if name is None:
+        topic = catalog.topics.by_id(topic_id)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.", None
+        return ErrorCode.NONE, None, topic.name
+    if name in INTERNAL and name not in catalog.facts:
+        # Kafka deletes even this one, and every group's offsets with it; here it is not a topic like the others.
+        return ErrorCode.INVALID_REQUEST, f"The internal topic {name} cannot be deleted here.", None
+    if name not in catalog.facts:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", None
+    return ErrorCode.NONE, None, name
+
+
+def _tombstones(catalog: Catalog, name: str) -> list[CatalogRecord]:
+    settings = catalog.configs.get((TOPIC, name), {})
+    return [
+        *(CatalogRecord(ConfigKey(TOPIC, name, key), None) for key in settings),
+        CatalogRecord(TopicKey(name), None),
+    ]

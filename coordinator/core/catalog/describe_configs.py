@@ -1,0 +1,151 @@
+"""DescribeConfigs: every setting of a topic, the broker or a group, and where its value comes from."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from coordinator.core.catalog import topic_configs
+from coordinator.core.catalog.catalog import BROKER, TOPIC, Catalog
+from coordinator.core.catalog.names import reason_invalid
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.catalog.refusal import Refusal
+from coordinator.core.catalog.settings import BrokerSetting
+from coordinator.core.result import Call
+from protocol.errors import ErrorCode
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResponseResourceResult,
+    DescribeConfigsResponseResult,
+    DescribeConfigsResponseSynonym,
+)
+
+Entry = DescribeConfigsResponseResourceResult
+Synonym = DescribeConfigsResponseSynonym
+
+DEFAULT_CONFIG: Final = 5
+
+
+def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Outcome:
+    """Describe each resource; which of its settings, the request may say."""
+    results = [_result(catalog, resource, request) for resource in request.resources]
+    return Outcome(DescribeConfigsResponse(results=tuple(results)))
+
+
+def _result(
+    catalog: Catalog, resource: DescribeConfigsRequestResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResponseResult:
+    describe = _DESCRIBED.get(resource.resource_type)
+    found: Refusal | Iterable[Entry]
+    if describe is None:
+        found = Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+    else:
+        found = describe(catalog, resource.resource_name)
+    if isinstance(found, Refusal):
+        return DescribeConfigsResponseResult(found.error, found.message, resource.resource_type, resource.resource_name)
+    wanted = set(resource.configuration_keys or ())
+    entries = [_shown(entry, request) for entry in found if not wanted or entry.name in wanted]
+    return DescribeConfigsResponseResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, configs=tuple(entries)
+    )
+
+
+def _shown(entry: Entry, request: DescribeConfigsRequest) -> Entry:
+    """The entry as far as the request asks for it."""
+    return Entry(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=entry.config_source == DEFAULT_CONFIG,
+        config_source=entry.config_source,
+        synonyms=entry.synonyms if request.include_synonyms else (),
+        config_type=entry.config_type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _of_topic(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
+    if reason := reason_invalid(name):
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name not in catalog.facts:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    own = catalog.configs.get((TOPIC, name), {})
+    return [_topic_entry(catalog, own, config) for config in topic_configs.TOPIC_CONFIGS]
+
+
+def _topic_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
+    synonyms = [] if config.name not in own else [Synonym(config.name, own[config.name], 1)]
+    if config.broker is not None:
+        synonyms += _broker_synonyms(catalog, config.broker, config.default)
+    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (config.default, DEFAULT_CONFIG)
+    return Entry(
+        name=config.name,
+        value=value,
+        config_source=source,
+        synonyms=tuple(synonyms),
+        config_type=config.kind,
+        documentation=config.doc,
+    )
+
+
+def _of_broker(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
+    if not name:
+        changed = catalog.configs.get((BROKER, ""), {})
+        return [_broker_entry(catalog, _as_broker_setting(catalog, key)) for key in changed]
+    if (wrong := unknown_broker(catalog, name)) is not None:
+        return wrong
+    known = {setting.name for setting in catalog.settings.broker}
+    others = [_as_broker_setting(catalog, name) for name in topic_configs.BY_BROKER_NAME if name not in known]
+    return [_broker_entry(catalog, setting) for setting in (*catalog.settings.broker, *others)]
+
+
+def unknown_broker(catalog: Catalog, name: str) -> Refusal | None:
+    """Why `name` is not the id of a broker here, or None when it is."""
+    ids = catalog.settings.broker_ids
+    if name.isdecimal() and name.isascii() and int(name) in ids:
+        return None
+    message = f"Unexpected broker id, expected {ids[0]} or empty string, but received {name}"
+    return Refusal(ErrorCode.INVALID_REQUEST, message)
+
+
+def _as_broker_setting(catalog: Catalog, name: str) -> BrokerSetting:
+    """The broker's setting of that name; where it has none of its own, the default that topics have."""
+    for setting in catalog.settings.broker:
+        if setting.name == name:
+            return setting
+    behind = topic_configs.BY_BROKER_NAME[name]
+    return BrokerSetting(name, behind.default, behind.kind, behind.doc)
+
+
+def _broker_entry(catalog: Catalog, setting: BrokerSetting) -> Entry:
+    synonyms = _broker_synonyms(catalog, setting.name, setting.value)
+    return Entry(
+        name=setting.name,
+        value=synonyms[0].value,
+        read_only=setting.name not in topic_configs.BY_BROKER_NAME,
+        config_source=synonyms[0].source,
+        synonyms=tuple(synonyms),
+        config_type=setting.kind,
+        documentation=setting.doc,
+    )
+
+
+def _broker_synonyms(catalog: Catalog, name: str, default: str) -> list[Synonym]:
+    """All values that a broker's setting has, the one that governs first: set at run time, from its file, built in."""
+    found = [
+        Synonym(name, catalog.configs[resource][name], source)
+        for resource, source in (((BROKER, catalog.broker), 2), ((BROKER, ""), 3))
+        if name in catalog.configs.get(resource, {})
+    ]
+    setting = next((setting for setting in catalog.settings.broker if setting.name == name), None)
+    if setting is not None and not setting.is_default:
+        found.append(Synonym(name, setting.value, 4))
+    else:
+        found.append(Synonym(name, setting.value if setting is not None else default, DEFAULT_CONFIG))
+    return found
+
+
+_DESCRIBED: Final[Mapping[int, Callable[[Catalog, str], Refusal | Iterable[Entry]]]] = {
+    TOPIC: _of_topic,
+    BROKER: _of_broker,
+}

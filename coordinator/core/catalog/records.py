@@ -1,0 +1,169 @@
+"""The facts that the log `__muster_catalog-0` keeps: topics, settings, producer ids, transactions.
+
+A key is an INT16 that says what it is about, then its fields; a value is an INT16 with the layout's version, then its
+fields; no value at all takes the fact back. The log may be compacted: the latest value of a key is all there is to it.
+"""
+
+from typing import Any, Final
+
+from construct import ConstructError
+from msgspec import Struct
+
+from protocol.constructs import Reader
+from protocol.errors import ProtocolError
+from protocol.schema import Field, Message, Schema
+from protocol.wire import INT8, INT16, INT32, INT64, STRING, UUID, Array
+
+NO_ID: Final = bytes(16)
+
+
+class TopicKey(Message):
+    """A topic, by its name."""
+
+    name: str = ""
+
+
+class TopicValue(Message):
+    """The topic exists: with this id, so many partitions, and so many copies of each as its creator asked for."""
+
+    id: bytes = NO_ID
+    partitions: int = 0
+    replication_factor: int = 1
+    created_ms: int = -1
+
+
+class ConfigKey(Message):
+    """One setting of one resource, in Kafka's numbers: a topic is 2, a broker 4 (named "" for all), a group 32."""
+
+    resource_type: int = 0
+    resource_name: str = ""
+    name: str = ""
+
+
+class ConfigValue(Message):
+    """What the setting is, as it was written."""
+
+    value: str = ""
+
+
+class ProducerIdKey(Message):
+    """The producer ids; there is one such fact."""
+
+
+class ProducerIdValue(Message):
+    """Ids below this one may have been given out, and are not given out again."""
+
+    next_id: int = 0
+
+
+class TransactionKey(Message):
+    """A transactional producer, by the id it gave itself."""
+
+    transactional_id: str = ""
+
+
+class TransactionTopic(Message):
+    """Partitions of one topic that a transaction has written to."""
+
+    topic: str = ""
+    partitions: tuple[int, ...] = ()
+
+
+class TransactionValue(Message):
+    """All about a transactional producer and its latest transaction; what the fields mean, `Transaction` says."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    last_producer_epoch: int = -1
+    previous_producer_id: int = -1
+    next_producer_id: int = -1
+    timeout_ms: int = 0
+    state: int = 0
+    protocol: int = 0
+    started_ms: int = -1
+    updated_ms: int = -1
+    topics: tuple[TransactionTopic, ...] = ()
+
+
+Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey
+Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue
+
+
+class CatalogRecord(Struct, frozen=True, gc=False):
+    """One fact of the catalog's log; without a value it takes the fact of that key back."""
+
+    key: Key
+    value: Value | None
+
+
+_TOPIC = Schema(TransactionTopic, (
+    Field("topic", STRING),
+    Field("partitions", Array(INT32)),
+))  # fmt: skip
+
+_KEYS: Final[tuple[Schema, ...]] = (
+    Schema(TopicKey, (Field("name", STRING),)),
+    Schema(ConfigKey, (
+        Field("resource_type", INT8),
+        Field("resource_name", STRING),
+        Field("name", STRING),
+    )),
+    Schema(ProducerIdKey, ()),
+    Schema(TransactionKey, (Field("transactional_id", STRING),)),
+)  # fmt: skip
+
+_VALUES: Final[tuple[Schema, ...]] = (
+    Schema(TopicValue, (
+        Field("id", UUID),
+        Field("partitions", INT32),
+        Field("replication_factor", INT16),
+        Field("created_ms", INT64),
+    )),
+    Schema(ConfigValue, (Field("value", STRING),)),
+    Schema(ProducerIdValue, (Field("next_id", INT64),)),
+    Schema(TransactionValue, (
+        Field("producer_id", INT64),
+        Field("producer_epoch", INT16),
+        Field("last_producer_epoch", INT16),
+        Field("previous_producer_id", INT64),
+        Field("next_producer_id", INT64),
+        Field("timeout_ms", INT32),
+        Field("state", INT8),
+        Field("protocol", INT8),
+        Field("started_ms", INT64),
+        Field("updated_ms", INT64),
+        Field("topics", Array(_TOPIC)),
+    )),
+)  # fmt: skip
+
+_TYPE_OF: Final[dict[type, int]] = {schema.cls: number for number, schema in enumerate(_KEYS)}
+_VERSION: Final = b"\0\0"
+
+
+def encode(record: CatalogRecord) -> tuple[bytes, bytes | None]:
+    """The record's key and value as the log keeps them; value None is a tombstone."""
+    number = _TYPE_OF[type(record.key)]
+    key = number.to_bytes(2, "big") + _KEYS[number].at(0, False).build(record.key)
+    if record.value is None:
+        return key, None
+    assert _VALUES[number].cls is type(record.value), f"{type(record.key).__name__} with {type(record.value).__name__}"
+    return key, _VERSION + _VALUES[number].at(0, False).build(record.value)
+
+
+def decode(key: bytes | None, value: bytes | None) -> CatalogRecord:
+    """The record that the log kept. Raises ProtocolError when these are not its bytes."""
+    if key is None or len(key) < 2:
+        raise ProtocolError("a catalog record without a key")
+    number = int.from_bytes(key[:2], "big")
+    if number >= len(_KEYS):
+        raise ProtocolError(f"a catalog record of the unknown kind {number}")
+    if value is not None and value[:2] != _VERSION:
+        raise ProtocolError(f"a catalog value in a layout of another version: {value[:2].hex()}")
+    return CatalogRecord(_parsed(_KEYS[number], key), None if value is None else _parsed(_VALUES[number], value))
+
+
+def _parsed(schema: Schema, data: bytes) -> Any:
+    try:
+        return schema.at(0, False).parse_stream(Reader(data[2:]))
+    except ConstructError as error:
+        raise ProtocolError(f"{schema.cls.__name__} cannot be read from {data[:64].hex()}: {error}") from error

@@ -1,0 +1,44 @@
+"""What the catalog is told about the server it describes, and what the data plane asks about a topic."""
+
+from msgspec import Struct
+
+PARTITIONS_PER_REQUEST_MAX = 10_000  # Kafka's own bound: more in one request is a policy violation
+PARTITIONS_MAX = 200_000  # of all topics together: a bound on what a client can make us keep
+
+
+class BrokerSetting(Struct, frozen=True):
+    """One setting of the broker as DescribeConfigs shows it."""
+
+    name: str
+    value: str
+    kind: int  # KIP-226's number, as in `topic_configs`
+    doc: str
+    is_default: bool = True
+
+
+class Settings(Struct, frozen=True):
+    """The server, as far as the catalog must know it. `broker` holds all of the broker's own settings."""
+
+    broker_ids: tuple[int, ...] = (0,)
+    num_partitions: int = 1
+    auto_create_topics: bool = True
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    partitions_max: int = PARTITIONS_MAX
+    broker: tuple[BrokerSetting, ...] = ()
+
+
+class TopicSettings(Struct, frozen=True):
+    """What governs a topic's records, worked out from its own settings, the broker's and the defaults."""
+
+    max_message_bytes: int
+    is_log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    retention_ms: int
+    retention_bytes: int
+    segment_bytes: int
+    is_compacted: bool
+    is_deleted: bool  # whether old records may go, by age, size or request
+    delete_retention_ms: int
+    min_cleanable_dirty_ratio: float

@@ -1,0 +1,171 @@
+"""What can be set on a topic: each setting's kind, default, bounds, and the broker setting that stands behind it.
+
+One table, in Kafka's names. Some settings mean nothing to one node that keeps batches as they came (compression levels,
+tiered storage, replication throttles): they are checked, stored and shown, so that tools which set them go on working.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+# KIP-226's numbers for the kind of a value, as DescribeConfigs v3 and later tell it.
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = 1, 2, 3, 4, 5, 6, 7
+
+
+class TopicConfig(Struct, frozen=True):
+    """One setting of a topic. `least` and `most` are inclusive; `words` are all that a STRING or LIST may hold."""
+
+    name: str
+    kind: int
+    default: str
+    broker: str | None  # the broker's setting that applies where the topic has none; None when there is no such thing
+    doc: str
+    least: float | None = None
+    most: float | None = None
+    words: tuple[str, ...] = ()
+
+    def reason_invalid(self, text: str) -> str | None:
+        """Why `text` cannot be this setting's value, or None when it can."""
+        reason = _REASONS[self.kind](self, text)
+        return None if reason is None else f"Invalid value {text} for configuration {self.name}: {reason}"
+
+
+def _number(parse: Callable[[str], float], words: str) -> Callable[[TopicConfig, str], str | None]:
+    def reason(config: TopicConfig, text: str) -> str | None:
+        try:
+            value = parse(text.strip())
+        except ValueError:
+            return f"Not a number of type {words}"
+        if config.least is not None and value < config.least:
+            return f"Value must be at least {config.least:g}"
+        if config.most is not None and value > config.most:
+            return f"Value must be no more than {config.most:g}"
+        return None
+
+    return reason
+
+
+def _whole(bits: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.lstrip("+-").isdecimal() or not text.isascii():
+            raise ValueError(text)  # int() would take "1_000" and other scripts' digits; Java does not
+        value = int(text)
+        if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _truth(_: TopicConfig, text: str) -> str | None:
+    return None if text.strip().lower() in ("true", "false") else "Expected value to be either true or false"
+
+
+def _word(config: TopicConfig, text: str) -> str | None:
+    if not config.words or text.strip() in config.words:
+        return None
+    return f"String must be one of: {', '.join(config.words)}"
+
+
+def _words(config: TopicConfig, text: str) -> str | None:
+    for word in (part.strip() for part in text.split(",")):
+        if word and config.words and word not in config.words:
+            return f"String must be one of: {', '.join(config.words)}"
+    return None
+
+
+_REASONS: Final[Mapping[int, Callable[[TopicConfig, str], str | None]]] = {
+    BOOLEAN: _truth,
+    STRING: _word,
+    INT: _number(_whole(32), "INT"),
+    LONG: _number(_whole(64), "LONG"),
+    DOUBLE: _number(float, "DOUBLE"),
+    LIST: _words,
+}
+
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+TOPIC_CONFIGS: Final[tuple[TopicConfig, ...]] = (
+    TopicConfig("cleanup.policy", LIST, "delete", "log.cleanup.policy",
+                "What becomes of old records: deleted, compacted to the latest of each key, or both.",
+                words=("compact", "delete")),
+    TopicConfig("compression.gzip.level", INT, "-1", "compression.gzip.level", "Kept; batches stay as they came.",
+                least=-1, most=9),
+    TopicConfig("compression.lz4.level", INT, "9", "compression.lz4.level", "Kept; batches stay as they came.",
+                least=1, most=17),
+    TopicConfig("compression.type", STRING, "producer", "compression.type", "Kept; batches stay as they came.",
+                words=_CODECS),
+    TopicConfig("compression.zstd.level", INT, "3", "compression.zstd.level", "Kept; batches stay as they came.",
+                least=-131072, most=22),
+    TopicConfig("delete.retention.ms", LONG, "86400000", "log.cleaner.delete.retention.ms",
+                "How long a compacted topic keeps tombstones.", least=0),
+    TopicConfig("file.delete.delay.ms", LONG, "60000", "log.segment.delete.delay.ms", "Kept; files go at once.",
+                least=0),
+    TopicConfig("flush.messages", LONG, str(LONG_MAX), "log.flush.interval.messages",
+                "Kept; when a turn reaches the disk is the server's own setting.", least=1),
+    TopicConfig("flush.ms", LONG, str(LONG_MAX), "log.flush.interval.ms",
+                "Kept; when a turn reaches the disk is the server's own setting.", least=0),
+    TopicConfig("follower.replication.throttled.replicas", LIST, "", None, "Kept; there is one copy."),
+    TopicConfig("index.interval.bytes", INT, "4096", "log.index.interval.bytes", "Kept.", least=0),
+    TopicConfig("leader.replication.throttled.replicas", LIST, "", None, "Kept; there is one copy."),
+    TopicConfig("local.retention.bytes", LONG, "-2", "log.local.retention.bytes", "Kept; there are no tiers.",
+                least=-2),
+    TopicConfig("local.retention.ms", LONG, "-2", "log.local.retention.ms", "Kept; there are no tiers.", least=-2),
+    TopicConfig("max.compaction.lag.ms", LONG, str(LONG_MAX), "log.cleaner.max.compaction.lag.ms", "Kept.", least=1),
+    TopicConfig("max.message.bytes", INT, "1048588", "message.max.bytes", "The largest record batch that is taken.",
+                least=0),
+    TopicConfig("message.timestamp.after.max.ms", LONG, "3600000", "log.message.timestamp.after.max.ms",
+                "How far in the future a record's own timestamp may lie.", least=0),
+    TopicConfig("message.timestamp.before.max.ms", LONG, str(LONG_MAX), "log.message.timestamp.before.max.ms",
+                "How far in the past a record's own timestamp may lie.", least=0),
+    TopicConfig("message.timestamp.type", STRING, "CreateTime", "log.message.timestamp.type",
+                "Whose clock stamps records, the producer's or the broker's.", words=("CreateTime", "LogAppendTime")),
+    TopicConfig("min.cleanable.dirty.ratio", DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio",
+                "The part of a log that must be dirty before it is compacted.", least=0, most=1),
+    TopicConfig("min.compaction.lag.ms", LONG, "0", "log.cleaner.min.compaction.lag.ms", "Kept.", least=0),
+    TopicConfig("min.insync.replicas", INT, "1", "min.insync.replicas", "Kept; there is one copy.", least=1),
+    TopicConfig("preallocate", BOOLEAN, "false", "log.preallocate", "Kept; files grow as they are written."),
+    TopicConfig("remote.log.copy.disable", BOOLEAN, "false", None, "Kept; there are no tiers."),
+    TopicConfig("remote.log.delete.on.disable", BOOLEAN, "false", None, "Kept; there are no tiers."),
+    TopicConfig("remote.storage.enable", BOOLEAN, "false", None, "Kept; there are no tiers."),
+    TopicConfig("retention.bytes", LONG, "-1", "log.retention.bytes", "How much of a partition is kept; -1 all."),
+    TopicConfig("retention.ms", LONG, "604800000", "log.retention.ms", "How long records are kept; -1 for ever.",
+                least=-1),
+    TopicConfig("segment.bytes", INT, "1073741824", "log.segment.bytes", "The size at which a segment is closed.",
+                least=1_048_576),
+    TopicConfig("segment.index.bytes", INT, "10485760", "log.index.size.max.bytes", "Kept.", least=4),
+    TopicConfig("segment.jitter.ms", LONG, "0", "log.roll.jitter.ms", "Kept.", least=0),
+    TopicConfig("segment.ms", LONG, "604800000", "log.roll.ms", "Kept; segments are closed by their size.", least=1),
+    TopicConfig("unclean.leader.election.enable", BOOLEAN, "false", "unclean.leader.election.enable",
+                "Kept; there is one copy."),
+)  # fmt: skip
+
+BY_NAME: Final[Mapping[str, TopicConfig]] = {config.name: config for config in TOPIC_CONFIGS}
+BY_BROKER_NAME: Final[Mapping[str, TopicConfig]] = {c.broker: c for c in TOPIC_CONFIGS if c.broker is not None}
+
+
+def reason_invalid(settings: Mapping[str, str]) -> str | None:
+    """Why a topic cannot have these settings together, or None when it can."""
+    for name, text in settings.items():
+        config = BY_NAME.get(name)
+        if config is None:
+            return f"Unknown topic config name: {name}"
+        if reason := config.reason_invalid(text):
+            return reason
+    return None
+
+
+def appended(text: str, words: Iterable[str]) -> str:
+    """A LIST's value with words added that it did not hold."""
+    held = [word for word in text.split(",") if word]
+    return ",".join([*held, *(word for word in words if word not in held)])
+
+
+def subtracted(text: str, words: Iterable[str]) -> str:
+    """A LIST's value without these words."""
+    gone = set(words)
+    return ",".join(word for word in text.split(",") if word and word not in gone)
