@@ -214,7 +214,7 @@ class FetchResponsePartitionData(Message):
     snapshot_id: FetchResponseSnapshotId = FetchResponseSnapshotId()
     aborted_transactions: tuple[FetchResponseAbortedTransaction, ...] | None = ()  # None: read uncommitted
     preferred_read_replica: int = -1  # -1: read here
-    records: bytes | None = None
+    records: bytes | None = None  # b"" where there are none: librdkafka rejects None
 
 
 RESPONSE_PARTITION_DATA = Schema(

@@ -1,7 +1,7 @@
 """JoinGroup: a member asks to be in a classic group, and is answered when all members have asked.
 
 The answer names the generation and the protocol that all members share; only the leader's lists the members, whose
-metadata the coordinator passes on unread (in consumer groups: `consumer_protocol.Subscription`).
+metadata the coordinator passes on unread (among consumers: `consumer_protocol.ConsumerProtocolSubscription`).
 """
 
 from protocol.schema import Field, Message, Schema

@@ -1,6 +1,6 @@
 """SyncGroup: the leader hands in who gets what; every member is answered with its share.
 
-The assignments are opaque to the coordinator (in consumer groups: `consumer_protocol.Assignment`).
+The assignments are opaque to the coordinator (among consumers: `consumer_protocol.ConsumerProtocolAssignment`).
 """
 
 from protocol.schema import Field, Message, Schema
