@@ -7,20 +7,21 @@ tombstone. Field by field these are Kafka's coordinator records; `record_schemas
 from msgspec import Struct
 
 from coordinator.core.topics import NO_ID
+from protocol.schema import Message
 
 
-class OffsetCommitKey(Struct, frozen=True, gc=False):
+class OffsetCommitKey(Message, frozen=True, gc=False):
     """Type 1; type 0 has the same body and is only read."""
 
-    group: str
-    topic: str
-    partition: int
+    group: str = ""
+    topic: str = ""
+    partition: int = 0
 
 
-class OffsetCommitValue(Struct, frozen=True, gc=False):
+class OffsetCommitValue(Message, frozen=True, gc=False):
     """A committed offset. What is -1 (or the zero id) was not given."""
 
-    offset: int
+    offset: int = -1
     leader_epoch: int = -1
     metadata: str = ""
     commit_timestamp: int = -1
@@ -28,13 +29,13 @@ class OffsetCommitValue(Struct, frozen=True, gc=False):
     topic_id: bytes = NO_ID
 
 
-class GroupMetadataKey(Struct, frozen=True, gc=False):
+class GroupMetadataKey(Message, frozen=True, gc=False):
     """Type 2: a classic group."""
 
-    group: str
+    group: str = ""
 
 
-class GroupMetadataValueMember(Struct, frozen=True, gc=False):
+class GroupMetadataValueMember(Message, frozen=True, gc=False):
     """One member of a classic group, as of its last generation."""
 
     member_id: str = ""
@@ -47,7 +48,7 @@ class GroupMetadataValueMember(Struct, frozen=True, gc=False):
     assignment: bytes = b""
 
 
-class GroupMetadataValue(Struct, frozen=True, gc=False):
+class GroupMetadataValue(Message, frozen=True, gc=False):
     """A classic group; `protocol_type` is "" for none."""
 
     protocol_type: str = ""
@@ -58,59 +59,59 @@ class GroupMetadataValue(Struct, frozen=True, gc=False):
     members: tuple[GroupMetadataValueMember, ...] = ()
 
 
-class ConsumerGroupMetadataKey(Struct, frozen=True, gc=False):
+class ConsumerGroupMetadataKey(Message, frozen=True, gc=False):
     """Type 3: that a consumer group exists."""
 
-    group_id: str
+    group_id: str = ""
 
 
-class ConsumerGroupMetadataValue(Struct, frozen=True, gc=False):
+class ConsumerGroupMetadataValue(Message, frozen=True, gc=False):
     epoch: int = 0
     metadata_hash: int = 0
 
 
-class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, gc=False):
+class ConsumerGroupPartitionMetadataKey(Message, frozen=True, gc=False):
     """Type 4: the topics that a group saw. Up to Kafka 4.0; later only its tombstone is written."""
 
-    group_id: str
+    group_id: str = ""
 
 
-class ConsumerGroupPartitionMetadataValuePartition(Struct, frozen=True, gc=False):
+class ConsumerGroupPartitionMetadataValuePartition(Message, frozen=True, gc=False):
     partition: int = 0
     racks: tuple[str, ...] = ()
 
 
-class ConsumerGroupPartitionMetadataValueTopic(Struct, frozen=True, gc=False):
+class ConsumerGroupPartitionMetadataValueTopic(Message, frozen=True, gc=False):
     topic_id: bytes = NO_ID
     topic_name: str = ""
     num_partitions: int = 0
     partition_metadata: tuple[ConsumerGroupPartitionMetadataValuePartition, ...] = ()
 
 
-class ConsumerGroupPartitionMetadataValue(Struct, frozen=True, gc=False):
+class ConsumerGroupPartitionMetadataValue(Message, frozen=True, gc=False):
     topics: tuple[ConsumerGroupPartitionMetadataValueTopic, ...] = ()
 
 
-class ConsumerGroupMemberMetadataKey(Struct, frozen=True, gc=False):
+class ConsumerGroupMemberMetadataKey(Message, frozen=True, gc=False):
     """Type 5: who a member is, and what it subscribes to."""
 
-    group_id: str
-    member_id: str
+    group_id: str = ""
+    member_id: str = ""
 
 
-class ConsumerGroupMemberMetadataValueClassicProtocol(Struct, frozen=True, gc=False):
+class ConsumerGroupMemberMetadataValueClassicProtocol(Message, frozen=True, gc=False):
     name: str = ""
     metadata: bytes = b""
 
 
-class ConsumerGroupMemberMetadataValueClassicMemberMetadata(Struct, frozen=True, gc=False):
+class ConsumerGroupMemberMetadataValueClassicMemberMetadata(Message, frozen=True, gc=False):
     """Of a member that speaks the classic protocol."""
 
     session_timeout_ms: int = 0
     supported_protocols: tuple[ConsumerGroupMemberMetadataValueClassicProtocol, ...] = ()
 
 
-class ConsumerGroupMemberMetadataValue(Struct, frozen=True, gc=False):
+class ConsumerGroupMemberMetadataValue(Message, frozen=True, gc=False):
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
@@ -122,41 +123,41 @@ class ConsumerGroupMemberMetadataValue(Struct, frozen=True, gc=False):
     classic_member_metadata: ConsumerGroupMemberMetadataValueClassicMemberMetadata | None = None
 
 
-class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, gc=False):
+class ConsumerGroupTargetAssignmentMetadataKey(Message, frozen=True, gc=False):
     """Type 6: the epoch of the target assignment."""
 
-    group_id: str
+    group_id: str = ""
 
 
-class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, gc=False):
+class ConsumerGroupTargetAssignmentMetadataValue(Message, frozen=True, gc=False):
     assignment_epoch: int = 0
     assignment_timestamp: int = 0
 
 
-class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, gc=False):
+class ConsumerGroupTargetAssignmentMemberKey(Message, frozen=True, gc=False):
     """Type 7: what one member shall have."""
 
-    group_id: str
-    member_id: str
+    group_id: str = ""
+    member_id: str = ""
 
 
-class ConsumerGroupTargetAssignmentMemberValueTopicPartition(Struct, frozen=True, gc=False):
+class ConsumerGroupTargetAssignmentMemberValueTopicPartition(Message, frozen=True, gc=False):
     topic_id: bytes = NO_ID
     partitions: tuple[int, ...] = ()
 
 
-class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, gc=False):
+class ConsumerGroupTargetAssignmentMemberValue(Message, frozen=True, gc=False):
     topic_partitions: tuple[ConsumerGroupTargetAssignmentMemberValueTopicPartition, ...] = ()
 
 
-class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, gc=False):
+class ConsumerGroupCurrentMemberAssignmentKey(Message, frozen=True, gc=False):
     """Type 8: what one member has."""
 
-    group_id: str
-    member_id: str
+    group_id: str = ""
+    member_id: str = ""
 
 
-class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct, frozen=True, gc=False):
+class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Message, frozen=True, gc=False):
     """`assignment_epochs` runs beside `partitions` (KIP-1251); None when an older broker wrote it."""
 
     topic_id: bytes = NO_ID
@@ -164,7 +165,7 @@ class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct, frozen=Tr
     assignment_epochs: tuple[int, ...] | None = None
 
 
-class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
+class ConsumerGroupCurrentMemberAssignmentValue(Message, frozen=True, gc=False):
     member_epoch: int = 0
     previous_member_epoch: int = 0
     state: int = 0
@@ -172,24 +173,24 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
     partitions_pending_revocation: tuple[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, ...] = ()
 
 
-class ConsumerGroupRegularExpressionKey(Struct, frozen=True, gc=False):
+class ConsumerGroupRegularExpressionKey(Message, frozen=True, gc=False):
     """Type 16: what a pattern resolved to."""
 
-    group_id: str
-    regular_expression: str
+    group_id: str = ""
+    regular_expression: str = ""
 
 
-class ConsumerGroupRegularExpressionValue(Struct, frozen=True, gc=False):
+class ConsumerGroupRegularExpressionValue(Message, frozen=True, gc=False):
     topics: tuple[str, ...] = ()
     version: int = 0
     timestamp: int = 0
 
 
-class UnknownKey(Struct, frozen=True, gc=False):
+class UnknownKey(Message, frozen=True, gc=False):
     """A key of a type that nobody here knows: share and streams groups of a real Kafka. Kept as bytes, and skipped."""
 
-    type: int
-    body: bytes
+    type: int = -1
+    body: bytes = b""
 
 
 Key = (
