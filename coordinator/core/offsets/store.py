@@ -1,0 +1,145 @@
+"""All offsets of a shard. Only applied records change them, so start-up and normal work share one road.
+
+Offsets are many, so they are not frozen values but nested dicts: group -> topic -> partition -> value.
+
+A transactional offset is pending under its producer until that producer's marker. A commit marker makes it the
+committed one unless something later in the log was committed to the same partition meanwhile; so what becomes
+committed overtakes all that is pending from before it, and the committed values need to remember no log position.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+
+NOT_TRANSACTIONAL: Final = -1
+
+_NOTHING: Final[dict[str, dict[int, OffsetCommitValue]]] = {}
+_NOBODY: Final[dict[tuple[str, int], set[int]]] = {}
+
+
+class Pending(Struct, gc=False):
+    """A transactional offset whose transaction is open."""
+
+    order: int  # how manieth of the records applied it was
+    value: OffsetCommitValue
+    overtaken: bool = False  # something later has been committed: its marker will change nothing
+
+
+class OffsetStore:
+    """Committed and pending offsets of all groups of a shard."""
+
+    __slots__ = ("_committed", "_open", "_order", "_pending", "count")
+
+    def __init__(self) -> None:
+        self.count = 0  # committed offsets
+        self._committed: dict[str, dict[str, dict[int, OffsetCommitValue]]] = {}
+        self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
+        self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
+        self._order = 0
+
+    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
+        """The committed offsets of a group, by topic and partition. To be read at once, not kept."""
+        return self._committed.get(group_id, _NOTHING)
+
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
+        """The committed offset, None without one."""
+        return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
+
+    def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether any open transaction has an offset of that partition."""
+        return (topic, partition) in self._open.get(group_id, _NOBODY)
+
+    def pending_of(self, group_id: str) -> Mapping[tuple[str, int], set[int]]:
+        """The partitions with pending offsets of a group, with their producers. To be read at once, not kept."""
+        return self._open.get(group_id, _NOBODY)
+
+    def has_offsets(self, group_id: str) -> bool:
+        """Whether the group has any offset, committed or pending: then it may not go."""
+        return group_id in self._committed or group_id in self._open
+
+    def keys(self, group_id: str) -> Iterator[OffsetCommitKey]:
+        """Each partition of the group with a committed or a pending offset, once."""
+        committed = self.of_group(group_id)
+        for topic, partitions in committed.items():
+            for partition in partitions:
+                yield OffsetCommitKey(group_id, topic, partition)
+        for topic, partition in self.pending_of(group_id):
+            if partition not in committed.get(topic, {}):
+                yield OffsetCommitKey(group_id, topic, partition)
+
+    def groups(self) -> Iterator[str]:
+        """Each group with an offset, committed or pending, once."""
+        yield from self._committed
+        yield from (group_id for group_id in self._open if group_id not in self._committed)
+
+    def apply(self, record: Record, producer_id: int = NOT_TRANSACTIONAL) -> None:
+        """Take an offset's record: a value commits it (or makes it pending), a tombstone removes all of it."""
+        key, value = record.key, record.value
+        assert type(key) is OffsetCommitKey, f"{key!r} is not an offset"
+        self._order += 1
+        if value is None:
+            self._remove(key)
+            return
+        assert type(value) is OffsetCommitValue, f"{value!r} is not an offset"
+        if producer_id == NOT_TRANSACTIONAL:
+            self._commit(key, value, self._order)
+        else:
+            self._pending.setdefault(producer_id, {})[key] = Pending(self._order, value)
+            partitions = self._open.setdefault(key.group, {})
+            partitions.setdefault((key.topic, key.partition), set()).add(producer_id)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> tuple[OffsetCommitKey, ...]:
+        """Apply a marker: what that producer has pending becomes committed, or is dropped. Says what became so."""
+        pending = self._pending.pop(producer_id, {})
+        for key in pending:
+            self._close(key, producer_id)
+        winners = [(key, entry) for key, entry in pending.items() if committed and not entry.overtaken]
+        for key, entry in winners:
+            self._commit(key, entry.value, entry.order)
+        return tuple(key for key, _ in winners)
+
+    def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue, order: int) -> None:
+        topics = self._committed.get(key.group)
+        if topics is None:
+            topics = self._committed[key.group] = {}
+        partitions = topics.get(key.topic)
+        if partitions is None:
+            partitions = topics[key.topic] = {}
+        if key.partition not in partitions:
+            self.count += 1
+        partitions[key.partition] = value
+        if key.group in self._open:
+            self._overtake(key, order)
+
+    def _overtake(self, key: OffsetCommitKey, order: int) -> None:
+        """What is pending from before `order` will not be committed any more; but it stays pending until its marker."""
+        for producer_id in self._open[key.group].get((key.topic, key.partition), ()):
+            entry = self._pending[producer_id][key]
+            entry.overtaken = entry.overtaken or entry.order < order
+
+    def _remove(self, key: OffsetCommitKey) -> None:
+        partitions = self._committed.get(key.group, _NOTHING).get(key.topic, {})
+        if partitions.pop(key.partition, None) is not None:
+            self.count -= 1
+            if not partitions:
+                del self._committed[key.group][key.topic]
+            if not self._committed[key.group]:
+                del self._committed[key.group]
+        for producer_id in tuple(self._open.get(key.group, _NOBODY).get((key.topic, key.partition), ())):
+            del self._pending[producer_id][key]
+            self._close(key, producer_id)
+
+    def _close(self, key: OffsetCommitKey, producer_id: int) -> None:
+        """The producer has nothing pending for that partition any more."""
+        partitions = self._open[key.group]
+        producers = partitions[key.topic, key.partition]
+        producers.discard(producer_id)
+        if not producers:
+            del partitions[key.topic, key.partition]
+        if not partitions:
+            del self._open[key.group]
+        if producer_id in self._pending and not self._pending[producer_id]:
+            del self._pending[producer_id]
