@@ -1,0 +1,93 @@
+"""AddPartitionsToTxn: what a producer is going to write to. From version 4 on it speaks of several transactions."""
+
+from collections.abc import Callable
+
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.catalog.records import CatalogRecord
+from coordinator.core.result import Call
+from coordinator.core.topics import Topics
+from coordinator.core.transactions.membership import error_unless_joined, joined
+from coordinator.core.transactions.transaction import Partition
+from coordinator.core.transactions.transactions import Transactions
+from protocol.errors import ErrorCode
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResponsePartitionResult,
+    AddPartitionsToTxnResponseResult,
+    AddPartitionsToTxnResponseTopicResult,
+)
+
+BATCHED_SINCE = 4
+PRODUCER_FENCED_SINCE = 2  # before that version clients know INVALID_PRODUCER_EPOCH only
+
+_Results = tuple[AddPartitionsToTxnResponseTopicResult, ...]
+
+
+def add_partitions_to_txn(
+    transactions: Transactions, topics: Topics, request: AddPartitionsToTxnRequest, call: Call
+) -> Outcome:
+    """Join the partitions of each transaction to it, all of them or none."""
+    if call.version < BATCHED_SINCE:
+        only = AddPartitionsToTxnRequestTransaction(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        results, records = _added(transactions, topics, only, call)
+        return Outcome(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), records)
+    answers: list[AddPartitionsToTxnResponseResult] = []
+    facts: list[CatalogRecord] = []
+    for one in request.transactions:
+        results, records = _added(transactions, topics, one, call)
+        answers.append(AddPartitionsToTxnResponseResult(one.transactional_id, results))
+        facts += records
+    return Outcome(AddPartitionsToTxnResponse(results_by_transaction=tuple(answers)), tuple(facts))
+
+
+def _added(
+    transactions: Transactions, topics: Topics, asked: AddPartitionsToTxnRequestTransaction, call: Call
+) -> tuple[_Results, tuple[CatalogRecord, ...]]:
+    partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+    if not all(topics.has_partition(*partition) for partition in partitions):
+        return _results(asked.topics, lambda partition: _existing(topics, partition)), ()
+    producer = (asked.producer_id, asked.producer_epoch)
+    if asked.verify_only:
+        return _results(
+            asked.topics,
+            lambda partition: _for_version(
+                error_unless_joined(transactions, asked.transactional_id, producer, partition), call.version
+            ),
+        ), ()
+    outcome = joined(transactions, asked.transactional_id, producer, partitions, call.now_ms)
+    error = outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE
+    results = _results(asked.topics, lambda _: _for_version(error, call.version))
+    return results, () if isinstance(outcome, ErrorCode) else outcome.records
+
+
+def _existing(topics: Topics, partition: Partition) -> ErrorCode:
+    """One unknown partition stops them all; those that are known are told that it was not their fault."""
+    known = topics.has_partition(*partition)
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _for_version(error: ErrorCode, version: int) -> ErrorCode:
+    if error == ErrorCode.PRODUCER_FENCED and version < PRODUCER_FENCED_SINCE:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _results(asked: tuple[AddPartitionsToTxnRequestTopic, ...], error_of: Callable[[Partition], ErrorCode]) -> _Results:
+    return tuple([
+        AddPartitionsToTxnResponseTopicResult(
+            topic.name,
+            tuple([
+                AddPartitionsToTxnResponsePartitionResult(index, error_of((topic.name, index)))
+                for index in topic.partitions
+            ]),
+        )
+        for topic in asked
+    ])  # fmt: skip

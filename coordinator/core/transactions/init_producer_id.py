@@ -1,0 +1,110 @@
+"""InitProducerId: a producer gets its id and epoch; whoever had the same transactional id before is fenced."""
+
+from msgspec.structs import replace
+
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.catalog.records import CatalogRecord
+from coordinator.core.result import Call
+from coordinator.core.transactions.ending import fenced
+from coordinator.core.transactions.states import State
+from coordinator.core.transactions.transaction import NO_EPOCH, NO_ID, Transaction, is_exhausted
+from coordinator.core.transactions.transactions import Transactions
+from protocol.errors import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+PRODUCER_FENCED_SINCE = 4  # before that version clients know INVALID_PRODUCER_EPOCH only
+
+
+def init_producer_id(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Outcome:
+    """Answer with an id and an epoch that nobody else has."""
+    if (error := _refusal(transactions, request)) != ErrorCode.NONE:
+        return _refused(error, call)
+    if request.transactional_id is None:
+        answer = InitProducerIdResponse(producer_id=transactions.next_producer_id, producer_epoch=0)
+        return Outcome(answer, (transactions.producer_id_record,))
+    known = transactions.by_id.get(request.transactional_id)
+    if known is None:
+        return _begun(transactions, request, call)
+    if not _is_its_own(known, request):
+        return _refused(ErrorCode.PRODUCER_FENCED, call)
+    if known.state.is_prepared:
+        return _refused(ErrorCode.CONCURRENT_TRANSACTIONS, call)
+    if known.state == State.ONGOING:
+        # The producer asks again once the abort is done, and gets its epoch then: the one of the fence is nobody's.
+        aborting = fenced(known, call.now_ms)
+        return replace(aborting, response=_answer(ErrorCode.CONCURRENT_TRANSACTIONS, call))
+    return _raised(transactions, known, request, call)
+
+
+def _refusal(transactions: Transactions, request: InitProducerIdRequest) -> ErrorCode:
+    """What is wrong with the request whatever is known of its id."""
+    if (request.producer_id == NO_ID) != (request.producer_epoch == NO_EPOCH):
+        return ErrorCode.INVALID_REQUEST
+    if request.transactional_id is None:
+        return ErrorCode.NONE
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if request.enable2_pc:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED  # KIP-939: what a broker says that has it switched off
+    if request.keep_prepared_txn:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if not 0 < request.transaction_timeout_ms <= transactions.settings.transaction_max_timeout_ms:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.NONE
+
+
+def _is_its_own(known: Transaction, request: InitProducerIdRequest) -> bool:
+    """Whether the id that the producer says it has is the one it was given; one that names none is a new instance."""
+    if request.producer_id in (NO_ID, known.producer_id):
+        return True
+    return request.producer_id == known.previous_producer_id and is_exhausted(request.producer_epoch)
+
+
+def _begun(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Outcome:
+    begun = Transaction(
+        transactional_id=request.transactional_id or "",
+        producer_id=transactions.next_producer_id,
+        producer_epoch=0,
+        timeout_ms=request.transaction_timeout_ms,
+        updated_ms=call.now_ms,
+    )
+    return _given(begun, transactions.producer_id_record)
+
+
+def _raised(transactions: Transactions, known: Transaction, request: InitProducerIdRequest, call: Call) -> Outcome:
+    """The next epoch of a producer with nothing open; a new id where the old one has no epoch left."""
+    expected = None if request.producer_epoch == NO_EPOCH else request.producer_epoch
+    rest = replace(
+        known.to(State.EMPTY, call.now_ms),
+        timeout_ms=request.transaction_timeout_ms,
+        previous_producer_id=known.producer_id,
+        next_producer_id=NO_ID,
+        started_ms=-1,
+        partitions=frozenset(),
+    )
+    if known.is_exhausted and expected in (None, known.producer_epoch):
+        last = NO_EPOCH if expected is None else known.producer_epoch
+        renewed = replace(rest, producer_id=transactions.next_producer_id, producer_epoch=0, last_producer_epoch=last)
+        return _given(renewed, transactions.producer_id_record)
+    if expected is None:
+        return _given(replace(rest, producer_epoch=known.producer_epoch + 1, last_producer_epoch=NO_EPOCH))
+    if expected == known.producer_epoch:
+        return _given(replace(rest, producer_epoch=known.producer_epoch + 1, last_producer_epoch=known.producer_epoch))
+    if expected == known.last_producer_epoch:
+        return _given(rest)  # the answer to the same question got lost: give it again
+    return _refused(ErrorCode.PRODUCER_FENCED, call)
+
+
+def _given(transaction: Transaction, *first: CatalogRecord) -> Outcome:
+    answer = InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch)
+    return Outcome(answer, (*first, transaction.record))
+
+
+def _refused(error: ErrorCode, call: Call) -> Outcome:
+    return Outcome(_answer(error, call))
+
+
+def _answer(error: ErrorCode, call: Call) -> InitProducerIdResponse:
+    if error == ErrorCode.PRODUCER_FENCED and call.version < PRODUCER_FENCED_SINCE:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=error, producer_id=NO_ID, producer_epoch=NO_EPOCH)

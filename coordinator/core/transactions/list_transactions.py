@@ -1,0 +1,43 @@
+"""ListTransactions: all transactional producers, or those in some states, of some ids, or open for long."""
+
+import re2
+
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.result import Call
+from coordinator.core.transactions.states import BY_SHOWN, NEVER_SEEN, State
+from coordinator.core.transactions.transaction import Transaction
+from coordinator.core.transactions.transactions import Transactions
+from protocol.errors import ErrorCode
+from protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ListTransactionsResponseTransactionState,
+)
+
+
+def list_transactions(transactions: Transactions, request: ListTransactionsRequest, call: Call) -> Outcome:
+    """List what passes every filter that is given. A state that does not exist passes nothing, and is named."""
+    unknown = tuple([name for name in request.state_filters if name not in BY_SHOWN and name not in NEVER_SEEN])
+    pattern = None
+    if request.transactional_id_pattern:
+        try:
+            pattern = re2.compile(request.transactional_id_pattern)
+        except re2.error:
+            return Outcome(ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
+    found = [
+        ListTransactionsResponseTransactionState(one.transactional_id, one.producer_id, one.state.shown)
+        for one in transactions.by_id.values()
+        if _passes(one, request, call.now_ms) and (pattern is None or pattern.fullmatch(one.transactional_id))
+    ]
+    return Outcome(ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(found)))
+
+
+def _passes(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
+    if request.state_filters and one.state.shown not in request.state_filters:
+        return False
+    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
+        return False
+    if request.duration_filter < 0:
+        return True
+    open_for = now_ms - one.started_ms
+    return (one.state == State.ONGOING or one.state.is_prepared) and open_for > request.duration_filter

@@ -1,0 +1,53 @@
+"""Which partitions belong to a transaction: joining them to it, and asking whether they do.
+
+Four requests come here: AddPartitionsToTxn and AddOffsetsToTxn say it outright; Produce and TxnOffsetCommit imply it
+from the versions of KIP-890 on, and are held to it in the versions before.
+"""
+
+from collections.abc import Collection
+
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.transactions.states import State
+from coordinator.core.transactions.transaction import Partition, Transaction
+from coordinator.core.transactions.transactions import Transactions
+from protocol.errors import ErrorCode
+
+
+def joined(
+    transactions: Transactions,
+    transactional_id: str,
+    producer: tuple[int, int],
+    partitions: Collection[Partition],
+    now_ms: int,
+) -> ErrorCode | Outcome:
+    """The transaction with these partitions in it, begun if need be; or why the producer (id, epoch) may not."""
+    known = owned(transactions, transactional_id, producer)
+    if isinstance(known, ErrorCode):
+        return known
+    if known.state == State.ONGOING and known.partitions.issuperset(partitions):
+        return Outcome()
+    return Outcome(records=(known.with_partitions(partitions, now_ms).record,))
+
+
+def error_unless_joined(
+    transactions: Transactions, transactional_id: str, producer: tuple[int, int], partition: Partition
+) -> ErrorCode:
+    """NONE when the partition is in the producer's open transaction."""
+    known = owned(transactions, transactional_id, producer)
+    if isinstance(known, ErrorCode):
+        return known
+    return ErrorCode.NONE if partition in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+
+
+def owned(transactions: Transactions, transactional_id: str, producer: tuple[int, int]) -> ErrorCode | Transaction:
+    """The transaction of this producer, or why it is not its own to write in."""
+    if not transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    known = transactions.by_id.get(transactional_id)
+    if known is None or known.producer_id != producer[0]:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if known.producer_epoch != producer[1]:
+        return ErrorCode.PRODUCER_FENCED
+    if known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return known

@@ -1,0 +1,79 @@
+"""All transactional producers, and the producer ids that were given out. Changed by `replay` alone."""
+
+from coordinator.core.catalog.outcome import Markers
+from coordinator.core.catalog.records import (
+    CatalogRecord,
+    ProducerIdKey,
+    ProducerIdValue,
+    TransactionKey,
+    TransactionValue,
+)
+from coordinator.core.catalog.settings import Settings
+from coordinator.core.transactions.states import State
+from coordinator.core.transactions.transaction import Transaction, restored
+
+
+class Transactions:
+    """Transactions by transactional id."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.by_id: dict[str, Transaction] = {}
+        self.next_producer_id = 0
+        self._deadlines: dict[str, int] = {}  # of those that are open: a handful, so the earliest is looked for
+
+    def replay(self, record: CatalogRecord) -> None:
+        """Apply one fact, new or from the log."""
+        match record.key, record.value:
+            case TransactionKey(transactional_id), TransactionValue() as value:
+                transaction = self.by_id[transactional_id] = restored(transactional_id, value)
+                self._watch(transaction)
+            case TransactionKey(transactional_id), None:
+                self.by_id.pop(transactional_id, None)
+                self._deadlines.pop(transactional_id, None)
+            case ProducerIdKey(), ProducerIdValue(next_id):
+                self.next_producer_id = next_id
+
+    def _watch(self, transaction: Transaction) -> None:
+        deadline = transaction.deadline_ms
+        if deadline is None:
+            self._deadlines.pop(transaction.transactional_id, None)
+        else:
+            self._deadlines[transaction.transactional_id] = deadline
+
+    @property
+    def producer_id_record(self) -> CatalogRecord:
+        """The fact that `next_producer_id` is given out."""
+        return CatalogRecord(ProducerIdKey(), ProducerIdValue(self.next_producer_id + 1))
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next open transaction times out."""
+        return min(self._deadlines.values(), default=None)
+
+    def overdue(self, now_ms: int) -> list[Transaction]:
+        """The open transactions that have timed out, the earliest first."""
+        late = sorted((at_ms, name) for name, at_ms in self._deadlines.items() if at_ms <= now_ms)
+        return [self.by_id[name] for _, name in late]
+
+    def unfinished(self) -> tuple[Markers, ...]:
+        """The ends that were decided and may not be written everywhere: what a crash left, found at start."""
+        return tuple([markers(one) for one in self.by_id.values() if one.state.is_prepared])
+
+    def is_open(self, producer_id: int, partition: tuple[str, int]) -> bool:
+        """Whether a transaction of this producer that has no marker yet holds the partition."""
+        return any(
+            one.producer_id == producer_id and partition in one.partitions and not one.state.is_over
+            for one in self.by_id.values()
+        )
+
+
+def markers(transaction: Transaction) -> Markers:
+    """What is to be written into the partitions of a transaction whose end is decided."""
+    assert transaction.state.is_prepared, f"{transaction.transactional_id} is {transaction.state.name}"
+    return Markers(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state == State.PREPARE_COMMIT,
+        tuple(sorted(transaction.partitions)),
+    )
