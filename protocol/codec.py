@@ -1,24 +1,40 @@
 """The one door between bytes and messages. Past it there are frozen messages, and one error: `ProtocolError`.
 
-request = decode_request(frame)               # frame: without its four bytes of size, as FrameBuffer gives it
-answer = encode_response(request.api_key, request.version, request.correlation_id, message)    # with them
+    request = decode_request(frame)        # as FrameBuffer gives it, without its four bytes of size
+    answer = encode_response(request.api_key, request.version, request.correlation_id, message)    # with them
+
+The functions that do the work are generated at the first use of a version (`protocol.decoder`, `protocol.encoder`).
+What they refuse is given to construct's own interpretation, which says where and why; it never gives another answer.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, NoReturn
 
 from protocol import interpret
-from protocol.apis import APIS
+from protocol.apis import API, APIS
 from protocol.constructs import StructOf
+from protocol.decoder import UNREADABLE, decoder
+from protocol.encoder import UNWRITABLE, encoder
 from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response, request_frame, response_frame
 from protocol.schema import Message, Schema
 
-_SIZE = Struct(">i")
+Decoder = Callable[[bytes], Any]
+Encoder = Callable[..., bytes]
+
+EXPLAINED_BYTES_MAX = 64 * 1024  # the interpretation is slow: what is longer is refused without saying where
 _HEAD = Struct(">hhi")
+
+# Only what exists gets in, so that no client can make these grow.
+_request_decoders: dict[bytes, Decoder] = {}  # by the first four bytes of a frame: key and version
+_request_encoders: dict[tuple[int, int], Encoder] = {}
+_response_decoders: dict[tuple[int, int], Decoder] = {}
+_response_encoders: dict[tuple[int, int], Encoder] = {}
+_readers: dict[tuple[Schema, int, bool], Decoder] = {}
+_writers: dict[tuple[Schema, int, bool], Encoder] = {}
 
 
 def decode_request(frame: bytes) -> Request:
@@ -26,61 +42,120 @@ def decode_request(frame: bytes) -> Request:
 
     Raises `UnsupportedVersion` for an API or a version that nobody here can read, `ProtocolError` for all else.
     """
-    if len(frame) < _HEAD.size:
-        raise ProtocolError(f"{len(frame)} bytes are too few for a request header", offset=len(frame))
-    api_key, version, correlation_id = _HEAD.unpack_from(frame)
-    root = _request(api_key, version)
-    if root is None:
-        raise UnsupportedVersion(api_key, version, correlation_id)
-    request: Request = interpret.parse(root, frame)
+    decode = _request_decoders.get(frame[:4]) or _new_request_decoder(frame)
+    try:
+        request: Request = decode(frame)
+    except UNREADABLE:
+        api, version = _head(frame)
+        _unreadable(request_frame(api, version), frame, api.name, version)
     return request
-
-
-def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, body: Message) -> bytes:
-    """A client's frame, with its size."""
-    request = Request(api_key, version, correlation_id, client_id, body)
-    return _framed(interpret.build(_known(_request(api_key, version), api_key, version, correlation_id), request))
-
-
-def decode_response(api_key: int, version: int, frame: bytes) -> Response:
-    """A client's reading of a frame, its size already taken off."""
-    response: Response = interpret.parse(_known(_response(api_key, version), api_key, version, -1), frame)
-    return response
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes:
     """A server's frame, with its size."""
-    root = _known(_response(api_key, version), api_key, version, correlation_id)
-    return _framed(interpret.build(root, Response(correlation_id, message)))
+    encode = _response_encoders.get((api_key, version))
+    if encode is None:
+        encode = encoder(response_frame(_api(api_key, version, correlation_id), version), framed=True)
+        _response_encoders[api_key, version] = encode
+    try:
+        return encode(correlation_id, message)
+    except UNWRITABLE:
+        root = response_frame(APIS[api_key], version)
+        _unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)
 
 
-def read(schema: Schema, data: bytes, version: int, flexible: bool = False) -> Any:
-    """A message that is not a request or response: one embedded in another, or a record in a log."""
-    return interpret.parse(schema.at(version, flexible), data)
+def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message) -> bytes:
+    """A client's frame, with its size."""
+    encode = _request_encoders.get((api_key, version))
+    if encode is None:
+        encode = encoder(request_frame(_api(api_key, version, correlation_id), version), framed=True)
+        _request_encoders[api_key, version] = encode
+    try:
+        return encode(api_key, version, correlation_id, client_id, message)
+    except UNWRITABLE:
+        request = Request(api_key, version, correlation_id, client_id, message)
+        _unwritable(request_frame(APIS[api_key], version), request, APIS[api_key].name, version)
 
 
-def write(schema: Schema, message: Message, version: int, flexible: bool = False) -> bytes:
-    """The bytes of a message that is not a request or response."""
-    return interpret.build(schema.at(version, flexible), message)
+def decode_response(api_key: int, version: int, frame: bytes) -> Response:
+    """A client's reading of a frame, its size already taken off."""
+    decode = _response_decoders.get((api_key, version))
+    if decode is None:
+        decode = decoder(response_frame(_api(api_key, version, -1), version))
+        _response_decoders[api_key, version] = decode
+    try:
+        response: Response = decode(frame)
+    except UNREADABLE:
+        _unreadable(response_frame(APIS[api_key], version), frame, APIS[api_key].name, version)
+    return response
 
 
-@cache
-def _request(api_key: int, version: int) -> StructOf | None:
+def read(schema: Schema, data: bytes, version: int, *, flexible: bool = False) -> Any:
+    """A message that is neither request nor response: one inside another, or a record of a log.
+
+    What is behind it in `data` is ignored.
+    """
+    decode = _readers.get((schema, version, flexible))
+    if decode is None:
+        decode = _readers[schema, version, flexible] = decoder(schema.at(version, flexible))
+    try:
+        return decode(data)
+    except UNREADABLE:
+        _unreadable(schema.at(version, flexible), data, schema.cls.__name__, version)
+
+
+def write(schema: Schema, message: Message, version: int, *, flexible: bool = False) -> bytes:
+    """The bytes of a message that is neither request nor response."""
+    encode = _writers.get((schema, version, flexible))
+    if encode is None:
+        encode = _writers[schema, version, flexible] = encoder(schema.at(version, flexible))
+    try:
+        return encode(message)
+    except UNWRITABLE:
+        _unwritable(schema.at(version, flexible), message, schema.cls.__name__, version)
+
+
+def _api(api_key: int, version: int, correlation_id: int) -> API:
     api = APIS.get(api_key)
-    return request_frame(api, version) if api and version in api.versions else None
-
-
-@cache
-def _response(api_key: int, version: int) -> StructOf | None:
-    api = APIS.get(api_key)
-    return response_frame(api, version) if api and version in api.versions else None
-
-
-def _known(root: StructOf | None, api_key: int, version: int, correlation_id: int) -> StructOf:
-    if root is None:
+    if api is None or version not in api.versions:
         raise UnsupportedVersion(api_key, version, correlation_id)
-    return root
+    return api
 
 
-def _framed(data: bytes) -> bytes:
-    return _SIZE.pack(len(data)) + data
+def _head(frame: bytes) -> tuple[API, int]:
+    """Whose request it is. The part of the header that is the same in all of its versions."""
+    if len(frame) < _HEAD.size:
+        raise ProtocolError(f"{len(frame)} bytes are too few for a request header", offset=len(frame))
+    api_key, version, correlation_id = _HEAD.unpack_from(frame)
+    return _api(api_key, version, correlation_id), version
+
+
+def _new_request_decoder(frame: bytes) -> Decoder:
+    api, version = _head(frame)
+    decode = _request_decoders[bytes(frame[:4])] = decoder(request_frame(api, version))
+    return decode
+
+
+def _unreadable(root: StructOf, data: bytes, name: str, version: int) -> NoReturn:
+    """Say why `data` could not be read."""
+    if len(data) > EXPLAINED_BYTES_MAX:
+        raise ProtocolError("bytes that this schema does not have", api=name, version=version) from None
+    try:
+        interpret.parse(root, data)
+    except ProtocolError as error:
+        raise _whose(error, name, version) from None
+    raise AssertionError(f"{name} v{version}: the fast decoder refuses what construct reads: {data.hex()}")
+
+
+def _unwritable(root: StructOf, value: Message, name: str, version: int) -> NoReturn:
+    """Say why `value` could not be written."""
+    try:
+        interpret.build(root, value)
+    except ProtocolError as error:
+        raise _whose(error, name, version) from None
+    raise AssertionError(f"{name} v{version}: the fast encoder refuses what construct writes: {value}")
+
+
+def _whose(error: ProtocolError, name: str, version: int) -> ProtocolError:
+    path = error.path and error.path.removeprefix("body.")
+    return ProtocolError(error.reason, path=path, offset=error.offset, api=name, version=version)

@@ -39,14 +39,18 @@ class Malformed(ConstructError):  # type: ignore[misc]  # noqa: N818 - construct
 
 
 class Reader:
-    """The stream that constructs read from: the bytes of one frame, a position in them, and the frame's budget."""
+    """The stream that constructs read from: the bytes of one frame, a position in them, and the frame's budget.
 
-    __slots__ = ("budget", "data", "position")
+    Only what is inside an array is charged: what a schema names once costs little more than its bytes.
+    """
+
+    __slots__ = ("arrays", "budget", "data", "position")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
         self.budget = budget_of(len(data))
+        self.arrays = 0  # how many arrays we are inside of
 
     def read(self, count: int) -> bytes:
         """At most `count` bytes, as streams do: construct compares what it got."""
@@ -60,7 +64,8 @@ class Reader:
 
     def charge(self, heap: int, path: Any) -> None:
         """Take `heap` bytes of memory from the budget."""
-        self.budget -= heap
+        if self.arrays:
+            self.budget -= heap
         if self.budget < 0:
             raise Malformed("decoding costs more memory than a frame of this size may", path)
 
@@ -142,7 +147,7 @@ class Text(Counted):
             return None
         if count > stream.remaining or count > TEXT_BYTES_MAX:
             raise Malformed(f"a string of {count} bytes where {stream.remaining} are left", path)
-        if count > 1:  # the empty string and those of one byte are shared by all of Python
+        if count:
             stream.charge(TEXT_HEAP + TEXT_HEAP_PER_BYTE * count, path)
         try:
             return str(stream_read(stream, count, path), "utf-8")
@@ -176,7 +181,7 @@ class Blob(Counted):
             return None
         if count > stream.remaining:
             raise Malformed(f"{count} bytes where {stream.remaining} are left", path)
-        if count > 1:
+        if count:
             stream.charge(BLOB_HEAP, path)
         data: bytes = stream_read(stream, count, path)
         return data
@@ -205,9 +210,13 @@ class ArrayOf(Counted):
             return None
         if count > stream.remaining // self.element_min:
             raise Malformed(f"{count} elements where {stream.remaining} bytes are left", path)
-        if count:
-            stream.charge(ARRAY_HEAP + count * self.element_heap, path)
-        return tuple([self.element._parse(stream, context, (path, index)) for index in range(count)])
+        if not count:
+            return ()
+        stream.arrays += 1
+        stream.charge(ARRAY_HEAP + count * self.element_heap, path)
+        elements = tuple([self.element._parse(stream, context, (path, index)) for index in range(count)])
+        stream.arrays -= 1
+        return elements
 
     def _build(self, obj: tuple[Any, ...] | None, stream: Any, context: Any, path: Any) -> Any:
         self.build_count(None if obj is None else len(obj), stream, context, path)
@@ -306,6 +315,7 @@ class StructOf(Construct):  # type: ignore[misc]
         self.wire_min = sum(wire_min(subcon) for _, subcon in self.members)
         self.heap = 16 + 8 * len(cls.__struct_fields__) + 15 & ~15
         self.heap += sum(heap(subcon) for _, subcon in self.members)
+        self.is_fixed = all(isinstance(subcon, FormatField | Bytes | TagSection) for _, subcon in self.members)
 
     def _parse(self, stream: Reader, context: Any, path: Any) -> Any:
         values: dict[str, Any] = {}

@@ -1,0 +1,330 @@
+"""A fast decoder for a construct: the tree is walked once, and Python is written that does what its `_parse` would.
+
+Fields of fixed size that follow each other are one `unpack_from`, together with the first byte or bytes of the length
+that ends the run. Strings are sliced without asking whether they are whole: what follows then fails, and the end is
+looked at once. Any exception means that the bytes are not the schema's; `protocol.interpret` knows why.
+
+    g1, n2 = unpack_from_lB(data, at)            what a run of an INT32 and a compact string looks like
+    at += 5
+    if n2 > 1: ...
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from itertools import starmap
+from typing import Any
+
+from construct import Bytes, Construct, FormatField
+
+from protocol import constructs
+from protocol.constructs import ArrayOf, Blob, Counted, NullableStruct, StructOf, TagSection, Text
+from protocol.source import Source
+
+UNREADABLE = (ValueError, IndexError, struct.error)  # what a decoder raises; a UnicodeError is a ValueError
+FLOOR_FRAME = constructs.BUDGET_FLOOR // constructs.BUDGET_RATIO
+
+
+def long_uvarint(data: bytes, at: int, value: int) -> tuple[int, int]:
+    """The rest of a varint whose first byte, above 127, has been read; and the position behind it."""
+    value &= 0x7F
+    for shift in range(7, 35, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > constructs.UVARINT_MAX:
+                break
+            return value, at
+    raise ValueError("a varint above 2^32 - 1")
+
+
+def long_text(data: bytes, at: int, value: int) -> tuple[int, int]:
+    """The same for the length of a string, which has a limit."""
+    value, at = long_uvarint(data, at, value)
+    if value > constructs.TEXT_BYTES_MAX + 1:
+        raise ValueError("a string above its limit")
+    return value, at
+
+
+def skip_tags(data: bytes, at: int, count: int) -> int:
+    """Go over tagged fields that nobody here knows; `count` is the first byte of their count. The position behind."""
+    if count > 127:
+        count, at = long_uvarint(data, at, count)
+    if count > constructs.TAGS_MAX:
+        raise ValueError("too many tagged fields")
+    previous = -1
+    for _ in range(count):
+        tag, at = _uvarint(data, at)
+        size, at = _uvarint(data, at)
+        if tag <= previous:
+            raise ValueError("tags not ascending")
+        previous = tag
+        at += size
+    return at
+
+
+def _uvarint(data: bytes, at: int) -> tuple[int, int]:
+    first = data[at]
+    return (first, at + 1) if first < 0x80 else long_uvarint(data, at + 1, first)
+
+
+_NAMES = {
+    "budget_of": constructs.budget_of,
+    "long_text": long_text,
+    "long_uvarint": long_uvarint,
+    "skip_tags": skip_tags,
+    "starmap": starmap,
+    "unpack_from": struct.unpack_from,
+}
+
+
+def decoder(root: StructOf) -> Callable[[bytes], Any]:
+    """A function from bytes to the value that they begin with. It raises one of `UNREADABLE`."""
+    return _Decoder(root).function
+
+
+class _Decoder:
+    """The writer of one decoder: what has been read lies before `at`, and a run of fixed fields waits to be read."""
+
+    def __init__(self, root: StructOf) -> None:
+        self.source = Source(_NAMES)
+        self.run: list[tuple[str, str]] = []  # struct format, variable
+        self.in_array = 0
+        self.source.line("size = len(data)")
+        self.source.line("at = 0")
+        if any(isinstance(subcon, ArrayOf) for subcon in constructs.subconstructs(root)):
+            floor = constructs.BUDGET_FLOOR
+            self.source.line(f"budget = {floor} if size <= {FLOOR_FRAME} else budget_of(size)")
+        value = self.struct(root)
+        with self.source.block("if at > size:"):
+            self.source.line("raise ValueError('the frame ends early')")
+        self.source.line(f"return {value}")
+        self.function = self.source.function("data")
+
+    # Each of these writes the lines that read one value, and returns the expression for it. A fixed one is only good
+    # after the next `flush`.
+
+    def value(self, subcon: Construct) -> str:
+        if layout := fixed_layout(subcon):
+            return self.fixed(layout)
+        if isinstance(subcon, StructOf):
+            return self.struct(subcon)
+        if isinstance(subcon, Text):
+            return self.text(subcon)
+        if isinstance(subcon, Blob):
+            return self.blob(subcon)
+        if isinstance(subcon, ArrayOf):
+            return self.array(subcon)
+        assert isinstance(subcon, NullableStruct), f"no decoder for {subcon!r}"
+        return self.nullable_struct(subcon)
+
+    def fixed(self, layout: str) -> str:
+        name = self.source.fresh("f")
+        self.run.append((layout, name))
+        return name
+
+    def flush(self) -> None:
+        """Read the run."""
+        if not self.run:
+            return
+        layout = "".join(part for part, _ in self.run)
+        names = ", ".join(name for _, name in self.run)
+        if layout == "B":
+            self.source.line(f"{names} = data[at]")
+        else:
+            self.source.line(f"{names}, = {self.source.struct(layout, 'unpack_from')}(data, at)")
+        self.source.line(f"at += {struct.calcsize('>' + layout)}")
+        self.run = []
+
+    def struct(self, root: StructOf) -> str:
+        values: dict[str, str] = {}
+        for name, subcon in root.members:
+            if isinstance(subcon, TagSection):
+                values |= self.tags(subcon)
+            else:
+                values[name] = self.value(subcon)
+        self.flush()
+        return made(self.source, root, values)
+
+    def count(self, subcon: Counted, long: str) -> str:
+        """Read a length or count, plus one if it is compact."""
+        name = self.source.fresh("n")
+        self.run.append(("B" if subcon.compact else fixed_layout(subcon.prefix), name))
+        self.flush()
+        if subcon.compact:
+            with self.source.block(f"if {name} > 127:"):
+                self.source.line(f"{name}, at = {long}(data, at, {name})")
+        return name
+
+    def otherwise(self, subcon: Counted, count: str, target: str, empty: str) -> None:
+        """The branches for nothing, null and nonsense."""
+        with self.source.block(f"elif {count} == {int(subcon.compact)}:"):
+            self.source.line(f"{target} = {empty}")
+        if subcon.nullable:
+            with self.source.block(f"elif {count} == {subcon.compact - 1}:"):
+                self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.source.line("raise ValueError('negative, or null')")
+
+    def charge(self, heap: str) -> None:
+        self.source.line(f"budget -= {heap}")
+        with self.source.block("if budget < 0:"):
+            self.source.line("raise ValueError('over the budget')")
+
+    def text(self, subcon: Text) -> str:
+        return self.slice(subcon, "long_text", ".decode()", "''", f"{constructs.TEXT_HEAP} + ({{0}} << 2)")
+
+    def blob(self, subcon: Blob) -> str:
+        return self.slice(subcon, "long_uvarint", "", "b''", str(constructs.BLOB_HEAP))
+
+    def slice(self, subcon: Counted, long: str, convert: str, empty: str, heap: str) -> str:
+        target = self.source.fresh("s")
+        count = self.count(subcon, long)
+        with self.source.block(f"if {count} > {int(subcon.compact)}:"):
+            if subcon.compact:
+                self.source.line(f"{count} -= 1")
+            if self.in_array:
+                self.charge(heap.format(count))
+            self.source.line(f"end = at + {count}")
+            self.source.line(f"{target} = data[at:end]{convert}")
+            self.source.line("at = end")
+        self.otherwise(subcon, count, target, empty)
+        return target
+
+    def array(self, subcon: ArrayOf) -> str:
+        target = self.source.fresh("a")
+        count = self.count(subcon, "long_uvarint")
+        with self.source.block(f"if {count} > {int(subcon.compact)}:"):
+            if subcon.compact:
+                self.source.line(f"{count} -= 1")
+            with self.source.block(f"if {count} * {subcon.element_min} > size - at:"):
+                self.source.line("raise ValueError('more elements than bytes for them')")
+            self.charge(f"{constructs.ARRAY_HEAP} + {count} * {subcon.element_heap}")
+            self.in_array += 1
+            self.elements(subcon.element, count, target)
+            self.in_array -= 1
+        self.otherwise(subcon, count, target, "()")
+        return target
+
+    def elements(self, element: Construct, count: str, target: str) -> None:
+        if isinstance(element, FormatField):
+            self.source.line(f"{target} = unpack_from('>%d{element.fmtstr[1:]}' % {count}, data, at)")
+            self.source.line(f"at += {element.length} * {count}")
+        elif isinstance(element, StructOf) and element.is_fixed:
+            self.fixed_structs(element, count, target)
+        else:
+            self.loop(element, count, target)
+
+    def loop(self, element: Construct, count: str, target: str) -> None:
+        items = self.source.fresh("items")
+        self.source.line(f"{items} = []")
+        with self.source.block(f"for _ in range({count}):"):
+            value = self.value(element)
+            self.flush()
+            self.source.line(f"{items}.append({value})")
+        self.source.line(f"{target} = tuple({items})")
+
+    def fixed_structs(self, element: StructOf, count: str, target: str) -> None:
+        """Structs of one size: read all at once. If they have tags, only where those of all elements are empty."""
+        names = {name: self.source.fresh("f") for name, _ in element.members if name}
+        layout = "".join(fixed_layout(subcon) or "x" for _, subcon in element.members)
+        size = struct.calcsize(">" + layout)
+        chunk = self.source.fresh("chunk")
+        self.source.line(f"{chunk} = data[at : at + {size} * {count}]")
+        tagged = layout.endswith("x")
+        assert "x" not in layout[:-1], "tags end a struct"
+        if tagged:
+            head = f"if {chunk}[{size - 1} :: {size}] == bytes({count}):"
+            with self.source.block(head):
+                self.all_at_once(element, names, layout, chunk, target)
+                self.source.line(f"at += {size} * {count}")
+            with self.source.block("else:"):
+                self.loop(element, count, target)
+        else:
+            self.all_at_once(element, names, layout, chunk, target)
+            self.source.line(f"at += {size} * {count}")
+
+    def all_at_once(self, element: StructOf, names: dict[str, str], layout: str, chunk: str, target: str) -> None:
+        unpacked = f"{self.source.struct(layout, 'iter_unpack')}({chunk})"
+        if tuple(names) == element.cls.__struct_fields__[: len(names)]:
+            self.source.line(f"{target} = tuple(starmap({self.source.cls(element.cls)}, {unpacked}))")
+        else:
+            value = made(self.source, element, names)
+            self.source.line(f"{target} = tuple([{value} for {', '.join(names.values())}, in {unpacked}])")
+
+    def tags(self, section: TagSection) -> dict[str, str]:
+        """Read tagged fields, those that are there; the values of all of them by name."""
+        count = self.source.fresh("t")
+        self.run.append(("B", count))
+        self.flush()
+        values = {field.name: self.source.fresh("v") for field in section.fields}
+        for field in section.fields:
+            self.source.line(f"{values[field.name]} = {self.source.constant(field.default)}")
+        with self.source.block(f"if {count}:"):
+            if values:
+                self.known_tags(section, count, values)
+            else:
+                self.source.line(f"at = skip_tags(data, at, {count})")
+        return values
+
+    def known_tags(self, section: TagSection, count: str, values: dict[str, str]) -> None:
+        tag, length, last, end = (self.source.fresh(name) for name in ("tag", "length", "last", "end"))
+        self.more(count)
+        with self.source.block(f"if {count} > {constructs.TAGS_MAX}:"):
+            self.source.line("raise ValueError('too many tagged fields')")
+        self.source.line(f"{last} = -1")
+        with self.source.block(f"for _ in range({count}):"):
+            for name in (tag, length):
+                self.source.line(f"{name} = data[at]")
+                self.source.line("at += 1")
+                self.more(name)
+            with self.source.block(f"if {tag} <= {last}:"):
+                self.source.line("raise ValueError('tags not ascending')")
+            self.source.line(f"{last} = {tag}")
+            self.source.line(f"{end} = at + {length}")
+            for index, field in enumerate(section.fields):
+                with self.source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
+                    value = self.value(field.subcon)
+                    self.flush()
+                    self.source.line(f"{values[field.name]} = {value}")
+                    with self.source.block(f"if at != {end}:"):
+                        self.source.line("raise ValueError('a tagged field not of its size')")
+            with self.source.block("else:"):
+                self.source.line(f"at = {end}")
+
+    def more(self, name: str) -> None:
+        with self.source.block(f"if {name} > 127:"):
+            self.source.line(f"{name}, at = long_uvarint(data, at, {name})")
+
+    def nullable_struct(self, subcon: NullableStruct) -> str:
+        target = self.source.fresh("o")
+        present = self.fixed("b")
+        self.flush()
+        with self.source.block(f"if {present} == 1:"):
+            self.source.line(f"{target} = {self.value(subcon.subcon)}")
+        with self.source.block(f"elif {present} == {subcon.null}:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.source.line("raise ValueError('neither a struct nor null')")
+        return target
+
+
+def fixed_layout(subcon: Construct) -> str:
+    """The struct format of a construct of fixed size, else ""."""
+    if isinstance(subcon, FormatField):
+        return str(subcon.fmtstr[1:])
+    return f"{subcon.length}s" if isinstance(subcon, Bytes) else ""
+
+
+def made(source: Source, root: StructOf, values: dict[str, str]) -> str:
+    """The expression that makes a message of its values, by position; the defaults at the end are left to the class."""
+    defaults = root.cls.__struct_defaults__
+    arguments = [
+        values.get(name) or source.constant(default)
+        for name, default in zip(root.cls.__struct_fields__, defaults, strict=True)
+    ]
+    while arguments and root.cls.__struct_fields__[len(arguments) - 1] not in values:
+        arguments.pop()
+    return f"{source.cls(root.cls)}({', '.join(arguments)})"

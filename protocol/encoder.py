@@ -1,0 +1,251 @@
+"""A fast encoder for a construct: the tree is walked once, and Python is written that does what its `_build` would.
+
+The bytes are a list of pieces, joined once. Fields of fixed size that follow each other are one `pack`, together with
+the length that ends the run; what is of fixed size as a whole is one `pack` and no list. Any exception means that a
+value has no bytes; `protocol.interpret` knows which.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from construct import Bytes, Construct
+
+from protocol import constructs
+from protocol.constructs import ArrayOf, Blob, Counted, NullableStruct, StructOf, TagSection, Text, uvarint
+from protocol.decoder import fixed_layout
+from protocol.source import Source
+
+UNWRITABLE = (ValueError, TypeError, AttributeError, struct.error)  # what an encoder raises
+_SHORT = tuple(bytes((value,)) for value in range(128))
+
+
+def text_uvarint(value: int) -> bytes:
+    """The length of a compact string, which has a limit."""
+    if value > constructs.TEXT_BYTES_MAX + 1:
+        raise ValueError("a string above its limit")
+    return uvarint(value)
+
+
+def not_uuid(value: Any) -> bytes:
+    raise ValueError(f"{value!r} is not a UUID's 16 bytes")
+
+
+_NAMES = {
+    "join": b"".join,
+    "not_uuid": not_uuid,
+    "pack": struct.pack,
+    "short": _SHORT,
+    "size_of": struct.Struct(">l").pack,
+    "text_uvarint": text_uvarint,
+    "uvarint": uvarint,
+}
+
+
+def encoder(root: StructOf, *, framed: bool = False) -> Callable[..., bytes]:
+    """A function from the values of the root's members, in their order, to bytes. It raises one of `UNWRITABLE`.
+
+    `framed`: with the size of it all before it, as a frame is sent.
+    """
+    return _Encoder(root, framed).function
+
+
+class _Encoder:
+    """The writer of one encoder. Pieces and a run of fixed fields wait to be written; a branch or loop spills them."""
+
+    def __init__(self, root: StructOf, framed: bool) -> None:
+        self.source = Source(_NAMES)
+        self.run: list[tuple[str, str]] = []  # struct format, expression ("" for a byte of padding)
+        self.pieces: list[str] = []
+        self.parts = ""  # the name of the list they are spilled to, once there is one
+        if framed:
+            names = [name for name, _ in root.members if name]
+            for name, subcon in root.members:
+                self.member(subcon, name, "")
+        else:
+            names = ["message"]
+            self.struct(root, "message")
+        self.source.line(f"return {self.framed() if framed else self.joined()}")
+        self.function = self.source.function(", ".join(names))
+
+    def joined(self) -> str:
+        """The expression for all that has been written."""
+        if self.parts:
+            self.spill()
+            return f"join({self.parts})"
+        self.flush()
+        return self.pieces[0] if len(self.pieces) == 1 else f"join(({', '.join(self.pieces)}))"
+
+    def framed(self) -> str:
+        """The same, with its size before it; known now, if all is of fixed size."""
+        if not self.pieces and not self.parts:
+            size = struct.calcsize(">" + "".join(layout for layout, _ in self.run))
+            self.run.insert(0, ("l", str(size)))
+            return self.joined()
+        self.source.line(f"frame = {self.joined()}")
+        return "size_of(len(frame)) + frame"
+
+    # What waits: first the run, then pieces, then the list.
+
+    def packed(self, layout: str = "", value: str = "") -> str:
+        """The expression that packs the run and one value more."""
+        run = [*self.run, (layout, value)]
+        function = self.source.struct("".join(part for part, _ in run), "pack")
+        return f"{function}({', '.join(expression for _, expression in run if expression)})"
+
+    def flush(self) -> None:
+        if self.run:
+            padding = all(layout == "x" for layout, _ in self.run)
+            self.pieces.append(repr(bytes(len(self.run))) if padding else self.packed())
+            self.run = []
+
+    def spill(self) -> None:
+        """Write the lines for all that waits, so that a branch or a loop may follow."""
+        self.flush()
+        if not self.parts:
+            self.parts = self.source.fresh("parts")
+            self.source.line(f"{self.parts} = [{', '.join(self.pieces)}]")
+        elif self.pieces:
+            self.source.line(f"{self.parts} += ({', '.join(self.pieces)},)")
+        self.pieces = []
+
+    @contextmanager
+    def apart(self) -> Iterator[str]:
+        """What is written inside goes to a list of its own, whose name this gives."""
+        outer = self.run, self.pieces, self.parts
+        self.run, self.pieces, self.parts = [], [], ""
+        self.spill()
+        yield self.parts
+        self.spill()
+        self.run, self.pieces, self.parts = outer
+
+    # Each of these writes one value, given the expression for it.
+
+    def member(self, subcon: Construct, value: str, owner: str) -> None:
+        if isinstance(subcon, TagSection):
+            self.tags(subcon, owner)
+        elif layout := fixed_layout(subcon):
+            self.run.append((layout, self.fixed(subcon, value)))
+        elif isinstance(subcon, StructOf):
+            self.struct(subcon, value)
+        elif isinstance(subcon, Text):
+            self.text(subcon, value)
+        elif isinstance(subcon, Blob):
+            self.blob(subcon, value)
+        elif isinstance(subcon, ArrayOf):
+            self.array(subcon, value)
+        else:
+            assert isinstance(subcon, NullableStruct), f"no encoder for {subcon!r}"
+            self.nullable_struct(subcon, value)
+
+    def fixed(self, subcon: Construct, value: str) -> str:
+        if not isinstance(subcon, Bytes):
+            return value
+        name = self.source.fresh("u")  # pack would cut or fill it in silence
+        return f"({name} if len({name} := {value}) == {subcon.length} else not_uuid({name}))"
+
+    def struct(self, subcon: StructOf, value: str) -> None:
+        name = value
+        if "." in value:
+            name = self.source.fresh("m")
+            self.source.line(f"{name} = {value}")
+        for member, part in subcon.members:
+            self.member(part, f"{name}.{member}", name)
+
+    def count(self, subcon: Counted, count: str, long: str) -> None:
+        """Write a length or count, which is one more if it is compact."""
+        if not subcon.compact:
+            self.run.append((fixed_layout(subcon.prefix), count))
+            self.flush()
+            return
+        if self.run:
+            short, rest = self.packed("B", count), f"{self.packed()} + {long}({count})"
+        else:
+            short, rest = f"short[{count}]", f"{long}({count})"
+        self.pieces.append(f"({short} if {count} < 128 else {rest})")
+        self.run = []
+
+    def text(self, subcon: Text, value: str) -> None:
+        data, count = self.sized(subcon, value, ".encode()", "b''")
+        self.count(subcon, count, "text_uvarint")
+        self.pieces.append(data)
+
+    def blob(self, subcon: Blob, value: str) -> None:
+        data, count = self.sized(subcon, value, "", "b''")
+        self.count(subcon, count, "uvarint")
+        self.pieces.append(data)
+
+    def sized(self, subcon: Counted, value: str, convert: str, empty: str) -> tuple[str, str]:
+        """The names of a variable-sized value and of its count, once they are known."""
+        name, count = self.source.fresh("v"), self.source.fresh("n")
+        more = " + 1" if subcon.compact else ""
+        self.source.line(f"{name} = {value}")
+        if not subcon.nullable:
+            if convert:
+                self.source.line(f"{name} = {name}{convert}")
+            self.source.line(f"{count} = len({name}){more}")
+            return name, count
+        with self.source.block(f"if {name} is None:"):
+            self.source.line(f"{name}, {count} = {empty}, {subcon.compact - 1}")
+        with self.source.block("else:"):
+            if convert:
+                self.source.line(f"{name} = {name}{convert}")
+            self.source.line(f"{count} = len({name}){more}")
+        return name, count
+
+    def array(self, subcon: ArrayOf, value: str) -> None:
+        items, count = self.sized(subcon, value, "", "()")
+        self.count(subcon, count, "uvarint")
+        item = self.source.fresh("item")
+        element = subcon.element
+        layout = fixed_layout(element)
+        if layout and not isinstance(element, Bytes):
+            self.pieces.append(f"pack('>%d{layout}' % len({items}), *{items})")
+        elif layout:
+            self.pieces.append(f"*[{self.fixed(element, item)} for {item} in {items}]")
+        elif isinstance(element, StructOf) and element.is_fixed:
+            outer, self.run = self.run, []
+            self.struct(element, item)
+            self.pieces.append(f"*[{self.packed()} for {item} in {items}]")
+            self.run = outer
+        else:
+            self.spill()
+            with self.source.block(f"for {item} in {items}:"):
+                self.member(element, item, item)
+                self.spill()
+
+    def tags(self, section: TagSection, owner: str) -> None:
+        """Write tagged fields, those that differ from their defaults."""
+        if not section.fields:
+            self.run.append(("x", ""))
+            return
+        present, count = self.source.fresh("tags"), self.source.fresh("t")
+        self.source.line(f"{present} = []")
+        self.source.line(f"{count} = 0")
+        for field in section.fields:
+            value = self.source.fresh("v")
+            self.source.line(f"{value} = {owner}.{field.name}")
+            with self.source.block(f"if {value} != {self.source.constant(field.default)}:"):
+                with self.apart() as parts:
+                    self.member(field.subcon, value, value)
+                self.source.line(f"{value} = join({parts})")
+                self.source.line(f"{present} += ({uvarint(field.tag)!r}, uvarint(len({value})), {value})")
+                self.source.line(f"{count} += 1")
+        self.run.append(("B", count))
+        self.flush()
+        self.pieces.append(f"*{present}")
+
+    def nullable_struct(self, subcon: NullableStruct, value: str) -> None:
+        name = self.source.fresh("o")
+        self.source.line(f"{name} = {value}")
+        self.spill()
+        with self.source.block(f"if {name} is None:"):
+            self.run.append(("b", str(subcon.null)))
+            self.spill()
+        with self.source.block("else:"):
+            self.run.append(("b", "1"))
+            self.struct(subcon.subcon, name)
+            self.spill()
