@@ -1,0 +1,77 @@
+"""`muster.checkpoint`: what a log must remember that its segments do not say. Replaced as a whole, never written over.
+
+```
+#   1                          the format of this file
+#   start_offset 0             records before it are deleted, though a segment may still hold them
+#   recovery_point 4711        everything before it is on the disk: what does not fit there is damage, never a torn tail
+#   contiguous_from 0          from here on the log is of our own writing: every batch begins where the one before ends
+#   leader_epoch 0             ... and bears this epoch
+#   cleaned_to 0               compaction has seen everything before it
+#   crc32c 1a2b3c4d            of the lines above
+```
+A directory without this file is a copy of another broker's, or new.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from crc32c import crc32c
+
+from storage.files import Files
+
+NAME = "muster.checkpoint"
+_VERSION = "1"
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """Offsets, all of one log; see the drawing above."""
+
+    start_offset: int = 0
+    recovery_point: int = 0
+    contiguous_from: int = 0
+    leader_epoch: int = 0
+    cleaned_to: int = 0
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    lines = [_VERSION, *(f"{name} {value}" for name, value in msgspec.structs.asdict(checkpoint).items())]
+    body = "".join(f"{line}\n" for line in lines).encode()
+    return body + f"crc32c {crc32c(body):08x}\n".encode()
+
+
+def decode(data: bytes) -> Checkpoint | None:
+    """The checkpoint, or None when these are not the bytes of a whole one."""
+    body, separator, crc = data.rpartition(b"crc32c ")
+    if not separator or crc != f"{crc32c(body):08x}\n".encode():
+        return None
+    version, *lines = body.decode("ascii").splitlines()
+    pairs = dict(line.split(" ") for line in lines)
+    if version != _VERSION or pairs.keys() != set(Checkpoint.__struct_fields__):
+        return None
+    return Checkpoint(**{name: int(value) for name, value in pairs.items()})
+
+
+def write(files: Files, directory: str, checkpoint: Checkpoint) -> None:
+    """Replace the file; after a crash it is the old one or the new one."""
+    path = f"{directory}/{NAME}"
+    file = files.open(f"{path}.tmp", create=True)
+    try:
+        file.truncate(0)
+        file.append(encode(checkpoint))
+        file.sync()
+    finally:
+        file.close()
+    files.rename(f"{path}.tmp", path)
+    files.sync_directory(directory)
+
+
+def read(files: Files, directory: str) -> bytes | None:
+    """The file's bytes, or None when there is none."""
+    path = f"{directory}/{NAME}"
+    if not files.exists(path):
+        return None
+    file = files.open(path, readonly=True)
+    try:
+        return file.pread(0, 4096)
+    finally:
+        file.close()

@@ -1,0 +1,243 @@
+"""The seam to the disk: the few calls that a log needs, and the real ones. `fake_files.py` is the twin in memory.
+
+Every call that fails raises `StorageFailed`, and nothing is ever tried again: after a failed fsync the kernel may have
+dropped the very pages that it could not write, so a second fsync that succeeds proves nothing. What has failed is known
+from the disk, at the next start.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class StorageFailed(Exception):  # noqa: N818 - reads as the fact that it is
+    """The disk has refused a call. Nothing that hung on it may be acknowledged; the process ends and start-up
+    recovers."""
+
+    def __init__(self, operation: str, path: str, number: int, text: str) -> None:
+        self.operation, self.path, self.errno, self.text = operation, path, number, text
+        super().__init__(f"{operation} {path}: {text} ({errno.errorcode.get(number, number)})")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether room on the disk is all that is missing."""
+        return self.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+class DirectoryLocked(Exception):  # noqa: N818 - as above
+    """Another process holds the data directory; `pid` is what it wrote into the lock file, 0 if that is not
+    readable."""
+
+    def __init__(self, path: str, pid: int) -> None:
+        self.path, self.pid = path, pid
+        super().__init__(f"{path} is held by process {pid or 'unknown'}")
+
+
+class File(Protocol):
+    """An open file. It stays readable when its name is changed or removed."""
+
+    @property
+    def path(self) -> str: ...
+    def append(self, data: bytes) -> None:
+        """Write all of `data` at the end, in one call to the system."""
+
+    def pread(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end of the file."""
+
+    def size(self) -> int: ...
+    def truncate(self, size: int) -> None: ...
+    def sync(self) -> None:
+        """Return when all that was written is on the disk."""
+
+    def start_writing_back(self, position: int, size: int) -> None:
+        """Ask the system to begin writing this range out, so that a later sync has less to wait for."""
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """Names are `/`-separated strings. Names that change are durable only after `sync_directory` of their directory."""
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File: ...
+    def exists(self, path: str) -> bool: ...
+    def list(self, directory: str) -> list[str]:
+        """The names in a directory, sorted; none when there is no such directory."""
+
+    def make_directory(self, path: str) -> None:
+        """Make it and what is missing above it; each new name is made durable."""
+
+    def rename(self, old: str, new: str) -> None: ...
+    def remove(self, path: str) -> None: ...
+    def remove_directory(self, path: str) -> None: ...
+    def sync_directory(self, path: str) -> None: ...
+    def lock(self, path: str) -> Lock:
+        """Hold a data directory by a lock file until the process ends. Raises `DirectoryLocked`."""
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+def _failed(operation: str, path: str, error: OSError) -> StorageFailed:
+    return StorageFailed(operation, path, error.errno or 0, error.strerror or str(error))
+
+
+# fdatasync writes the data and the size, which is all that a log needs; where it is missing, fsync does more.
+_sync = getattr(os, "fdatasync", os.fsync)
+_SYNC_DISK = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone leaves the data in the disk's own cache
+
+
+class RealFile:
+    """A file of the operating system."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def append(self, data: bytes) -> None:
+        try:
+            written = os.write(self._descriptor, data)
+        except OSError as error:
+            raise _failed("append to", self.path, error) from error
+        if written != len(data):  # on a file this means that the disk is full, now or at the next call
+            reason = f"short write, {written} of {len(data)} bytes"
+            raise StorageFailed("append to", self.path, errno.ENOSPC, reason)
+
+    def pread(self, position: int, size: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, size, position)
+        except OSError as error:
+            raise _failed("read", self.path, error) from error
+
+    def size(self) -> int:
+        try:
+            return os.fstat(self._descriptor).st_size
+        except OSError as error:
+            raise _failed("look at", self.path, error) from error
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            raise _failed("truncate", self.path, error) from error
+
+    def sync(self) -> None:
+        try:
+            if _SYNC_DISK is not None:
+                fcntl.fcntl(self._descriptor, _SYNC_DISK)
+            else:
+                _sync(self._descriptor)
+        except OSError as error:
+            raise _failed("sync", self.path, error) from error
+
+    def start_writing_back(self, position: int, size: int) -> None:
+        # Linux starts to write dirty pages of a range that it is told to drop, and keeps those that are still on
+        # their way.
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
+
+    def close(self) -> None:
+        try:
+            os.close(self._descriptor)
+        except OSError as error:
+            raise _failed("close", self.path, error) from error
+
+
+class RealFiles:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
+        flags = os.O_RDONLY if readonly else os.O_RDWR | os.O_APPEND
+        try:
+            descriptor = os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        except OSError as error:
+            raise _failed("open", path, error) from error
+        return RealFile(path, descriptor)
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))  # noqa: PTH208 - names, not a Path object each
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _failed("list", directory, error) from error
+
+    def make_directory(self, path: str) -> None:
+        missing = [p for p in (Path(path), *Path(path).parents) if not p.exists()]
+        for directory in reversed(missing):
+            try:
+                directory.mkdir(exist_ok=True)
+            except OSError as error:
+                raise _failed("make directory", path, error) from error
+            self.sync_directory(str(directory.parent))
+
+    def rename(self, old: str, new: str) -> None:
+        try:
+            Path(old).replace(new)
+        except OSError as error:
+            raise _failed("rename", old, error) from error
+
+    def remove(self, path: str) -> None:
+        try:
+            Path(path).unlink()
+        except OSError as error:
+            raise _failed("remove", path, error) from error
+
+    def remove_directory(self, path: str) -> None:
+        try:
+            Path(path).rmdir()
+        except OSError as error:
+            raise _failed("remove directory", path, error) from error
+
+    def sync_directory(self, path: str) -> None:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _failed("sync directory", path, error) from error
+
+    def lock(self, path: str) -> Lock:
+        return RealLock(path)
+
+
+class RealLock:
+    """An advisory lock on a file that holds the pid of its holder. The system releases it with the process, however
+    it ends."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise _failed("open", path, error) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 32, 0).strip()
+            os.close(self._descriptor)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise _failed("lock", path, error) from error
+            raise DirectoryLocked(path, int(holder) if holder.isdigit() else 0) from None
+        self._say(f"{os.getpid()}\n".encode())
+
+    def _say(self, pid: bytes) -> None:
+        """The pid is a courtesy to the second process. On a full disk the lock holds without it."""
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, pid, 0)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise _failed("write", self.path, error) from error
+
+    def release(self) -> None:
+        os.close(self._descriptor)

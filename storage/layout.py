@@ -1,0 +1,107 @@
+"""Which files of a directory are the log, when a compaction may have been cut off anywhere in its swap.
+
+A compaction writes `B.log.cleaned` and syncs it. Then:
+```
+#   1  B.log.cleaned -> B.log.swap         from here on the new file is the truth for all offsets that it spans
+#   2  the other sources X.log -> X.log.deleted
+#   3  B.log.swap -> B.log                 which replaces the first source
+#   4  X.log.deleted, stale indexes removed
+```
+with the directory synced after 1, 2 and 3. So a `.cleaned` file is rubbish, a `.swap` file is whole, and finishing
+the swap is the same four steps from wherever they stopped.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from storage.files import Files
+from storage.segment import BadBatch, base_offset_of, file_name, walk
+
+CLEANED, SWAP, DELETED = ".log.cleaned", ".log.swap", ".log.deleted"
+INDEXES = (".index", ".timeindex", ".txnindex")
+
+
+class DamagedLog(Exception):  # noqa: N818 - reads as the fact that it is
+    """What is on the disk cannot be what was written. Nothing is opened, nothing is changed; `muster log repair`
+    tells more."""
+
+    def __init__(self, path: str, position: int, reason: str, offset: int | None = None) -> None:
+        self.path, self.position, self.reason, self.offset = path, position, reason, offset
+        where = "" if offset is None else f" (offset {offset} was expected there)"
+        super().__init__(f"{path}:{position}: {reason}{where}")
+
+
+class Swap(msgspec.Struct, frozen=True):
+    """A finished rewrite of the segments `sources` (base offsets, the first is its own) under `.swap`."""
+
+    base_offset: int
+    sources: tuple[int, ...]
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The segments of a log as (base offset, file name), in order, and what a crash has left to be tidied up."""
+
+    segments: tuple[tuple[int, str], ...]
+    swaps: tuple[Swap, ...] = ()
+    rubbish: tuple[str, ...] = ()
+
+
+def look(files: Files, directory: str) -> Layout:
+    """Read the names only, and the headers of files under `.swap`. Changes nothing."""
+    names = files.list(directory)
+    bases = _bases(names, ".log")
+    segments = {base: file_name(base) for base in bases}
+    swaps = [_swap(files, directory, base, bases) for base in _bases(names, SWAP)]
+    for swap in swaps:
+        for source in swap.sources:
+            segments.pop(source, None)
+        segments[swap.base_offset] = file_name(swap.base_offset, SWAP)
+    rubbish = [name for name in names if name.endswith((".cleaned", ".deleted", ".tmp"))]
+    known = {*bases, *segments}
+    for suffix in INDEXES:
+        rubbish += [file_name(base, suffix) for base in _bases(names, suffix) if base not in known]
+    return Layout(tuple(sorted(segments.items())), tuple(swaps), tuple(rubbish))
+
+
+def _bases(names: list[str], suffix: str) -> list[int]:
+    return [base for name in names if (base := base_offset_of(name, suffix)) is not None]
+
+
+def _swap(files: Files, directory: str, base: int, bases: list[int]) -> Swap:
+    path = f"{directory}/{file_name(base, SWAP)}"
+    file = files.open(path, readonly=True)
+    end = base
+    try:
+        for found in walk(file, checked=False):
+            end = found.header.next_offset
+    except BadBatch as bad:
+        raise DamagedLog(path, bad.position, bad.reason, end) from bad
+    finally:
+        file.close()
+    return Swap(base, tuple(b for b in bases if base <= b < end))
+
+
+def finish(files: Files, directory: str, swap: Swap) -> None:
+    """Steps 2 and 3 of a swap, and the removal of the sources. Safe to be cut off anywhere, and to be begun again."""
+    others = [base for base in swap.sources if base != swap.base_offset]
+    for base in others:
+        files.rename(f"{directory}/{file_name(base)}", f"{directory}/{file_name(base, DELETED)}")
+    files.sync_directory(directory)
+    for base in swap.sources:
+        for suffix in INDEXES:
+            if files.exists(path := f"{directory}/{file_name(base, suffix)}"):
+                files.remove(path)
+    own = f"{directory}/{file_name(swap.base_offset)}"
+    files.rename(f"{directory}/{file_name(swap.base_offset, SWAP)}", own)
+    files.sync_directory(directory)
+    for base in others:
+        files.remove(f"{directory}/{file_name(base, DELETED)}")
+
+
+def tidy(files: Files, directory: str, layout: Layout) -> None:
+    """Finish what a crash has interrupted."""
+    for swap in layout.swaps:
+        finish(files, directory, swap)
+    for name in layout.rubbish:
+        files.remove(f"{directory}/{name}")

@@ -1,0 +1,354 @@
+"""The log of one partition: append, read, roll, delete, recover. The compaction of it is in `compaction.py`.
+
+What is promised: a batch is in the log when `append` has returned, and on the disk when `sync` has. When one of them
+raises `StorageFailed` the log takes nothing more; what of it is there will be found at the next start.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import TypeVar
+
+import msgspec
+
+from protocol import record_batch
+from protocol.record_batch import HEADER_FAST, BatchHeader, Buffer
+from protocol.records import Record
+from storage import checkpoint as checkpoints
+from storage import layout, recovery
+from storage.checkpoint import Checkpoint
+from storage.files import Files, StorageFailed
+from storage.producers import Aborted, Producers
+from storage.recovery import Cut, Progress, end_marker_of
+from storage.segment import Found, Segment, file_name
+
+_WRITE_BACK_BYTES = 1 << 20
+_RELATIVE_MAX = 2**31 - 1
+
+
+class LogConfig(msgspec.Struct, frozen=True):
+    """Bytes and milliseconds; the names are Kafka's topic settings."""
+
+    segment_bytes: int = 16 * 1024 * 1024
+    """Kafka's default for `__consumer_offsets` is 100 MiB. A segment is synced as a whole when it is rolled: keep
+    that short."""
+    index_interval_bytes: int = 4096
+    delete_retention_ms: int = 86_400_000
+    min_cleanable_dirty_ratio: float = 0.5
+    compaction_bytes_min: int = 1024 * 1024
+    """A log that has grown by less than this since it was last compacted is left alone."""
+
+
+class OffsetOutOfRange(LookupError):  # noqa: N818 - Kafka's name for it
+    """The offset is before the log's start or past its end."""
+
+
+_base_offset = attrgetter("base_offset")
+_Method = TypeVar("_Method", bound=Callable[..., object])
+
+
+def _final(method: _Method) -> _Method:
+    """A call whose failure is the end of this log: it is remembered, and nothing is written after it."""
+
+    def guarded(self: Log, *arguments: object) -> object:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return method(self, *arguments)
+        except StorageFailed as failure:
+            self.failure = failure
+            raise
+
+    guarded.__name__, guarded.__doc__ = method.__name__, method.__doc__
+    return guarded  # type: ignore[return-value]  # the wrapper takes what the method takes
+
+
+class Log:
+    """Made by `Log.open`. One owner; nothing here is safe to call from two threads."""
+
+    def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments: list[Segment] = []
+        """In order; the last one is appended to. None before the first append to a new log."""
+        self.producers = Producers()
+        self.cut: Cut | None = None
+        """What recovery has taken off the end, for the caller to log."""
+        self.failure: StorageFailed | None = None
+        self._files = files
+        self._checkpoint = Checkpoint()
+        self._written_back = 0
+
+    # -- opening and closing -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls, files: Files, directory: str, config: LogConfig | None = None, on_progress: Progress | None = None
+    ) -> Log:
+        """The log in `directory`, recovered; a directory that is not there is an empty log and is made when first
+        written.
+
+        Raises `DamagedLog` and then changes nothing. `log.cut` says whether a torn write was taken off the end.
+        """
+        log = cls(files, directory, config or LogConfig())
+        if files.list(directory):
+            log._recover(on_progress)
+        return log
+
+    def _recover(self, on_progress: Progress | None) -> None:
+        found = layout.look(self._files, self.directory)
+        findings = recovery.examine(self._files, self.directory, found, self.config.index_interval_bytes, on_progress)
+        layout.tidy(self._files, self.directory, found)
+        for segment in findings.segments:  # one that was read under `.swap` has its own name now
+            segment.path = f"{self.directory}/{file_name(segment.base_offset)}"
+        self.segments, self.producers = findings.segments, findings.producers
+        self._checkpoint, self.cut = findings.checkpoint, findings.cut
+        if not self.segments:
+            return
+        self._drop_deleted()
+        active = self.segments[-1].open()
+        if self.cut is not None:
+            active.truncate(self.cut.position)
+        if self.cut is not None or findings.is_foreign or self._checkpoint.recovery_point < self.end_offset:
+            active.sync()
+            self._save(recovery_point=self.end_offset)
+        self._written_back = self.segments[-1].size
+
+    @_final
+    def close(self) -> None:
+        """Leave everything on the disk, with Kafka's indexes beside it."""
+        if self.segments and self._checkpoint.recovery_point < self.end_offset:
+            self.segments[-1].open().sync()
+            self._write_indexes(self.segments[-1])
+            self._save(recovery_point=self.end_offset)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the file and leave the rest to the next start, as a killed process does."""
+        for segment in self.segments:
+            segment.release()
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        return self._checkpoint.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset of the next record; also the high watermark, for there are no replicas."""
+        return self.segments[-1].end_offset if self.segments else self._checkpoint.start_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where every transaction is decided: as far as read_committed consumers may read."""
+        return self.producers.last_stable_offset(self.end_offset)
+
+    def aborted(self, first: int, end: int) -> list[Aborted]:
+        """The aborted transactions that touch the offsets from `first` up to, not including, `end`."""
+        return self.producers.aborted_between(first, end)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._checkpoint.leader_epoch
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._checkpoint
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum([segment.size for segment in self.segments])
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    @_final
+    def append(self, batches: Buffer | Sequence[Buffer]) -> int:
+        """Append batches one after the other in one write, and return the offset of the first record.
+
+        Base offset and leader epoch are written into each; the rest stays as it is. All of the batches are in the
+        log, or none is acknowledged: `StorageFailed`.
+        """
+        if isinstance(batches, bytes | bytearray | memoryview):
+            batches = (batches,)
+        first = offset = self.end_offset
+        headers: list[BatchHeader] = []
+        parts: list[Buffer] = []
+        for batch in batches:
+            header = BatchHeader(offset, *HEADER_FAST.unpack_from(batch)[1:])
+            assert header.size == len(batch), "one batch each, whole"
+            headers.append(header)
+            parts += record_batch.placed(batch, offset, self.leader_epoch)
+            offset = header.next_offset
+        data = b"".join(parts)
+        segment = self._segment_for(len(data), offset)
+        segment.open().append(data)
+        at = 0
+        for header in headers:
+            segment.learn(header)
+            if header.producer_id >= 0:
+                self.producers.learn(header, end_marker_of(data, at, header))
+            at += header.size
+        if segment.size - self._written_back >= _WRITE_BACK_BYTES:
+            segment.open().start_writing_back(self._written_back, segment.size - self._written_back)
+            self._written_back = segment.size
+        return first
+
+    @_final
+    def sync(self) -> None:
+        """Return when everything appended is on the disk."""
+        if self.segments:
+            self.segments[-1].open().sync()
+
+    def _segment_for(self, size: int, end_offset: int) -> Segment:
+        """The segment to append `size` bytes to: a new one when they would not fit."""
+        if not self.segments:
+            self._begin()
+        active = self.segments[-1]
+        too_long = end_offset - active.base_offset > _RELATIVE_MAX
+        if active.size and (active.size + size > self.config.segment_bytes or too_long):
+            self.roll()
+        return self.segments[-1]
+
+    def _begin(self) -> None:
+        """Make the directory. The checkpoint comes first: without it the log would be taken for another broker's."""
+        self._files.make_directory(self.directory)
+        self._save()
+        self._add_segment()
+
+    @_final
+    def roll(self) -> None:
+        """Close the active segment for good and begin the next one. Everything up to here is then on the disk."""
+        active = self.segments[-1]
+        if not active.size:
+            return
+        active.open().sync()
+        self._write_indexes(active)
+        active.release()
+        self._add_segment()
+        self._save(recovery_point=self.end_offset)
+
+    def _add_segment(self) -> None:
+        path = f"{self.directory}/{file_name(self.end_offset)}"
+        segment = Segment(self._files, path, self.end_offset, self.config.index_interval_bytes)
+        segment.open(create=True)
+        self._files.sync_directory(self.directory)
+        self.segments.append(segment)
+        self._written_back = 0
+
+    def _write_indexes(self, segment: Segment) -> None:
+        segment.write_indexes(self.producers.transaction_index(segment.base_offset, segment.end_offset))
+
+    def _save(self, **changes: int) -> None:
+        self._checkpoint = msgspec.structs.replace(self._checkpoint, **changes)
+        checkpoints.write(self._files, self.directory, self._checkpoint)
+
+    # -- deleting ------------------------------------------------------------------------------------------------------
+
+    @_final
+    def delete_before(self, offset: int) -> int:
+        """Forget the records before `offset`, and return the new start of the log. Whole segments go at once."""
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset} to {self.end_offset}")
+        if offset > self.start_offset:
+            if offset == self.end_offset:
+                self.roll()
+            self._save(start_offset=offset)
+            self._drop_deleted()
+        return self.start_offset
+
+    @_final
+    def retain(self, now_ms: int, retention_ms: int, retention_bytes: int) -> int:
+        """Delete the oldest segments that are past their time or beyond the size, and return the new start of the log.
+
+        -1 is for ever and without bound. A segment is as old as its youngest record. The active one goes too when its
+        time has come.
+        """
+        surplus = self.size - retention_bytes if retention_bytes >= 0 else 0
+        upto = self.start_offset
+        for segment in self.segments:
+            is_old = retention_ms >= 0 and 0 <= segment.max_timestamp < now_ms - retention_ms
+            if not segment.size or not (is_old or (surplus >= segment.size and segment is not self.segments[-1])):
+                break
+            surplus -= segment.size
+            upto = segment.end_offset
+        return self.delete_before(max(upto, self.start_offset))
+
+    def _drop_deleted(self) -> None:
+        """Remove the segments that lie before the start of the log altogether, the active one never."""
+        while len(self.segments) > 1 and self.segments[0].end_offset <= self.start_offset:
+            segment = self.segments.pop(0)
+            for suffix in (*layout.INDEXES, ".log"):
+                if self._files.exists(path := segment.path.removesuffix(".log") + suffix):
+                    self._files.remove(path)
+        self.producers.forget_before(self.start_offset)
+
+    @staticmethod
+    def remove(files: Files, directory: str) -> None:
+        """Remove a log with everything in it. What a crash leaves of it is removed by calling this again."""
+        for name in files.list(directory):
+            files.remove(f"{directory}/{name}")
+        if files.exists(directory):
+            files.remove_directory(directory)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, *, min_one: bool = True, before: int | None = None) -> bytes:
+        """Whole batches, from the one that holds `offset`; with `min_one` at least one, however large.
+
+        Batches that begin at `before` or later are left out (the last stable offset, for read_committed). Nothing at
+        the end of the log is b""; an offset outside of it raises `OffsetOutOfRange`. What is returned lies in one
+        segment.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset} to {self.end_offset}")
+        for segment in self.segments[self._segment_index(offset) :]:
+            if data := segment.read(offset, max_bytes, min_one, before):
+                return data
+        return b""
+
+    def batches(self, offset: int | None = None) -> Iterator[Found]:
+        """Every batch from the one that holds `offset` (from the first) on, up to what is there when the reader gets
+        there."""
+        index = 0 if offset is None else self._segment_index(offset)
+        while index < len(self.segments):
+            yield from self.segments[index].batches(offset)
+            index += 1
+
+    def _segment_index(self, offset: int) -> int:
+        """The segment that may hold `offset`: the last one that begins at or before it."""
+        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+
+    def offset_for_time(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is at least as late as `timestamp` (ms), or None."""
+        for segment in self.segments:
+            if segment.max_timestamp < timestamp:
+                continue
+            for found in segment.batches(segment.index.offset_before(timestamp)):
+                for record in self._records_in_log(found) if found.header.max_timestamp >= timestamp else ():
+                    if record.timestamp >= timestamp:
+                        return record.offset, record.timestamp
+        return None
+
+    def latest_time(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the record with the greatest timestamp, the first of those that share it."""
+        latest = max([segment.max_timestamp for segment in self.segments], default=-1)
+        return self.offset_for_time(latest) if latest >= 0 else None
+
+    def _records_in_log(self, found: Found) -> list[Record]:
+        records = record_batch.read(found.chunk, found.at, found.header)
+        return [record for record in records if record.offset >= self.start_offset]
+
+
+def scan(log: Log, offset: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every batch of the log with its records, for replay: one step a batch, so that records cost no generator.
+
+    Checksums were compared when the log was opened. Empty batches, which compaction leaves, are passed over.
+    """
+    read = record_batch.read
+    for found in log.batches(offset):
+        if found.header.count:
+            yield found.header, read(found.chunk, found.at, found.header)

@@ -1,0 +1,89 @@
+"""Files that live as long as the process: for a server that keeps nothing. Unlike `fake_files` they forget nothing,
+and never fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from storage.files import File, Lock, StorageFailed
+
+
+class MemoryFile:
+    """An open file: a name for bytes that others may have open too."""
+
+    def __init__(self, path: str, content: bytearray) -> None:
+        self.path = path
+        self._content = content
+
+    def append(self, data: bytes) -> None:
+        self._content += data
+
+    def pread(self, position: int, size: int) -> bytes:
+        return bytes(memoryview(self._content)[position : position + size])
+
+    def size(self) -> int:
+        return len(self._content)
+
+    def truncate(self, size: int) -> None:
+        del self._content[size:]
+
+    def sync(self) -> None:
+        """Nothing is more durable than the process."""
+
+    def start_writing_back(self, position: int, size: int) -> None:
+        """There is nowhere to write back to."""
+
+    def close(self) -> None:
+        """The bytes stay while the name does."""
+
+
+class MemoryFiles:
+    """Names and bytes."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytearray] = {}
+        self._directories: set[str] = set()
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
+        if path not in self._files and not create:
+            raise _missing("open", path)
+        return MemoryFile(path, self._files.setdefault(path, bytearray()))
+
+    def exists(self, path: str) -> bool:
+        return path in self._files or path in self._directories
+
+    def list(self, directory: str) -> list[str]:
+        inside = directory + "/"
+        every = [*self._files, *self._directories]
+        return sorted({path[len(inside) :].split("/")[0] for path in every if path.startswith(inside)})
+
+    def make_directory(self, path: str) -> None:
+        self._directories.add(path)
+
+    def rename(self, old: str, new: str) -> None:
+        if old not in self._files:
+            raise _missing("rename", old)
+        self._files[new] = self._files.pop(old)
+
+    def remove(self, path: str) -> None:
+        if self._files.pop(path, None) is None:
+            raise _missing("remove", path)
+
+    def remove_directory(self, path: str) -> None:
+        self._directories.discard(path)
+
+    def sync_directory(self, path: str) -> None:
+        """As for `MemoryFile.sync`."""
+
+    def lock(self, path: str) -> Lock:
+        return _Unlocked()
+
+
+class _Unlocked:
+    def release(self) -> None:
+        """Nobody else can be here."""
+
+
+def _missing(operation: str, path: str) -> StorageFailed:
+    return StorageFailed(operation, path, errno.ENOENT, os.strerror(errno.ENOENT))

@@ -1,0 +1,193 @@
+"""What the log must know of its producers: which sequence comes next, and which transactions are open or were aborted.
+
+All of it follows from batch headers and end markers, so it is learnt in the same way when a batch is appended and
+when it is read back at start-up. Rules: ProducerAppendInfo and ProducerStateManager of Apache Kafka 4 (KIP-98,
+KIP-360).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+
+import msgspec
+
+from protocol.errors import ErrorCode
+from protocol.record_batch import NO_PRODUCER, NO_SEQUENCE, BatchHeader
+from protocol.records import EndMarker
+
+REMEMBERED_BATCHES = 5
+"""A producer has at most this many requests on the way, so a batch sent again is among the last five."""
+SEQUENCE_MAX = 2**31 - 1
+_ABORTED_ENTRY = struct.Struct(">hqqqq")
+
+
+class Aborted(msgspec.Struct, frozen=True, gc=False):
+    """A transaction that a read_committed consumer must pass over, from its first record to its abort marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """A batch that a producer has written, to know it again when it is sent twice."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """Whether a batch may be appended. `duplicate` is the earlier batch that it repeats, which is answered like a
+    success."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    duplicate: Written | None = None
+
+
+ACCEPTED = Verdict()
+
+
+class Producer:
+    """One producer id's state in one log."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_open_offset", "last_timestamp")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[Written] = deque(maxlen=REMEMBERED_BATCHES)
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.first_open_offset: int | None = None
+        """Where its open transaction begins in this log."""
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class Producers:
+    """All producer ids of one log."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        self.aborted: list[Aborted] = []
+
+    def __getitem__(self, producer_id: int) -> Producer:
+        return self._producers[producer_id]
+
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
+    def items(self) -> list[tuple[int, Producer]]:
+        return list(self._producers.items())
+
+    def check(self, header: BatchHeader) -> Verdict:
+        """May a client's batch be appended? Batches without a producer id always may."""
+        producer = self._producers.get(header.producer_id)
+        if header.producer_id == NO_PRODUCER or producer is None:
+            return ACCEPTED  # a producer that the log has forgotten may begin with any sequence (KIP-360)
+        if header.producer_epoch < producer.epoch:
+            message = f"Epoch {header.producer_epoch} of producer {header.producer_id} is older than {producer.epoch}"
+            return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+        if header.producer_epoch > producer.epoch:
+            if header.base_sequence == 0:
+                return ACCEPTED
+            message = f"A new epoch of producer {header.producer_id} begins with sequence 0, not {header.base_sequence}"
+            return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+        return self._in_sequence(header, producer)
+
+    def _in_sequence(self, header: BatchHeader, producer: Producer) -> Verdict:
+        last = _last_sequence(header)
+        for written in producer.batches:
+            if written.first_sequence == header.base_sequence and written.last_sequence == last:
+                return Verdict(duplicate=written)
+        expected = _after(producer.last_sequence, 1)  # 0 where only end markers of this epoch are known (KIP-360)
+        if header.base_sequence == expected:
+            return ACCEPTED
+        message = f"Sequence {header.base_sequence} of producer {header.producer_id} where {expected} is next"
+        return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+
+    def check_marker(self, header: BatchHeader, marker: EndMarker) -> Verdict:
+        """May an end marker be appended?"""
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return ACCEPTED
+        if header.producer_epoch < producer.epoch:
+            message = f"Epoch {header.producer_epoch} of producer {header.producer_id} is older than {producer.epoch}"
+            return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            message = f"Coordinator epoch {marker.coordinator_epoch} is older than {producer.coordinator_epoch}"
+            return Verdict(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
+        return ACCEPTED
+
+    def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
+        """The batch is in the log, at `header.base_offset`; `marker` is what it says if it is an end marker."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None or header.producer_epoch != producer.epoch:
+            opened = producer.first_open_offset if producer else None
+            coordinator_epoch = producer.coordinator_epoch if producer else -1
+            producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
+            producer.first_open_offset, producer.coordinator_epoch = opened, coordinator_epoch
+        producer.last_timestamp = max(producer.last_timestamp, header.max_timestamp)
+        if header.is_control:
+            if marker is not None:
+                self._ended(header, producer, marker)
+            return
+        if header.base_sequence != NO_SEQUENCE:
+            batch = header.base_sequence, _last_sequence(header), header.base_offset, header.last_offset
+            producer.batches.append(Written(*batch, header.max_timestamp))
+        if header.is_transactional and producer.first_open_offset is None and header.count:
+            producer.first_open_offset = header.base_offset
+
+    def _ended(self, header: BatchHeader, producer: Producer, marker: EndMarker) -> None:
+        producer.coordinator_epoch = marker.coordinator_epoch
+        first, producer.first_open_offset = producer.first_open_offset, None
+        if first is not None and not marker.commits:
+            stable = self.last_stable_offset(header.next_offset)
+            self.aborted.append(Aborted(header.producer_id, first, header.last_offset, stable))
+
+    def last_stable_offset(self, end_offset: int) -> int:
+        """The first offset of the earliest open transaction, or the log's end when none is open."""
+        opened = [p.first_open_offset for p in self._producers.values() if p.first_open_offset is not None]
+        return min(opened, default=end_offset)
+
+    def aborted_between(self, first: int, end: int) -> list[Aborted]:
+        """The aborted transactions that touch the offsets from `first` up to, not including, `end`."""
+        return [a for a in self.aborted if a.last_offset >= first and a.first_offset < end]
+
+    def forget_before(self, offset: int) -> None:
+        """The log now begins at `offset`: aborted transactions that ended before it are nobody's concern."""
+        self.aborted = [a for a in self.aborted if a.last_offset >= offset]
+
+    def forget_idle(self, before_ms: int) -> None:
+        """Forget the producers without an open transaction whose last batch is older (`producer.id.expiration.ms`)."""
+        for producer_id, producer in list(self._producers.items()):
+            if producer.first_open_offset is None and producer.last_timestamp < before_ms:
+                del self._producers[producer_id]
+
+    def transaction_index(self, first: int, end: int) -> bytes:
+        """Kafka's `.txnindex` of a segment: the aborted transactions whose marker lies in it."""
+        return b"".join(
+            [
+                _ABORTED_ENTRY.pack(0, a.producer_id, a.first_offset, a.last_offset, a.last_stable_offset)
+                for a in self.aborted
+                if first <= a.last_offset < end
+            ]
+        )
+
+
+def _after(sequence: int, count: int) -> int:
+    """The sequence `count` after this one; after 2^31 - 1 comes 0."""
+    return (sequence + count) & SEQUENCE_MAX
+
+
+def _last_sequence(header: BatchHeader) -> int:
+    return (
+        NO_SEQUENCE if header.base_sequence == NO_SEQUENCE else _after(header.base_sequence, header.last_offset_delta)
+    )

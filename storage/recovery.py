@@ -1,0 +1,204 @@
+"""What a log's files say after whatever has happened: every batch read, every checksum compared, every neighbour asked.
+
+Three things can be found at the first batch that does not fit.
+- Nothing whole comes after it, in the last segment, past the recovery point: a write that a crash has torn. Nobody
+was told
+  that it had succeeded, so it is cut off, and the log says so.
+- Anything else is damage to what was promised: `DamagedLog`, with the file and the byte, and nothing is touched. To
+take
+  damage for the end of the log would silently drop everything behind it.
+- A batch that is whole but does not begin where its neighbour ends is as bad as a wrong checksum: base offset and
+leader epoch
+  are not covered by the checksum, and this is what covers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from protocol import record_batch
+from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, BatchHeader, crc_of
+from protocol.records import EndMarker, read_end_marker
+from storage import checkpoint as checkpoints
+from storage.checkpoint import Checkpoint
+from storage.files import Files
+from storage.layout import DamagedLog, Layout
+from storage.producers import Producers
+from storage.segment import BadBatch, Found, Segment, walk
+
+_MAGIC_AT = 16
+Progress = Callable[[int, int], None]
+"""Called now and then with the bytes read and the bytes there are."""
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """A torn write at the end of the log: never acknowledged, taken off."""
+
+    path: str
+    position: int
+    size: int
+    offset: int
+    reason: str
+
+
+class Findings(msgspec.Struct):
+    """A log as its files tell it."""
+
+    segments: list[Segment]
+    producers: Producers
+    checkpoint: Checkpoint
+    is_foreign: bool
+    """Whether another broker has written it: there is no checkpoint of ours."""
+    cut: Cut | None = None
+    batches: int = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.segments[-1].end_offset if self.segments else self.checkpoint.start_offset
+
+
+def examine(
+    files: Files, directory: str, layout: Layout, index_every_bytes: int, on_progress: Progress | None = None
+) -> Findings:
+    """Read the whole log. Raises `DamagedLog`; changes nothing."""
+    remembered = _remembered(files, directory)
+    findings = Findings([], Producers(), remembered or Checkpoint(), remembered is None)
+    reader = _Reader(findings, on_progress, _total(files, directory, layout) if on_progress else 0)
+    for base, name in layout.segments:
+        segment = Segment(files, f"{directory}/{name}", base, index_every_bytes)
+        reader.read(segment, is_last=base == layout.segments[-1][0])
+    _compare_with_checkpoint(findings, directory)
+    if findings.is_foreign and findings.segments:
+        findings.checkpoint = Checkpoint(
+            start_offset=findings.segments[0].base_offset,
+            contiguous_from=findings.end_offset,
+            leader_epoch=max(reader.leader_epoch, 0),
+        )
+    return findings
+
+
+def _remembered(files: Files, directory: str) -> Checkpoint | None:
+    data = checkpoints.read(files, directory)
+    if data is None:
+        return None
+    remembered = checkpoints.decode(data)
+    if remembered is None:
+        raise DamagedLog(f"{directory}/{checkpoints.NAME}", 0, "the checkpoint's own checksum does not fit")
+    return remembered
+
+
+def _total(files: Files, directory: str, layout: Layout) -> int:
+    total = 0
+    for _, name in layout.segments:
+        file = files.open(f"{directory}/{name}", readonly=True)
+        total += file.size()
+        file.close()
+    return total
+
+
+def _compare_with_checkpoint(findings: Findings, directory: str) -> None:
+    start = findings.checkpoint.start_offset
+    first = findings.segments[0].base_offset if findings.segments else findings.end_offset
+    if not findings.is_foreign and first > start:
+        raise DamagedLog(directory, 0, f"the segment that begins at or before offset {start} is missing", start)
+    if findings.end_offset < findings.checkpoint.recovery_point:
+        expected = findings.checkpoint.recovery_point
+        path = findings.segments[-1].path if findings.segments else directory
+        position = findings.segments[-1].size if findings.segments else 0
+        raise DamagedLog(path, position, f"the log ends here, but was on the disk up to offset {expected}")
+
+
+class _Reader:
+    """Reads segment after segment and compares each batch with the one before."""
+
+    def __init__(self, findings: Findings, on_progress: Progress | None, total: int) -> None:
+        self.findings = findings
+        self.leader_epoch = -1
+        """The last batch's; it never falls."""
+        self._expected: int | None = None
+        self._progress, self._total, self._read = on_progress, total, 0
+
+    def read(self, segment: Segment, is_last: bool) -> None:
+        expected = segment.base_offset if self._expected is None else self._expected
+        gap = segment.base_offset - expected
+        if gap and (gap < 0 or expected >= self._contiguous_from):
+            raise DamagedLog(segment.path, 0, "a segment is missing before this one", expected)
+        self.findings.segments.append(segment)
+        with segment.reading() as file:
+            size = file.size()
+            try:
+                for found in walk(file, 0, size):
+                    self._compare(found, segment)
+                    self._take(found, segment)
+            except BadBatch as bad:
+                rest = file.pread(segment.size, size - segment.size)
+                self._judge(segment, bad.reason, rest, is_last)
+        self._expected = segment.end_offset
+
+    @property
+    def _contiguous_from(self) -> int:
+        """From which offset on the batches are of our own writing, one right after the other."""
+        return 2**63 if self.findings.is_foreign else self.findings.checkpoint.contiguous_from
+
+    def _compare(self, found: Found, segment: Segment) -> None:
+        header, expected = found.header, segment.end_offset
+        if header.base_offset != expected and (header.base_offset < expected or expected >= self._contiguous_from):
+            raise BadBatch(found.position, f"the base offset {header.base_offset} contradicts its neighbours")
+        if header.last_offset_delta < 0:
+            raise BadBatch(found.position, f"a batch that ends {-header.last_offset_delta} offsets before it begins")
+        ours = expected >= self._contiguous_from
+        if header.leader_epoch < self.leader_epoch or (
+            ours and header.leader_epoch != self.findings.checkpoint.leader_epoch
+        ):
+            raise BadBatch(found.position, f"the leader epoch {header.leader_epoch} contradicts its neighbours")
+
+    def _take(self, found: Found, segment: Segment) -> None:
+        header = found.header
+        segment.learn(header)
+        self.leader_epoch = header.leader_epoch
+        self.findings.batches += 1
+        if header.producer_id >= 0:
+            self.findings.producers.learn(header, end_marker_of(found.chunk, found.at, header))
+        if self._progress is not None and self.findings.batches % 4096 == 0:
+            self._progress(self._read + segment.size, self._total)
+
+    def _judge(self, segment: Segment, reason: str, rest: bytes, is_last: bool) -> None:
+        """A torn write, or damage."""
+        position, expected = segment.size, segment.end_offset
+        if not is_last:
+            raise DamagedLog(segment.path, position, reason, expected)
+        if expected < self.findings.checkpoint.recovery_point:
+            raise DamagedLog(segment.path, position, f"{reason}, which was on the disk", expected)
+        if (after := next(whole_batches(rest, expected), None)) is not None:
+            at, header = after
+            later = f"{reason}, but a whole batch of offset {header.base_offset} follows at byte {position + at}"
+            raise DamagedLog(segment.path, position, later, expected)
+        self.findings.cut = Cut(segment.path, position, len(rest), expected, reason)
+
+
+def whole_batches(rest: bytes, after_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Batches anywhere in these bytes that are whole and whose offsets could follow: what a torn write never leaves
+    behind.
+
+    A record takes more than one byte, so an offset is at most as many past `after_offset` as there are bytes before it.
+    """
+    at = 1
+    while (magic := rest.find(MAGIC, at + _MAGIC_AT)) >= 0:
+        at = magic - _MAGIC_AT
+        if at + HEADER_BYTES <= len(rest):
+            header = BatchHeader(*HEADER_FAST.unpack_from(rest, at))
+            is_plausible = HEADER_BYTES <= header.size <= len(rest) - at and (
+                after_offset < header.base_offset <= after_offset + at
+            )
+            if is_plausible and crc_of(rest, at, header.size) == header.crc:
+                yield at, header
+        at += 1
+
+
+def end_marker_of(data: bytes, at: int, header: BatchHeader) -> EndMarker | None:
+    """How the transaction ended that the batch at `at` ends; None when it is no end marker, or was emptied."""
+    if not header.is_control or header.count == 0:
+        return None
+    return read_end_marker(record_batch.read(data, at, header)[0])

@@ -1,0 +1,195 @@
+"""One file of a log, named by the offset of its first batch: batches one after the other, nothing between them.
+
+A segment learns what it holds from the headers of its batches, the same way when they are appended and when they are
+read back at start-up. What a torn or damaged batch means is decided in `recovery.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, PREFIX_BYTES, BatchHeader, crc_of
+from storage.files import File, Files
+from storage.index import Index
+
+CHUNK_BYTES = 1 << 20
+NAME_DIGITS = 20
+
+
+def file_name(base_offset: int, suffix: str = ".log") -> str:
+    return f"{base_offset:0{NAME_DIGITS}d}{suffix}"
+
+
+def base_offset_of(name: str, suffix: str = ".log") -> int | None:
+    """The base offset in a segment's file name, or None when the name is of no segment."""
+    digits = name.removesuffix(suffix)
+    if digits == name or len(digits) != NAME_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits)
+
+
+class BadBatch(Exception):  # noqa: N818 - a finding, not yet an error: recovery decides what it means
+    """Where reading batches one after the other came to an end that is not the end of the file, and why."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        self.position, self.reason = position, reason
+        super().__init__(f"{reason} at byte {position}")
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """A batch in a file: where, its header, and the chunk that holds all of it from `at` on."""
+
+    position: int
+    header: BatchHeader
+    chunk: bytes
+    at: int
+
+
+def walk(file: File, position: int = 0, end: int | None = None, *, checked: bool = True) -> Iterator[Found]:
+    """The batches from `position` to `end`, their checksums compared if `checked`. Raises `BadBatch` at the first
+    misfit.
+
+    Reads in chunks of a mebibyte: the memory needed is that and the largest batch, not the file.
+    """
+    end = file.size() if end is None else end
+    chunk, start = b"", position  # chunk holds the bytes of the file from `start` on
+    while position < end:
+        at = position - start
+        if at + HEADER_BYTES > len(chunk):
+            chunk, start, at = file.pread(position, min(CHUNK_BYTES, end - position)), position, 0
+            if len(chunk) < HEADER_BYTES:
+                raise BadBatch(position, "the header of a batch is cut off")
+        header = BatchHeader(*HEADER_FAST.unpack_from(chunk, at))
+        size = header.length + PREFIX_BYTES
+        if header.magic != MAGIC or size < HEADER_BYTES:
+            raise BadBatch(position, f"magic {header.magic} and length {header.length} are no batch's")
+        if size > end - position:
+            raise BadBatch(position, f"a batch of {size} bytes is cut off after {end - position}")
+        if at + size > len(chunk):
+            chunk, start, at = file.pread(position, max(size, min(CHUNK_BYTES, end - position))), position, 0
+            if len(chunk) < size:
+                raise BadBatch(position, "a batch is cut off while it is read")
+        if checked and crc_of(chunk, at, size) != header.crc:
+            raise BadBatch(position, f"the checksum {header.crc:#010x} does not fit its batch")
+        yield Found(position, header, chunk, at)
+        position += size
+
+
+class Segment:
+    """What is known of one file. The active segment keeps its file open; the others open theirs to be read."""
+
+    def __init__(self, files: Files, path: str, base_offset: int, index_every_bytes: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        """The offset after the last record."""
+        self.size = 0
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        self.index = Index(base_offset, index_every_bytes)
+        self._files = files
+        self._file: File | None = None
+
+    def open(self, *, create: bool = False) -> File:
+        """Open the file for appending and keep it open until `release`."""
+        if self._file is None:
+            self._file = self._files.open(self.path, create=create)
+        return self._file
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @contextmanager
+    def reading(self) -> Iterator[File]:
+        if self._file is not None:
+            yield self._file
+            return
+        file = self._files.open(self.path, readonly=True)
+        try:
+            yield file
+        finally:
+            file.close()
+
+    def learn(self, header: BatchHeader) -> None:
+        """The batch of `header` stands at the end of the file."""
+        last_offset = header.last_offset
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp = header.max_timestamp
+            self.max_timestamp_offset = last_offset
+        self.index.learn(last_offset, self.size, self.max_timestamp, self.max_timestamp_offset)
+        self.end_offset = last_offset + 1
+        self.size += header.size
+
+    def batches(self, offset: int | None = None, *, checked: bool = False) -> Iterator[Found]:
+        """The batches from the one that holds `offset` on. They were checked when they were appended or recovered."""
+        with self.reading() as file:
+            position = 0 if offset is None else self.index.position(offset)
+            for found in walk(file, position, self.size, checked=checked):
+                if offset is None or found.header.last_offset >= offset:
+                    yield found
+
+    def read(self, offset: int, max_bytes: int, min_one: bool, before: int | None) -> bytes:
+        """Whole batches from the one that holds `offset`, up to `max_bytes` and none that begins at `before` or
+        later."""
+        with self.reading() as file:
+            start = self._position_of(file, offset)
+            if start == self.size:
+                return b""
+            data = file.pread(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
+            whole = _whole(data, max_bytes, before)
+            if not whole and min_one and (before is None or _header(data).base_offset < before):
+                return file.pread(start, _header(data).size)
+            return data[:whole]
+
+    def _position_of(self, file: File, offset: int) -> int:
+        """Where the batch begins that holds `offset`, or the first one after it; the file's size when there is none."""
+        position = self.index.position(offset)
+        chunk, start = b"", position
+        while position < self.size:
+            if position + HEADER_BYTES > start + len(chunk):
+                chunk, start = file.pread(position, 8192), position
+            header = _header(chunk, position - start)
+            if header.last_offset >= offset:
+                return position
+            position += header.size
+        return self.size
+
+    def write_indexes(self, transactions: bytes) -> None:
+        """Leave Kafka's index files beside the segment. They are not synced: nothing here relies on them."""
+        stem = self.path.removesuffix(".log")
+        contents: list[tuple[str, Callable[[], bytes]]] = [
+            (".index", self.index.offset_file),
+            (".timeindex", lambda: self.index.time_file(self.max_timestamp, self.max_timestamp_offset)),
+            (".txnindex", lambda: transactions),
+        ]
+        for suffix, content in contents:
+            data = content()
+            if not data and not self._files.exists(stem + suffix):
+                continue
+            file = self._files.open(stem + suffix, create=True)
+            try:
+                file.truncate(0)
+                file.append(data)
+            finally:
+                file.close()
+
+
+def _header(chunk: bytes, at: int = 0) -> BatchHeader:
+    return BatchHeader(*HEADER_FAST.unpack_from(chunk, at))
+
+
+def _whole(data: bytes, max_bytes: int, before: int | None) -> int:
+    """How many bytes at the start of `data` are whole batches within the bounds."""
+    at = 0
+    while at + HEADER_BYTES <= len(data):
+        header = _header(data, at)
+        after = at + header.size
+        if after > min(len(data), max_bytes) or (before is not None and header.base_offset >= before):
+            break
+        at = after
+    return at
