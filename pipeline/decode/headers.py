@@ -1,0 +1,146 @@
+"""Batch headers of a buffer, as columns.
+
+0            8        12      16      17       21           61
+┌────────────┬────────┬───────┬───────┬────────┬────────────┬─────────┐  RecordBatch v2, repeated. crc32c covers
+│ baseOffset │ length │ epoch │ magic │ crc32c │ attributes…│ records │  byte 21 on: the 21 bytes before it are
+└────────────┴────────┴───────┴───────┴────────┴────────────┴─────────┘  believed only as far as offsets fit.
+"""
+
+import struct
+from typing import Any
+
+import crc32c
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+HEADER_BYTES = 61
+LEAST_LENGTH = HEADER_BYTES - 12  # the length field counts what follows it
+MOST_LENGTH = 256 << 20
+_LENGTH = struct.Struct(">i")
+
+# name, position in the header, big-endian type
+FIELDS = (
+    ("base_offset", 0, ">i8"),
+    ("length", 8, ">i4"),
+    ("leader_epoch", 12, ">i4"),
+    ("magic", 16, "i1"),
+    ("crc", 17, ">u4"),
+    ("attributes", 21, ">i2"),
+    ("last_delta", 23, ">i4"),
+    ("base_ts", 27, ">i8"),
+    ("max_ts", 35, ">i8"),
+    ("producer_id", 43, ">i8"),
+    ("producer_epoch", 51, ">i2"),
+    ("base_sequence", 53, ">i4"),
+    ("count", 57, ">i4"),
+)
+
+
+def gather(data: bytes, positions: Array, kind: str) -> Array:
+    """Numbers of a numpy type at any (unaligned) positions, in native order. Positions must lie within the data."""
+    size = np.dtype(kind).itemsize
+    if len(data) < size:
+        return np.zeros(len(positions), np.dtype(kind).newbyteorder("="))
+    window = np.ndarray((len(data) - size + 1,), kind, data, strides=(1,))
+    return window[positions].astype(np.dtype(kind).newbyteorder("="))
+
+
+class Headers:
+    """Columns of some batches: `pos` (in the buffer) and every field of the header, one array each."""
+
+    def __init__(self, columns: dict[str, Array]) -> None:
+        self.columns = columns
+
+    @classmethod
+    def at(cls, data: bytes, positions: Array) -> "Headers":
+        """Read the headers that begin at the positions."""
+        columns = {name: gather(data, positions + at, kind) for name, at, kind in FIELDS}
+        return cls({"pos": positions, **columns})
+
+    def __getattr__(self, name: str) -> Array:
+        try:
+            return self.__dict__["columns"][name]  # type: ignore[no-any-return]  # an Array by construction
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __len__(self) -> int:
+        return len(self.columns["pos"])
+
+    def take(self, which: Array) -> "Headers":
+        """Some of the batches, by index or mask."""
+        return Headers({name: column[which] for name, column in self.columns.items()})
+
+    @property
+    def last_offset(self) -> Array:
+        """The offset of the last record (that a cleaner may have removed)."""
+        return self.base_offset + self.last_delta
+
+    @property
+    def end(self) -> Array:
+        """Where the batch ends in the buffer."""
+        return self.pos + 12 + self.length
+
+    @property
+    def codec(self) -> Array:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & 7
+
+    @property
+    def is_txn(self) -> Array:
+        """Whether the batch belongs to a transaction, or is its marker."""
+        flag: Array = (self.attributes & 16) != 0
+        return flag
+
+    @property
+    def is_control(self) -> Array:
+        """Whether the batch is a transaction's marker."""
+        flag: Array = (self.attributes & 32) != 0
+        return flag
+
+
+def chain(data: bytes, start: int, end: int) -> tuple[list[int], int]:
+    """Positions of whole batches that follow one another, and where that stops.
+
+    It stops at the end, at a batch that reaches past the end, or at bytes that cannot be a header.
+    """
+    positions = []
+    pos = start
+    unpack = _LENGTH.unpack_from
+    while pos + HEADER_BYTES <= end:
+        (length,) = unpack(data, pos + 8)
+        after = pos + 12 + length
+        if length < LEAST_LENGTH or after > end or data[pos + 16] > 2:
+            break
+        positions.append(pos)
+        pos = after
+    return positions, pos
+
+
+def crc_ok(data: bytes, headers: Headers) -> Array:
+    """Which batches carry the checksum of their bytes. Old formats have another one and pass unasked."""
+    view = memoryview(data)
+    starts = (headers.pos + 21).tolist()
+    ends = headers.end.tolist()
+    checksum = crc32c.crc32c
+    actual = [checksum(view[start:end]) for start, end in zip(starts, ends, strict=True)]
+    equal: Array = np.array(actual, np.uint32) == headers.crc
+    return equal | (headers.magic < 2)
+
+
+def next_batch(data: bytes, start: int, above: int) -> int | None:
+    """The next position at which a whole batch with a right checksum and an offset above `above` begins."""
+    last = len(data) - HEADER_BYTES
+    if start > last:
+        return None
+    positions = np.arange(start, last + 1, dtype=np.int64)
+    positions = positions[np.frombuffer(data, np.uint8)[start + 16 : last + 17] == 2]
+    lengths = gather(data, positions + 8, ">i4").astype(np.int64)
+    fits = (lengths >= LEAST_LENGTH) & (positions + 12 + lengths <= len(data))
+    found = Headers.at(data, positions[fits])
+    found = found.take((found.base_offset > above) & (found.count >= 0) & (found.last_delta >= 0))
+    view = memoryview(data)
+    for pos, end, crc in zip(found.pos.tolist(), found.end.tolist(), found.crc.tolist(), strict=True):
+        if crc32c.crc32c(view[pos + 21 : end]) == crc:
+            return int(pos)
+    return None

@@ -1,0 +1,181 @@
+"""Which directories are logs, which files are segments, and how both are cut into spans that one task reads.
+
+A log directory is named `<topic>-<partition>`. A given path may be one, may hold some, or may hold directories that
+hold some (copies of several brokers). Names that begin with `_` are ordinary names here: Spark's own file sources
+would see nothing in `__consumer_offsets-0` and say nothing about it.
+"""
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from pipeline.decode.files import Entry, Store
+
+TOPIC = "__consumer_offsets"
+HEADER_BYTES = 61
+_SEGMENT = re.compile(r"^(\d{20})\.log$")
+_PASSED_OVER = (".cleaned", ".deleted", ".swap")  # a cleaner's unfinished or discarded files
+
+
+class LogDir(msgspec.Struct, frozen=True):
+    """One partition's log. `name` is how rows call it; it is unique among the paths that were given."""
+
+    store: Store
+    path: str
+    name: str
+    partition: int
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One `.log` file: its path in the store, the offset in its name, its size in bytes when it was listed."""
+
+    path: str
+    base_offset: int
+    size: int
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Bytes `start` to `end` of a segment, beginning and ending between two batches; what one task reads.
+
+    `floor` is the lowest offset that may stand here, `ceiling` the offset the next span begins with (None when this is
+    the end of the log), `active` whether the segment is the last, which no cleaner has touched.
+    """
+
+    log: LogDir
+    segment: Segment
+    start: int
+    end: int
+    floor: int
+    ceiling: int | None
+    active: bool
+
+
+def _partition(name: str, topic: str) -> int | None:
+    head, _, number = name.rpartition("-")
+    return int(number) if head == topic and number.isdigit() else None
+
+
+def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
+    """All logs of the topic under the paths, by partition and then by name."""
+    found = [log for path in paths for log in _below(Store(path), topic)]
+    shown = [log.name for log in found]
+    unique = [
+        msgspec.structs.replace(log, name=f"{log.store.uri.split('?')[0]}/{log.name}")
+        if shown.count(log.name) > 1
+        else log
+        for log in found
+    ]
+    return sorted(unique, key=lambda log: (log.partition, log.name))
+
+
+def _below(store: Store, topic: str) -> Iterator[LogDir]:
+    own = _partition(store.name(), topic)
+    if own is not None:
+        yield LogDir(store, "", store.name(), own)
+        return
+    for entry in (e for e in store.list() if e.is_dir):
+        number = _partition(entry.name, topic)
+        if number is not None:
+            yield LogDir(store, entry.name, entry.name, number)
+            continue
+        for inner in store.list(entry.name):
+            number = _partition(inner.name, topic)
+            if inner.is_dir and number is not None:
+                yield LogDir(store, f"{entry.name}/{inner.name}", f"{entry.name}/{inner.name}", number)
+
+
+def entries(log: LogDir) -> list[Entry]:
+    """The files of a log directory."""
+    return [entry for entry in log.store.list(log.path) if not entry.is_dir]
+
+
+def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:
+    """The log's segments by base offset; listing order and modification times mean nothing."""
+    found = []
+    for entry in entries(log) if listing is None else listing:
+        if match := _SEGMENT.match(entry.name):
+            found.append(Segment(_join(log.path, entry.name), int(match[1]), entry.size))
+    return sorted(found, key=lambda segment: segment.base_offset)
+
+
+def passed_over(listing: list[Entry]) -> list[str]:
+    """Names of the files that a cleaner left behind and that are not read."""
+    return [entry.name for entry in listing if entry.name.endswith(_PASSED_OVER)]
+
+
+def spans(log: LogDir, split_bytes: int = 32 << 20) -> list[Span]:
+    """The whole log as spans of about `split_bytes`, cut where the sparse `.index` names a batch."""
+    listing = entries(log)
+    sizes = {entry.name: entry.size for entry in listing}
+    found = segments(log, listing)
+    result: list[Span] = []
+    for i, segment in enumerate(found):
+        after = found[i + 1].base_offset if i + 1 < len(found) else None
+        cuts = _cuts(log, segment, split_bytes, sizes)
+        starts = [(0, segment.base_offset), *cuts]
+        for j, (start, floor) in enumerate(starts):
+            end, ceiling = starts[j + 1] if j + 1 < len(starts) else (segment.size, after)
+            result.append(Span(log, segment, start, end, floor, ceiling, active=after is None))
+    return result
+
+
+def _cuts(log: LogDir, segment: Segment, split_bytes: int, sizes: dict[str, int]) -> list[tuple[int, int]]:
+    """(position, base offset) of batches to cut before. An entry that does not lead to a batch is not believed."""
+    index = segment.path.removesuffix(".log") + ".index"
+    if segment.size <= split_bytes or not sizes.get(index.rsplit("/", 1)[-1]):
+        return []
+    raw = log.store.read(index)
+    cuts: list[tuple[int, int]] = []
+    wanted = split_bytes
+    for relative, position in struct.iter_unpack(">ii", raw[: len(raw) // 8 * 8]):
+        if position < wanted or position >= segment.size:
+            continue
+        base = _base_offset_at(log.store, segment, position)
+        highest = segment.base_offset + relative
+        if base is not None and (cuts[-1][1] if cuts else segment.base_offset) < base <= highest:
+            cuts.append((position, base))
+            wanted = position + split_bytes
+    return cuts
+
+
+def _base_offset_at(store: Store, segment: Segment, position: int) -> int | None:
+    head = store.read(segment.path, position, HEADER_BYTES)
+    if len(head) < HEADER_BYTES or head[16] != 2:
+        return None
+    return int.from_bytes(head[:8], "big", signed=True)
+
+
+def newest_ts(log: LogDir, segment: Segment, listing: list[Entry]) -> int | None:
+    """The highest timestamp of a segment by its `.timeindex`, in ms; None when that cannot be known."""
+    name = segment.path.removesuffix(".log") + ".timeindex"
+    size = next((entry.size for entry in listing if entry.name == name.rsplit("/", 1)[-1]), 0)
+    if size < 12:
+        return None
+    last: tuple[int, int] = struct.unpack(">qi", log.store.read(name, size // 12 * 12 - 12, 12))
+    return last[0] if last[0] > 0 else None
+
+
+def high_watermarks(store: Store) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> high watermark, from a broker's `replication-offset-checkpoint`; empty without one."""
+    try:
+        lines = store.read("replication-offset-checkpoint").decode().splitlines()
+    except FileNotFoundError:
+        return {}
+    rows = [line.rsplit(" ", 2) for line in lines[2:] if line.count(" ") >= 2]
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+
+
+def partition_of(group: str, partitions: int) -> int:
+    """Where Kafka keeps a group: the absolute value of Java's `hashCode` (0 for the lowest int) modulo the partitions."""
+    units = group.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for i in range(0, len(units), 2):
+        code = (31 * code + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    signed = code - (code >> 31 << 32)
+    return (0 if signed == -(2**31) else abs(signed)) % partitions
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

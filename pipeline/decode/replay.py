@@ -1,0 +1,70 @@
+"""What a coordinator would know after reading a log from beginning to end, as Kafka does it: one record at a time.
+
+This is the judge of everything faster. A tombstone removes an offset at once and from every open transaction of its
+group; a transaction's commits wait for its marker; on COMMIT each applies only if it was written after what stands
+there (KAFKA-14505), on ABORT they are dropped.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from pipeline.decode.layout import LogDir, segments
+from pipeline.decode.plain import PlainBatch, PlainCommit, PlainRecord, batches, commit, marker, records
+
+Key = tuple[str, str, int]  # group, topic, partition
+
+
+class State(msgspec.Struct):
+    """Offsets that count, each with the offset of its record; and those of transactions still open, by producer id."""
+
+    offsets: dict[Key, tuple[int, PlainCommit]] = {}
+    pending: dict[int, dict[Key, tuple[int, PlainCommit]]] = {}
+    group_records: dict[bytes, bytes] = {}  # every other key, by its bytes
+
+
+def read(log: LogDir) -> Iterator[tuple[PlainBatch, PlainRecord]]:
+    """Every record of every valid batch of a log, in order."""
+    for segment in segments(log):
+        data = log.store.read(segment.path)
+        for batch in batches(data):
+            if batch.valid:
+                for record in records(data, batch):
+                    yield batch, record
+
+
+def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | None = None) -> State:
+    """Apply records in order."""
+    state = state or State()
+    for batch, record in entries:
+        if batch.is_control:
+            _end(state, batch.producer_id, commits=marker(record))
+            continue
+        value = commit(record)
+        if value is not None:
+            _apply(state, batch, record.offset, value)
+        elif record.key is not None and record.value is None:
+            state.group_records.pop(record.key, None)
+        elif record.key is not None and record.value is not None:
+            state.group_records[record.key] = record.value
+    return state
+
+
+def _apply(state: State, batch: PlainBatch, at: int, value: PlainCommit) -> None:
+    key = (value.group, value.topic, value.partition)
+    if value.offset is None:
+        state.offsets.pop(key, None)
+        for waiting in state.pending.values():
+            waiting.pop(key, None)
+    elif batch.is_txn:
+        state.pending.setdefault(batch.producer_id, {})[key] = (at, value)
+    else:
+        state.offsets[key] = (at, value)
+
+
+def _end(state: State, producer_id: int, *, commits: bool) -> None:
+    waiting = state.pending.pop(producer_id, {})
+    for key, (at, value) in waiting.items() if commits else ():
+        standing = state.offsets.get(key)
+        if standing is None or at > standing[0]:
+            state.offsets[key] = (at, value)

@@ -1,0 +1,233 @@
+"""A span becomes rows of the five raw tables, chunk by chunk."""
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pipeline.decode import groups
+from pipeline.decode.headers import Array
+from pipeline.decode.layout import Span
+from pipeline.decode.offsets import Commits, is_commit, key_versions
+from pipeline.decode.records import Records, markers, records
+from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS, TABLES, UNKNOWN_RECORDS
+from pipeline.decode.spans import CHUNK_BYTES, Chunk, LogDamagedError, Problem, SpanReader
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What to decode and how. `groups` and the times keep rows, they never change what a row says."""
+
+    tables: frozenset[str] = frozenset(TABLES)
+    decoder: str = "auto"
+    on_error: str = "record"
+    chunk_bytes: int = CHUNK_BYTES
+    groups: frozenset[str] | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None  # exclusive
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Some rows of one of the raw tables."""
+
+    table: str
+    batch: pa.RecordBatch
+
+
+class SpanDecoder:
+    """Iterates over the rows of a span. `end_pos` is then the byte after the last whole batch."""
+
+    def __init__(self, span: Span, options: Options) -> None:
+        self.span = span
+        self.options = options
+        self.reader = SpanReader(span, options.on_error, options.chunk_bytes)
+        self.problems: list[Problem] = []
+
+    @property
+    def end_pos(self) -> int:
+        """Bytes up to here have been decoded."""
+        return self.reader.end_pos
+
+    def __iter__(self) -> Iterator[Rows]:
+        for chunk in self.reader:
+            for rows in self._chunk(chunk):
+                if rows.table in self.options.tables and rows.batch.num_rows:
+                    yield rows
+        found = self.reader.problems + self.problems
+        if found and "log_problems" in self.options.tables:
+            yield Rows("log_problems", self._problem_rows(found))
+
+    def _chunk(self, chunk: Chunk) -> Iterator[Rows]:
+        wanted = self.options.tables
+        if "batches" in wanted:
+            yield Rows("batches", self._batch_rows(chunk))
+        if wanted <= {"batches"}:
+            return
+        found, problems = records(chunk, self.options.decoder)
+        self._report(problems)
+        versions = key_versions(found)
+        commit = is_commit(found, versions)
+        commits = Commits(found, np.flatnonzero(commit))
+        self._doubtful(chunk, found, commits)
+        yield Rows("offset_commits", self._kept(self._commit_rows(found, commits)))
+        others = np.flatnonzero(~commit)
+        unknown = [self._undecoded(found, commits)]
+        if len(others):
+            typed, strange = groups.decode(found, others, versions)
+            yield Rows("group_records", self._kept(self._group_rows(found, typed)))
+            unknown.append(strange)
+        yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
+
+    def _report(self, problems: list[Problem]) -> None:
+        for problem in problems:
+            if self.options.on_error == "fail" and problem.severity == "problem":
+                raise LogDamagedError(
+                    f"{self.span.segment.path} at byte {problem.pos}: {problem.kind}, {problem.detail}"
+                )
+        self.problems += problems
+
+    def _doubtful(self, chunk: Chunk, found: Records, commits: Commits) -> None:
+        """Report what was read with a doubt: text that is no UTF-8, values of versions to come."""
+        headers = found.headers
+        for flags, kind in ((commits.bad_utf8, "bad_utf8"), (commits.undecodable, "undecodable_value")):
+            for i in commits.index[flags].tolist():
+                b = found.batch[i]
+                offset = int(found.offset[i])
+                pos, size = chunk.file_pos + int(headers.pos[b]), int(headers.length[b]) + 12
+                self._report([Problem(kind, pos, size, f"in the record at offset {offset}", offset, offset)])
+
+    def _place(self, schema: pa.Schema, rows: int) -> dict[str, pa.Array]:
+        log = self.span.log
+        place = {
+            "log_dir": pa.array([log.name], pa.string()).take(pa.array(np.zeros(rows, np.int32))),
+            "log_partition": pa.array(np.full(rows, log.partition, np.int32)),
+        }
+        if "segment_base" in schema.names:
+            place["segment_base"] = pa.array(np.full(rows, self.span.segment.base_offset, np.int64))
+        return place
+
+    def _batch(self, schema: pa.Schema, rows: int, columns: dict[str, object]) -> pa.RecordBatch:
+        arrays: dict[str, object] = {**self._place(schema, rows), **columns}
+        return pa.RecordBatch.from_arrays([_array(arrays[f.name], f.type) for f in schema], schema=schema)
+
+    def _batch_rows(self, chunk: Chunk) -> pa.RecordBatch:
+        h = chunk.headers
+        known = markers(chunk)
+        kinds = [
+            known.get(base) if control else None
+            for base, control in zip(h.base_offset.tolist(), h.is_control.tolist(), strict=True)
+        ]
+        return self._batch(
+            BATCHES,
+            len(h),
+            {
+                "pos": h.pos + chunk.file_pos,
+                "size": h.length + 12,
+                "base_offset": h.base_offset,
+                "last_offset": h.last_offset,
+                "records": h.count,
+                "leader_epoch": h.leader_epoch,
+                "magic": h.magic,
+                "codec": h.codec.astype(np.int8),
+                "is_txn": h.is_txn,
+                "is_control": h.is_control,
+                "control_type": [None if kind is None else kind[0] for kind in kinds],
+                "coordinator_epoch": [None if kind is None else kind[1] for kind in kinds],
+                "producer_id": h.producer_id,
+                "producer_epoch": h.producer_epoch,
+                "base_sequence": h.base_sequence,
+                "base_ts": h.base_ts,
+                "max_ts": h.max_ts,
+                "has_horizon": (h.attributes & 64) != 0,
+            },
+        )
+
+    def _commit_rows(self, found: Records, commits: Commits) -> pa.RecordBatch:
+        at = commits.index
+        of = found.batch[at]
+        h = found.headers
+        return self._batch(
+            OFFSET_COMMITS,
+            len(at),
+            {
+                "log_offset": found.offset[at],
+                "batch_base": h.base_offset[of],
+                "leader_epoch_of_log": h.leader_epoch[of],
+                "record_ts": found.ts[at],
+                "producer_id": h.producer_id[of],
+                "is_txn": h.is_txn[of],
+                "group": commits.group,
+                "topic": commits.topic,
+                "partition": commits.partition,
+                "key_version": commits.key_version,
+                "value_version": _masked(commits.version.astype(np.int16), commits.version >= 0),
+                "is_tombstone": commits.is_tombstone,
+                "undecodable": commits.undecodable,
+                "committed_offset": _masked(commits.offset, commits.readable),
+                "leader_epoch": _masked(commits.leader_epoch, commits.has_epoch & (commits.leader_epoch >= 0)),
+                "metadata": commits.metadata,
+                "commit_ts": _masked(commits.commit_ts, commits.readable),
+                "expire_ts": _masked(commits.expire_ts, commits.has_expiry & (commits.expire_ts >= 0)),
+                "topic_id": commits.topic_id,
+            },
+        )
+
+    def _group_rows(self, found: Records, typed: list[groups.Typed]) -> pa.RecordBatch:
+        at = np.array([row.index for row in typed], np.int64)
+        columns: dict[str, object] = {
+            "log_offset": found.offset[at],
+            "leader_epoch_of_log": found.headers.leader_epoch[found.batch[at]],
+            "record_ts": found.ts[at],
+        }
+        for name in GROUP_RECORDS.names[5:]:
+            columns[name] = [getattr(row, name) for row in typed]
+        return self._batch(GROUP_RECORDS, len(typed), columns)
+
+    def _undecoded(self, found: Records, commits: Commits) -> list[groups.Strange]:
+        """Offset commits whose value is of a later version, or cannot be read."""
+        rows = []
+        for i in np.flatnonzero(commits.undecodable | commits.newer).tolist():
+            reason = "value cannot be read" if commits.undecodable[i] else "value of a later version, read as version 4"
+            rows.append(groups.strange(found, int(commits.index[i]), int(commits.key_version[i]), reason))
+        return rows
+
+    def _unknown_rows(self, found: Records, strange: list[groups.Strange]) -> pa.RecordBatch:
+        at = np.array([row.index for row in strange], np.int64)
+        columns: dict[str, object] = {"log_offset": found.offset[at], "record_ts": found.ts[at]}
+        for name in UNKNOWN_RECORDS.names[4:]:
+            columns[name] = [getattr(row, name) for row in strange]
+        return self._batch(UNKNOWN_RECORDS, len(strange), columns)
+
+    def _problem_rows(self, found: list[Problem]) -> pa.RecordBatch:
+        columns: dict[str, object] = {name: [getattr(p, name) for p in found] for name in LOG_PROBLEMS.names[3:]}
+        return self._batch(LOG_PROBLEMS, len(found), columns)
+
+    def _kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Only the groups and times that were asked for."""
+        options = self.options
+        keep = np.ones(rows.num_rows, bool)
+        if options.groups is not None:
+            keep &= np.isin(rows.column("group").to_numpy(zero_copy_only=False), list(options.groups))
+        times = rows.column("record_ts").to_numpy()
+        if options.since_ms is not None:
+            keep &= times >= options.since_ms
+        if options.until_ms is not None:
+            keep &= times < options.until_ms
+        return rows if keep.all() else rows.filter(pa.array(keep))
+
+
+def _array(values: object, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values if values.type == kind else values.cast(kind)
+    return pa.array(values, kind)
+
+
+def _masked(values: Array, valid: Array) -> pa.Array:
+    return pa.array(values, mask=None if valid.all() else ~valid)
+
+
+def read_table(spans: list[Span], table: str, options: Options | None = None) -> pa.Table:
+    """All rows of one raw table, in memory: for small logs, tests and the commands that need no Spark."""
+    options = msgspec.structs.replace(options or Options(), tables=frozenset({table}))
+    batches = [rows.batch for span in spans for rows in SpanDecoder(span, options)]
+    return pa.Table.from_batches(batches, TABLES[table])

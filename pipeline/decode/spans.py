@@ -1,0 +1,262 @@
+"""Read a span chunk by chunk: batches that can be believed, and a row for everything that cannot.
+
+The promise: an offset that is missing from what comes out lies in the range of a reported problem, and an offset that
+the checksum does not protect (the first 21 bytes of a header) is believed only while it fits between its neighbours.
+
+Severity `info` means that nothing was lost that had ever been there for good: a torn tail of the newest segment, a gap
+that a cleaner leaves in an older one. Everything else is a `problem`.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from pipeline.decode.headers import HEADER_BYTES, MOST_LENGTH, Array, Headers, chain, crc_ok, next_batch
+from pipeline.decode.layout import Span
+
+CHUNK_BYTES = 16 << 20
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One row of `log_problems`, without the place it has in common with its span."""
+
+    kind: str
+    pos: int
+    length: int
+    detail: str
+    from_offset: int | None = None
+    to_offset: int | None = None
+    severity: str = "problem"
+
+
+class LogDamagedError(ValueError):
+    """Raised instead of reporting, when the reader was asked to fail."""
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Some bytes of a segment (from `file_pos` on) and the believed batches in them."""
+
+    data: bytes
+    file_pos: int
+    headers: Headers
+
+
+class SpanReader:
+    """Iterates over the chunks of a span; `problems` is complete when the iteration has ended.
+
+    `on_error`: `record` stops at bytes that are no header, as Kafka's own tool does; `salvage` searches for the next
+    batch with a right checksum; `fail` raises `LogDamagedError` at the first problem.
+    """
+
+    def __init__(self, span: Span, on_error: str = "record", chunk_bytes: int = CHUNK_BYTES) -> None:
+        self.span = span
+        self.on_error = on_error
+        self.chunk_bytes = chunk_bytes
+        self.problems: list[Problem] = []
+        self.end_pos = span.start  # the byte after the last whole batch
+        self._last = span.floor - 1  # the last offset that was believed
+        self._epoch = -1
+        self._waiting: list[Problem] = []  # known by kind, their range still open
+        self._gaps = (0, 0, 0)  # how many, lowest, highest missing offset
+
+    def __iter__(self) -> Iterator[Chunk]:
+        start, want = self.span.start, self.chunk_bytes
+        while start < self.span.end:
+            data = self.span.log.store.read(self.span.segment.path, start, min(want, self.span.end - start))
+            if not data:
+                break
+            final = start + len(data) >= self.span.end or len(data) < min(want, self.span.end - start)
+            chunk, consumed, need = self._chunk(data, start, final)
+            if need > want:
+                want = need
+                continue
+            if chunk is not None:
+                yield chunk
+            if consumed is None:
+                break
+            start, want = start + consumed, self.chunk_bytes
+        self._finish()
+
+    def _chunk(self, data: bytes, file_pos: int, final: bool) -> tuple[Chunk | None, int | None, int]:
+        """(chunk, bytes consumed or None when reading ends here, bytes needed to go on)."""
+        found, stop, headers = self._whole(data, 0)
+        consumed: int | None = len(data)
+        if not final and found:
+            # The last one is read again with what follows it, since only its successor shows whether its offset fits.
+            keep_back = found[-1] if stop == len(data) or self._reaches_past(data, stop) else None
+            if keep_back is not None:
+                if len(found) == 1:
+                    return None, 0, 2 * len(data) + self._wanted(data, stop)
+                return self._believe(data, file_pos, headers.take(np.arange(len(found) - 1))), keep_back, 0
+        elif not final and self._reaches_past(data, stop):
+            return None, 0, max(2 * len(data), self._wanted(data, stop))
+        parts = [self._believe(data, file_pos, headers)]
+        while stop < len(data):
+            if not final and self._reaches_past(data, stop):
+                consumed = stop
+                break
+            resumed = self._broken(data, file_pos, stop, final)
+            if resumed is None:
+                consumed = None if final or self.on_error != "salvage" else len(data)
+                break
+            _, stop, headers = self._whole(data, resumed)
+            parts.append(self._believe(data, file_pos, headers))
+        joined = {name: np.concatenate([p.headers.columns[name] for p in parts]) for name in parts[0].headers.columns}
+        return Chunk(data, file_pos, Headers(joined)), consumed, 0
+
+    def _whole(self, data: bytes, start: int) -> tuple[list[int], int, Headers]:
+        """The chain from `start`, cut before a bad checksum that leads nowhere: then its length is no good either."""
+        found, stop = chain(data, start, len(data))
+        if found and stop < len(data) and not self._reaches_past(data, stop):
+            last = Headers.at(data, np.array(found[-1:], np.int64))
+            if not crc_ok(data, last)[0]:
+                stop = found.pop()
+        return found, stop, Headers.at(data, np.array(found, np.int64))
+
+    @staticmethod
+    def _wanted(data: bytes, pos: int) -> int:
+        head = data[pos + 8 : pos + 12]
+        return min(12 + int.from_bytes(head, "big"), MOST_LENGTH) if len(head) == 4 else HEADER_BYTES
+
+    @staticmethod
+    def _reaches_past(data: bytes, pos: int) -> bool:
+        """Whether what begins here may be a batch whose end lies beyond the data."""
+        if pos + HEADER_BYTES > len(data):
+            return pos < len(data)
+        length = int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
+        return data[pos + 16] <= 2 and HEADER_BYTES - 12 <= length <= MOST_LENGTH and pos + 12 + length > len(data)
+
+    def _broken(self, data: bytes, file_pos: int, stop: int, final: bool) -> int | None:
+        """Say what stands at `stop`; where to go on in the data, or None."""
+        rest = len(data) - stop
+        resume = next_batch(data, stop + 1, self._last)
+        if resume is None and final and self._reaches_past(data, stop):
+            self._note(
+                "torn_tail", file_pos + stop, rest, f"{rest} bytes of an unfinished batch", self._tail_severity()
+            )
+            return None
+        if resume is None and final and not any(data[stop:]):
+            self._note("zero_tail", file_pos + stop, rest, f"{rest} bytes of zeros", self._tail_severity())
+            return None
+        if self.on_error != "salvage":
+            left = self.span.end - file_pos - stop
+            self._note("bad_length", file_pos + stop, left, f"no batch begins here; {left} bytes left unread")
+            return None
+        to = len(data) if resume is None else resume
+        self._note("bad_length", file_pos + stop, to - stop, f"no batch begins here; {to - stop} bytes skipped")
+        return resume
+
+    def _tail_severity(self) -> str:
+        return "info" if self.span.ceiling is None else "problem"
+
+    def _believe(self, data: bytes, file_pos: int, headers: Headers) -> Chunk:
+        """Keep what has a right checksum and a fitting offset."""
+        good = crc_ok(data, headers) & (headers.magic == 2) & (headers.last_delta >= 0)
+        bases, lasts = headers.base_offset, headers.last_offset
+        before = np.concatenate(([self._last], lasts[:-1]))
+        fits = bool(good.all()) and not self._waiting and bool((bases > before).all())
+        if len(headers) and (not fits or not self._below_ceiling(lasts)):
+            headers = headers.take(np.array(self._fitting(headers, good, file_pos), np.int64))
+        elif len(headers):
+            holes = np.flatnonzero(bases > before + 1)
+            for i in holes.tolist():
+                self._gap(int(before[i]) + 1, int(bases[i]) - 1)
+            self._last = int(lasts[-1])
+        self._check_epochs(headers, file_pos)
+        if len(headers):
+            self.end_pos = file_pos + int(headers.end[-1])
+        return Chunk(data, file_pos, headers)
+
+    def _below_ceiling(self, lasts: Array) -> bool:
+        return self.span.ceiling is None or int(lasts.max()) < self.span.ceiling
+
+    def _fitting(self, headers: Headers, good: Array, file_pos: int) -> list[int]:
+        """Indexes of batches to believe, one by one; everything else is reported. The slow road, for damaged chunks."""
+        kept: list[tuple[int, int, int]] = []  # index, base offset, last offset
+        start = self._last
+        for i in range(len(headers)):
+            base, last = int(headers.base_offset[i]), int(headers.last_offset[i])
+            pos, size = file_pos + int(headers.pos[i]), int(headers.length[i]) + 12
+            if not good[i]:
+                old = int(headers.magic[i]) < 2
+                self._note("old_magic" if old else "bad_crc", pos, size, f"a batch of {size} bytes is left out")
+                continue
+            if self.span.ceiling is not None and last >= self.span.ceiling:
+                self._note("offset_order", pos, size, f"offset {base} is beyond the next segment's {self.span.ceiling}")
+                continue
+            before = kept[-1][2] if kept else start
+            if base <= before:
+                self._note("offset_order", pos, size, f"offset {base} after {before}")
+                keep_this, keep_previous = self._which(kept, start, base)
+                if not keep_previous:
+                    self._settle_back(kept, start)
+                if not keep_this:
+                    continue
+                before = kept[-1][2] if kept else start
+            self._settle(before + 1, base - 1)
+            kept.append((i, base, last))
+            self._last = last
+        return [i for i, _, _ in kept]
+
+    @staticmethod
+    def _which(kept: list[tuple[int, int, int]], start: int, base: int) -> tuple[bool, bool]:
+        """(believe this one, believe the one before) of two batches whose offsets contradict each other."""
+        if not kept:
+            return False, True
+        before = kept[-2][2] if len(kept) > 1 else start
+        _, previous_base, previous_last = kept[-1]
+        if previous_base == before + 1:
+            return False, True  # it follows its own neighbour without a gap: the later one is off
+        length = previous_last - previous_base + 1
+        return base == before + 1 + length, False
+
+    def _settle_back(self, kept: list[tuple[int, int, int]], start: int) -> None:
+        kept.pop()
+        self._last = kept[-1][2] if kept else start
+
+    def _check_epochs(self, headers: Headers, file_pos: int) -> None:
+        epochs = headers.leader_epoch
+        if not len(epochs):
+            return
+        before = np.concatenate(([self._epoch], epochs[:-1]))
+        for i in np.flatnonzero(epochs < before).tolist():
+            first, last = int(headers.base_offset[i]), int(headers.last_offset[i])
+            detail = f"leader epoch {epochs[i]} after {before[i]}"
+            size = int(headers.length[i]) + 12
+            self._report(Problem("epoch_order", file_pos + int(headers.pos[i]), size, detail, first, last))
+        self._epoch = int(epochs[-1])
+
+    def _note(self, kind: str, pos: int, length: int, detail: str, severity: str = "problem") -> None:
+        """A problem whose range of offsets is known when the next batch is believed."""
+        self._waiting.append(Problem(kind, pos, length, detail, severity=severity))
+
+    def _settle(self, first: int, last: int | None) -> None:
+        """Nothing between these offsets was believed: that is the range of what waits, or a gap."""
+        if self._waiting:
+            for problem in self._waiting:
+                self._report(msgspec.structs.replace(problem, from_offset=first, to_offset=last))
+            self._waiting = []
+        elif last is not None and last >= first:
+            self._gap(first, last)
+
+    def _gap(self, first: int, last: int) -> None:
+        if self.span.active:
+            self._report(Problem("gap", self.end_pos, 0, f"{last - first + 1} offsets are missing", first, last))
+            return
+        count, lowest, _ = self._gaps
+        self._gaps = (count + 1, lowest if count else first, last)
+
+    def _finish(self) -> None:
+        ceiling = self.span.ceiling
+        if self._waiting or ceiling is not None:
+            self._settle(self._last + 1, None if ceiling is None else ceiling - 1)
+        count, first, last = self._gaps
+        if count:
+            detail = f"{count} gaps, as compaction leaves them"
+            self._report(Problem("gap", self.span.start, 0, detail, first, last, severity="info"))
+
+    def _report(self, problem: Problem) -> None:
+        if self.on_error == "fail" and problem.severity == "problem":
+            raise LogDamagedError(f"{self.span.segment.path} at byte {problem.pos}: {problem.kind}, {problem.detail}")
+        self.problems.append(problem)

@@ -1,0 +1,187 @@
+"""Every decoder gives the rows that a reader with nothing but `struct`, and aiokafka, give."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator.core import records as facts
+from pipeline.decode import kernels, plain, replay
+from pipeline.decode.layout import log_dirs, partition_of, spans
+from pipeline.decode.rows import Options, read_table
+from pipeline.synth import Plan, Writer, commit, compressed, fact, write_logs
+from protocol import record_batch
+from protocol.records import Record
+
+DECODERS = [
+    "numpy",
+    "python",
+    pytest.param("numba", marks=pytest.mark.skipif(not kernels.HAS_NUMBA, reason="numba is not installed")),
+]
+SEEN = ("log_dir", "log_offset", "record_ts", "group", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "is_txn")  # fmt: skip
+
+
+def rows(directory: Path, decoder: str, split_bytes: int = 32 << 20, **options: Any) -> list[tuple[Any, ...]]:
+    cut = [span for log in log_dirs([str(directory)]) for span in spans(log, split_bytes)]
+    table = read_table(cut, "offset_commits", Options(decoder=decoder, **options))
+    return [tuple(row[name] for name in SEEN) for row in table.to_pylist()]
+
+
+def expected(directory: Path) -> list[tuple[Any, ...]]:
+    found = []
+    for log in log_dirs([str(directory)]):
+        for batch, record in replay.read(log):
+            value = None if batch.is_control else plain.commit(record)
+            if value is not None:
+                found.append(
+                    (log.name, record.offset, record.ts, value.group, value.topic, value.partition, value.offset,
+                     value.leader_epoch, value.metadata, value.commit_ts, value.expire_ts, batch.is_txn)
+                )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("batch", [(1, 1), (1, 60), (3000, 4000)])
+def test_all_decoders_agree_with_a_plain_reader(tmp_path: Path, decoder: str, batch: tuple[int, int]) -> None:
+    write_logs(tmp_path, Plan(seed=batch[0], records=6000, batch=batch, segment_bytes=150_000))
+    want = expected(tmp_path)
+    assert len(want) == 6000
+    assert rows(tmp_path, decoder) == want
+    assert rows(tmp_path, decoder, split_bytes=20_000) == want, "splits lose or double nothing"
+    assert rows(tmp_path, decoder, chunk_bytes=3000) == want, "chunks smaller than some batches change nothing"
+
+
+@pytest.mark.skipif(not kernels.HAS_NUMBA, reason="numba is not installed")
+def test_auto_takes_numba_where_it_is() -> None:
+    assert kernels.compiled is not None
+
+
+commits = st.builds(
+    commit,
+    st.tuples(st.text(max_size=20), st.text(max_size=20), st.integers(-(2**31), 2**31 - 1)),
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.integers(0, 2**41),
+    st.integers(0, 4),
+    st.text(max_size=200),
+    st.just(b"") | st.binary(min_size=16, max_size=16),
+)
+others = st.builds(Record, st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=30), st.just(((("h", b"v")),)), st.just(0), st.integers(0, 2**41))  # fmt: skip
+batch_of = st.tuples(st.lists(commits | others, min_size=1, max_size=12), st.integers(0, 4))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(batch_of, min_size=1, max_size=4))
+def test_random_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[list[Record], int]]) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    writer = Writer(directory / "__consumer_offsets-3")
+    for records, codec in batches:
+        writer.append(records, codec=codec)
+    data = b"".join(path.read_bytes() for path in sorted(directory.rglob("*.log")))
+    mine, theirs = [], []
+    for batch in plain.batches(data):
+        mine += [(r.offset, r.ts, r.key, r.value) for r in plain.records(data, batch)]
+        raw = data[batch.pos : batch.pos + 12 + batch.length]
+        theirs += [(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(raw)]
+    assert mine == theirs, "the plain reader reads what aiokafka reads"
+    decoded = [rows(directory, name) for name in ("numpy", "python", *(["numba"] if kernels.HAS_NUMBA else []))]
+    assert all(one == decoded[0] for one in decoded)
+    wanted = [r for records, _ in batches for r in records]
+    kept = [r for r in wanted if _is_commit(r)]
+    assert [(row[2], row[6]) for row in decoded[0]] == [(r.timestamp, _offset(r)) for r in kept]
+
+
+def _is_commit(record: Record) -> bool:
+    try:
+        return plain.commit(plain.PlainRecord(0, 0, record.key, record.value)) is not None
+    except (ValueError, IndexError, struct.error):  # random bytes after a commit's type
+        return False
+
+
+def _offset(record: Record) -> int | None:
+    found = plain.commit(plain.PlainRecord(0, 0, record.key, record.value))
+    assert found is not None
+    return found.offset
+
+
+def test_metadata_of_127_bytes_and_more_in_version_4(tmp_path: Path) -> None:
+    """Burrow reads its length as one byte and takes the wrong bytes for the time."""
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    writer.append([commit(("g", "t", 0), 7, 1_000 + n, 4, "m" * n, b"\x07" * 16) for n in (0, 126, 127, 128, 20_000)])
+    table = read_table(spans(log_dirs([str(tmp_path)])[0]), "offset_commits")
+    assert table["commit_ts"].to_pylist() == [1000, 1126, 1127, 1128, 21_000]
+    assert table["topic_id"].to_pylist() == ["07" * 16] * 5
+
+
+def test_values_that_are_newer_or_broken_keep_their_rows(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    good = commit(("g", "t", 0), 7, 1000, 4, "x")
+    assert good.value is not None
+    newer = Record(good.key, b"\x00\x09" + good.value[2:], timestamp=1001)
+    short = Record(good.key, good.value[:9], timestamp=1002)
+    strange = Record(b"\x00\x63abc", b"v", timestamp=1003)
+    writer.append([good, newer, short, strange])
+    cut = spans(log_dirs([str(tmp_path)])[0])
+    assert read_table(cut, "offset_commits").select(
+        ["committed_offset", "undecodable", "value_version"]
+    ).to_pylist() == [
+        {"committed_offset": 7, "undecodable": False, "value_version": 4},
+        {"committed_offset": 7, "undecodable": False, "value_version": 9},
+        {"committed_offset": None, "undecodable": True, "value_version": 4},
+    ]
+    unknown = read_table(cut, "unknown_records")
+    assert unknown["log_offset"].to_pylist() == [1, 2, 3]
+    assert unknown["key"].to_pylist()[2] == strange.key
+    assert [p["kind"] for p in read_table(cut, "log_problems").to_pylist()] == ["undecodable_value"]
+
+
+def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    member = facts.ConsumerGroupCurrentMemberAssignmentKey("g", "m")
+    writer.append(
+        [fact(member, facts.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=4), 5), fact(member, None, 6)]
+    )
+    (one, gone) = read_table(spans(log_dirs([str(tmp_path)])[0]), "group_records").to_pylist()
+    assert (one["type"], one["group"], one["member_id"], one["epoch"]) == (
+        "ConsumerGroupCurrentMemberAssignment",
+        "g",
+        "m",
+        4,
+    )
+    assert gone["is_tombstone"]
+    assert gone["epoch"] is None
+
+
+def test_keeping_some_groups_and_times_only_leaves_rows_out(tmp_path: Path) -> None:
+    write_logs(tmp_path, Plan(records=2000))
+    everything = rows(tmp_path, "auto")
+    middle = everything[len(everything) // 2][2]
+    kept = rows(tmp_path, "auto", groups=frozenset({"group-3"}), since_ms=middle)
+    assert kept == [row for row in everything if row[3] == "group-3" and row[2] >= middle]
+    assert kept
+
+
+def test_groups_live_where_java_would_put_them() -> None:
+    assert partition_of("", 50) == 0
+    assert partition_of("hello", 50) == 99162322 % 50
+    assert partition_of("polygenelubricants", 50) == 0, "the hash of the lowest int counts as 0"
+    assert partition_of("😀", 7) == abs(31 * 0xD83D + 0xDE00) % 7, "surrogate pairs count as two"
+
+
+def test_a_bomb_is_refused_before_it_grows(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    writer.append([commit(("g", "t", 0), 1, 1)])
+    batch = record_batch.encode([commit(("g", "t", 0), 2, 2)], base_offset=1)
+    header = record_batch.header_at(batch)
+    bomb = record_batch.sealed(msgspec.structs.replace(header, attributes=4), compressed(4, bytes(80 << 20)))
+    path = next((tmp_path / "__consumer_offsets-0").glob("*.log"))
+    path.write_bytes(path.read_bytes() + bomb)
+    cut = spans(log_dirs([str(tmp_path)])[0])
+    assert read_table(cut, "offset_commits")["committed_offset"].to_pylist() == [1]
+    assert [(p["kind"], p["from_offset"], p["to_offset"]) for p in read_table(cut, "log_problems").to_pylist()] == [
+        ("decompress_failed", 1, 1)
+    ]
