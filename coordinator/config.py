@@ -7,7 +7,10 @@ the later ones win. What cannot be understood is a `ConfigError` that names the 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
+
+from coordinator.core.limits import Limits
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -262,3 +265,9 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def limits(config: Config) -> Limits:
+    """The bounds and delays that the core decides by: its fields are the knobs' names with `_` for `.`."""
+    values = {field: config[field.replace("_", ".")] for field in Limits.__struct_fields__}
+    return msgspec.convert(values, Limits, strict=False)

@@ -1,0 +1,214 @@
+"""What the server counts. On the way of a request these are plain numbers; Prometheus sees them at a scrape.
+
+`Stats` is written by the turn and knows no Prometheus. `exposition(...)` reads it, and the gauges that are counted at that moment
+(`Snapshot`), into Prometheus' text by way of prometheus-client, which is imported only then: it costs a start more than Trio's
+loop does.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from coordinator.core.events import Event
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+OTHER: Final = "other"  # the group label of the groups past the bound
+GROUPS_MAX: Final = 100  # groups with a label of their own
+
+UNSETTLED: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+LATENCY_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)  # fmt: skip
+
+
+class Latency:
+    """A histogram: how many took at most each of LATENCY_SECONDS."""
+
+    __slots__ = ("buckets", "sum")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(LATENCY_SECONDS) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float, times: int = 1) -> None:
+        self.buckets[bisect_left(LATENCY_SECONDS, seconds)] += times
+        self.sum += seconds * times
+
+
+class Stats:
+    """Counters since the start of the process."""
+
+    def __init__(self) -> None:
+        self.latency: dict[int, Latency] = {}  # by API key, from a request's arrival to its answer
+        self.errors: Counter[tuple[int, int]] = Counter()  # by API key and error code, NONE left out
+        self.rebalances: Counter[tuple[str, str, str]] = Counter()  # by group, protocol and cause
+        self.events: Counter[str] = Counter()  # by cause
+        self.offset_commits = 0
+        self.offset_expirations = 0
+        self.offset_deletions = 0
+        self.connections_refused = 0  # for bytes that could not be read
+        self._named: set[str] = set()
+
+    def answered(self, api_key: int, seconds: float, times: int = 1) -> None:
+        """`times` requests of one API were answered within `seconds` each."""
+        latency = self.latency.get(api_key)
+        if latency is None:
+            latency = self.latency[api_key] = Latency()
+        latency.observe(seconds, times)
+
+    def failed(self, api_key: int, code: int, times: int = 1) -> None:
+        """`times` error codes were answered."""
+        self.errors[api_key, code] += times
+
+    def happened(self, event: Event) -> None:
+        """A group did something; a rebalance began when it left a settled state for an unsettled one."""
+        self.events[event.cause] += 1
+        if event.after in UNSETTLED and event.before not in UNSETTLED:
+            self.rebalances[self.label(event.group), event.type, event.cause] += 1
+
+    def label(self, group_id: str) -> str:
+        """The group's own name for the first GROUPS_MAX groups, then `other`: a label must not grow without bound."""
+        if group_id in self._named:
+            return group_id
+        if len(self._named) < GROUPS_MAX:
+            self._named.add(group_id)
+            return group_id
+        return OTHER
+
+
+class Snapshot(Struct, frozen=True):
+    """What is counted at the moment of a scrape."""
+
+    groups: Mapping[tuple[str, str], int]  # by (protocol, state)
+    members: Mapping[str, int]  # by protocol
+    group_members: Mapping[str, int]  # by group
+    group_generation: Mapping[str, int]  # by group: generation, or group epoch
+    offsets: int
+    partitions: Mapping[str, int]  # of __consumer_offsets, by state: loading, active
+    log_bytes: Mapping[str, int]  # by topic
+    connections: int
+    recovery_seconds: float
+    started_seconds: float  # since the epoch
+    version: str
+
+
+def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
+    """A function that finds the error codes other than NONE in an answer of that class, however deep they lie."""
+    own = [name for name in cls.__struct_fields__ if name == "error_code"]
+    nested: list[tuple[str, Callable[[Any], Iterable[int]]]] = []
+    for name, inner in _arrays_of_structs(cls):
+        nested.append((name, error_counter(inner)))
+    if not nested:
+        if not own:
+            return lambda answer: ()
+        return lambda answer: (answer.error_code,) if answer.error_code else ()
+
+    def codes(answer: Any) -> Iterator[int]:
+        if own and answer.error_code:
+            yield answer.error_code
+        for name, inner_codes in nested:
+            for one in getattr(answer, name) or ():
+                yield from inner_codes(one)
+
+    return codes
+
+
+def _arrays_of_structs(cls: type[Struct]) -> Iterator[tuple[str, type[Struct]]]:
+    import typing
+
+    for name, hint in typing.get_type_hints(cls).items():
+        options: Sequence[Any] = typing.get_args(hint) if typing.get_origin(hint) is not tuple else (hint,)
+        for option in options:
+            of = typing.get_args(option)
+            if typing.get_origin(option) is tuple and of and isinstance(of[0], type) and issubclass(of[0], Struct):
+                yield name, of[0]
+
+
+def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str]) -> bytes:
+    """Prometheus' text format, version 0.0.4."""
+    from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+
+    class Collector:
+        def collect(self) -> Iterator["Metric"]:
+            yield from _gauges(now)
+            yield from _counters(stats, api_name)
+
+    registry = CollectorRegistry()
+    registry.register(Collector())  # type: ignore[arg-type]  # what has collect() is a collector
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return generate_latest(registry)
+
+
+def _gauges(now: Snapshot) -> Iterator["Metric"]:
+    from prometheus_client.core import GaugeMetricFamily as Gauge
+    from prometheus_client.core import InfoMetricFamily as Info
+
+    yield _family(Gauge, "muster_groups", "Groups by protocol and state.", ("protocol", "state"), now.groups)
+    yield _family(Gauge, "muster_members", "Members of all groups by protocol.", ("protocol",), now.members)
+    yield _family(Gauge, "muster_group_members", "Members of a group.", ("group",), now.group_members)
+    yield _family(
+        Gauge, "muster_group_generation", "Generation or group epoch of a group.", ("group",), now.group_generation
+    )
+    yield Gauge("muster_offsets", "Committed offsets that are held.", value=now.offsets)
+    yield _family(Gauge, "muster_partitions", "Partitions of __consumer_offsets by state.", ("state",), now.partitions)
+    yield _family(Gauge, "muster_log_bytes", "Bytes of log on disk by topic.", ("topic",), now.log_bytes)
+    yield Gauge("muster_connections", "Clients that are connected.", value=now.connections)
+    yield Gauge("muster_recovery_seconds", "How long the start took to read the logs.", value=now.recovery_seconds)
+    yield Gauge("muster_start_time_seconds", "When the server started.", value=now.started_seconds)
+    yield Info("muster_build", "The server's version.", value={"version": now.version})
+
+
+def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"]:
+    from prometheus_client.core import CounterMetricFamily as Count
+    from prometheus_client.core import HistogramMetricFamily as Histogram
+
+    requests = Count("muster_requests", "Requests answered, by API.", labels=("api",))
+    seconds = Histogram("muster_request_seconds", "From a request's arrival to its answer, by API.", labels=("api",))
+    for api_key, latency in sorted(stats.latency.items()):
+        name = api_name(api_key)
+        requests.add_metric((name,), sum(latency.buckets))
+        seconds.add_metric((name,), list(_cumulated(latency)), latency.sum)
+    yield requests
+    yield seconds
+    errors = Count("muster_errors", "Error codes answered, by API and code.", labels=("api", "code"))
+    for (api_key, code), times in sorted(stats.errors.items()):
+        errors.add_metric((api_name(api_key), _code_name(code)), times)
+    yield errors
+    yield _family(
+        Count, "muster_rebalances", "Rebalances begun, by group, protocol and cause.", ("group", "protocol", "cause"), stats.rebalances
+    )  # fmt: skip
+    yield _family(Count, "muster_group_events", "What happened to groups, by cause.", ("cause",), stats.events)
+    yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=stats.offset_commits)
+    yield Count("muster_offset_expirations", "Offsets that expired.", value=stats.offset_expirations)
+    yield Count("muster_offset_deletions", "Offsets deleted by request.", value=stats.offset_deletions)
+    yield Count(
+        "muster_connections_refused", "Connections closed for bytes that could not be read.", value=stats.connections_refused
+    )  # fmt: skip
+
+
+def _family(kind: Any, name: str, sentence: str, labels: Sequence[str], values: Mapping[Any, float]) -> "Metric":
+    family = kind(name, sentence, labels=labels)
+    for key, value in sorted(values.items()):
+        family.add_metric(key if isinstance(key, tuple) else (key,), value)
+    return family  # type: ignore[no-any-return]  # a Metric by construction
+
+
+def _cumulated(latency: Latency) -> Iterator[tuple[str, float]]:
+    total = 0
+    for bound, count in zip((*map(str, LATENCY_SECONDS), "+Inf"), latency.buckets, strict=True):
+        total += count
+        yield bound, total
+
+
+def _code_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -1,0 +1,48 @@
+"""FindCoordinator: every group and transactional id is coordinated here, at the address that the client came by."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+)
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+_FROM_BATCHES: Final = 4  # the version that asks for many keys
+
+
+def find_coordinator(
+    request: FindCoordinatorRequest, version: int, node_id: int, host: str, port: int
+) -> FindCoordinatorResponse:
+    """This node for each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
+    if version < _FROM_BATCHES:
+        refused = _refusal(request.key_type)
+        if refused:
+            return FindCoordinatorResponse(
+                error_code=ErrorCode.INVALID_REQUEST, error_message=refused, node_id=-1, host="", port=-1
+            )
+        return FindCoordinatorResponse(error_message="NONE", node_id=node_id, host=host, port=port)
+    return FindCoordinatorResponse(
+        coordinators=tuple(_coordinators(request.coordinator_keys, request.key_type, node_id, host, port))
+    )
+
+
+def _coordinators(
+    keys: Iterable[str], key_type: int, node_id: int, host: str, port: int
+) -> Iterable[FindCoordinatorResponseCoordinator]:
+    refused = _refusal(key_type)
+    for key in keys:
+        if refused:
+            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, refused)
+        else:
+            yield FindCoordinatorResponseCoordinator(key, node_id, host, port, ErrorCode.NONE, "")
+
+
+def _refusal(key_type: int) -> str:
+    """Why no coordinator can be found for keys of that type, "" where one can."""
+    if key_type in (GROUP, TRANSACTION):
+        return ""
+    return "share groups are not coordinated here" if key_type == SHARE else f"key type {key_type} is not known"

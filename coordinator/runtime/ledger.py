@@ -1,0 +1,81 @@
+"""The catalog and the transactions with the log that both are kept in, `__muster_catalog-0`.
+
+A transaction's end is written in three steps that a crash may part, so each is in its log before the next begins: here that it
+is decided, in each of its partitions the marker, here that it is complete. `Ledger.record` therefore appends at once where markers
+follow, and `settle` only when the markers are in their logs.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from coordinator.core.catalog import records
+from coordinator.core.catalog.catalog import Catalog, Change
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.catalog.records import CatalogRecord
+from coordinator.core.catalog.settings import Settings
+from coordinator.core.transactions.transactions import Transactions
+from protocol import record_batch
+from protocol.records import Record as LogRecord
+from storage.log import Log, scan
+
+DIRECTORY: Final = "__muster_catalog-0"
+
+
+class Ledger:
+    """What exists, and which transactions are open. Changed by records alone."""
+
+    def __init__(self, settings: Settings, open_log: Callable[[], Log]) -> None:
+        self.catalog = Catalog(settings)
+        self.transactions = Transactions(settings)
+        self._open = open_log
+        self._log: Log | None = None
+        self._waiting: list[LogRecord] = []
+        self._last: list[LogRecord] = []  # that transactions are complete: behind their markers
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            self._log = self._open()
+        return self._log
+
+    def load(self) -> None:
+        """Read the log from its beginning. It is short: what exists, not what happened."""
+        for _, facts in scan(self.log):
+            for fact in facts:
+                assert fact.key is not None, "every fact of the catalog has a key"
+                self._apply(records.decode(fact.key, fact.value))
+
+    def record(self, outcome: Outcome, now_ms: int) -> tuple[Change, ...]:
+        """Make an outcome's records true, and gather them for the log. Returns the topics that came, grew or went."""
+        changes = [change for one in outcome.records if (change := self._apply(one)) is not None]
+        self._waiting += _written(outcome.records, now_ms)
+        if outcome.markers:
+            self.flush()
+        return tuple(changes)
+
+    def complete(self, outcome: Outcome, now_ms: int) -> None:
+        """Gather what says that a transaction is complete, to be appended once its markers are in their logs."""
+        for one in outcome.records:
+            self._apply(one)
+        self._last += _written(outcome.records, now_ms)
+
+    def flush(self) -> None:
+        """Append what was gathered. Raises StorageFailed."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self.log.append(record_batch.encode(waiting))
+
+    def settle(self) -> bool:
+        """Append what was to come last; whether there was anything."""
+        self._waiting, self._last = self._last, []
+        is_due = bool(self._waiting)
+        self.flush()
+        return is_due
+
+    def _apply(self, one: CatalogRecord) -> Change | None:
+        self.transactions.replay(one)
+        return self.catalog.replay(one)
+
+
+def _written(facts: Iterable[CatalogRecord], now_ms: int) -> list[LogRecord]:
+    return [LogRecord(*records.encode(fact), timestamp=now_ms) for fact in facts]

@@ -1,0 +1,82 @@
+"""One partition of `__consumer_offsets`: its shard, which decides, and its log, which remembers."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from coordinator.core import records
+from coordinator.core.limits import Limits
+from coordinator.core.result import Producer, Result
+from coordinator.core.shard import Shard
+from coordinator.core.topics import Topics
+from protocol import record_batch
+from protocol.records import EndMarker
+from protocol.records import Record as LogRecord
+from storage.log import Log
+
+COORDINATOR_EPOCH: Final = 0  # there is one coordinator, and it never moves
+
+
+class Partition:
+    """A shard with its log. What a turn decides is gathered here, and appended at the end of the turn in one write."""
+
+    __slots__ = ("_batches", "_log", "_open", "_plain", "index", "is_loaded", "shard")
+
+    def __init__(self, index: int, limits: Limits, topics: Topics, open_log: Callable[[], Log]) -> None:
+        self.index = index
+        self.shard = Shard(index, limits, topics)
+        self.is_loaded = False
+        self._open = open_log
+        self._log: Log | None = None  # made when it is first written to, or loaded
+        self._batches: list[bytes] = []
+        self._plain: list[LogRecord] = []
+
+    @property
+    def log(self) -> Log:
+        """The log; its directory appears with it."""
+        if self._log is None:
+            self._log = self._open()
+        return self._log
+
+    @property
+    def has_log(self) -> bool:
+        """Whether anything was ever written."""
+        return self._log is not None
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something waits to be appended."""
+        return bool(self._plain or self._batches)
+
+    def remember(self, result: Result[Any], now_ms: int) -> None:
+        """Gather the records of a result. Those of one result end in one batch, and so are written whole or not at all."""
+        facts = [LogRecord(*records.encode(record), timestamp=now_ms) for record in result.records]
+        if result.producer is None:
+            self._plain += facts
+        else:
+            self._seal()
+            self._batches.append(self._transactional(facts, result.producer))
+
+    def mark(self, producer_id: int, epoch: int, committed: bool, now_ms: int) -> None:
+        """Gather the marker that ends a producer's transaction."""
+        self._seal()
+        marker = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
+        self._batches.append(
+            record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch)
+        )
+
+    def flush(self) -> None:
+        """Append what was gathered, in one write. Raises StorageFailed, after which nothing may be answered."""
+        self._seal()
+        if self._batches:
+            batches, self._batches = self._batches, []
+            self.log.append(batches)
+
+    @staticmethod
+    def _transactional(facts: list[LogRecord], producer: Producer) -> bytes:
+        return record_batch.encode(facts, producer_id=producer.id, producer_epoch=producer.epoch, transactional=True)
+
+    def _seal(self) -> None:
+        """Close the batch of plain records, so that what follows stands behind it."""
+        if self._plain:
+            self._batches.append(record_batch.encode(self._plain))
+            self._plain = []

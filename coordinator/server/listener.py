@@ -1,0 +1,60 @@
+"""Where clients connect, and what they are told of it."""
+
+import socket
+from typing import Final
+
+from msgspec import Struct
+
+BACKLOG: Final = 4096
+
+
+class Listener(Struct, frozen=True):
+    """A bound socket, with the address that clients are told (KAFKA's advertised.listeners)."""
+
+    sock: socket.socket
+    host: str  # as it is advertised
+    port: int
+
+    @property
+    def address(self) -> str:
+        """Where it is bound, as HOST:PORT."""
+        host, port = self.sock.getsockname()[:2]
+        return shown(host, port)
+
+
+def shown(host: str, port: int) -> str:
+    """HOST:PORT, with the brackets that IPv6 needs."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def address(text: str) -> tuple[str, int]:
+    """(host, port) of `HOST:PORT`, `[::1]:PORT` or `:PORT` (all interfaces). Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r}: an IPv6 address needs brackets, [::1]:9092")
+    return host, int(port)
+
+
+def listen(text: str, advertised: str | None = None) -> Listener:
+    """Bind to `HOST:PORT`; port 0 takes a free one. Raises ValueError for the text, OSError for the binding."""
+    host, port = address(text)
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, where = sorted(found, key=lambda one: one[0] != socket.AF_INET)[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(where)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    bound = sock.getsockname()[1]
+    if advertised:
+        told_host, told_port = address(advertised)
+        return Listener(sock, told_host, told_port or bound)
+    return Listener(sock, "localhost" if host in ("", "0.0.0.0", "::") else host, bound)  # noqa: S104  # compared, not bound

@@ -1,0 +1,80 @@
+"""One selector for all sockets that can itself be waited on: `epoll` on Linux, `kqueue` elsewhere.
+
+Neither is used through `selectors`, whose keys cost more than the system call: what comes back here is
+(file descriptor, READ | WRITE) and nothing else.
+"""
+
+import select
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+READ: Final = 1
+WRITE: Final = 2
+EVENTS_MAX: Final = 1024  # of one poll: it bounds a turn
+
+
+class Selector(Protocol):
+    """What `Epoll` and `Kqueue` have in common."""
+
+    def fileno(self) -> int:
+        """Readable when some registered descriptor is ready."""
+
+    def watch(self, fd: int, interest: int, before: int) -> None:
+        """Change what `fd` is watched for, from `before` to `interest`; 0 is nothing."""
+
+    def ready(self) -> Iterable[tuple[int, int]]:
+        """What is ready now, without waiting. An error or a hang-up shows as READ."""
+
+    def close(self) -> None: ...
+
+
+class Epoll:
+    """Linux. Level-triggered: what was not read stays ready."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self.fileno = self._epoll.fileno
+        self.close = self._epoll.close
+
+    def watch(self, fd: int, interest: int, before: int) -> None:
+        mask = (select.EPOLLIN if interest & READ else 0) | (select.EPOLLOUT if interest & WRITE else 0)
+        if not interest:
+            self._epoll.unregister(fd)
+        elif before:
+            self._epoll.modify(fd, mask)
+        else:
+            self._epoll.register(fd, mask)
+
+    def ready(self) -> Iterable[tuple[int, int]]:
+        events = self._epoll.poll(0, EVENTS_MAX)
+        return [(fd, (WRITE if mask & select.EPOLLOUT else 0) | (READ if mask & ~select.EPOLLOUT else 0)) for fd, mask in events]
+
+
+class Kqueue:
+    """macOS and the BSDs."""
+
+    def __init__(self) -> None:
+        self._kqueue = select.kqueue()  # type: ignore[attr-defined,unused-ignore]  # not on Linux
+        self.fileno = self._kqueue.fileno
+        self.close = self._kqueue.close
+
+    def watch(self, fd: int, interest: int, before: int) -> None:
+        changes = []
+        for bit, which in ((READ, "KQ_FILTER_READ"), (WRITE, "KQ_FILTER_WRITE")):
+            if (interest ^ before) & bit:
+                flag = "KQ_EV_ADD" if interest & bit else "KQ_EV_DELETE"
+                changes.append(select.kevent(fd, getattr(select, which), getattr(select, flag)))  # type: ignore[attr-defined,unused-ignore]  # not on Linux
+        if changes:
+            self._kqueue.control(changes, 0, 0)
+
+    def ready(self) -> Iterable[tuple[int, int]]:
+        found: dict[int, int] = {}
+        for event in self._kqueue.control(None, EVENTS_MAX, 0):
+            bit = WRITE if event.filter == select.KQ_FILTER_WRITE else READ  # type: ignore[attr-defined,unused-ignore]  # not on Linux
+            found[event.ident] = found.get(event.ident, 0) | bit
+        return found.items()
+
+
+def selector() -> Selector:
+    """The best of this system."""
+    return Epoll() if hasattr(select, "epoll") else Kqueue()
