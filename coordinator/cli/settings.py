@@ -1,0 +1,74 @@
+"""Where settings come from: a TOML file, then the environment, then the command line. Not a subcommand.
+
+    listen = ["127.0.0.1:9092"]        # the options of `muster serve`, by their long names
+    data-dir = "muster-data"
+    topic = ["orders:4"]
+    [set]                              # the broker's settings, by Kafka's names
+    group.max.size = 100
+"""
+
+import argparse
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from coordinator.config import Config, ConfigError, from_environment, from_pairs, from_table
+
+OPTIONS: Final[Mapping[str, type]] = {
+    "listen": list,
+    "advertise": str,
+    "admin": str,
+    "data-dir": str,
+    "ephemeral": bool,
+    "fsync": bool,
+    "topic": list,
+    "ready-file": str,
+    "seed": int,
+    "log-level": str,
+    "log-format": str,
+}
+
+
+class Settings(Struct, frozen=True):
+    """The broker's settings, and what the file says of the command's options."""
+
+    config: Config
+    options: Mapping[str, Any]
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """The two options that settings come from."""
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, by Kafka's name")
+    parser.add_argument("--config", metavar="FILE.toml", help="options and, under [set], broker settings")
+
+
+def settings(args: argparse.Namespace) -> Settings:
+    """What is set, the command line over the environment over the file. Raises ConfigError."""
+    table = _read(args.config) if args.config else {}
+    values = from_table(table.pop("set", {})) | from_environment(os.environ) | from_pairs(args.set)
+    return Settings(Config(values), {name: _option(args.config, name, value) for name, value in table.items()})
+
+
+def _read(name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(name).read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--config: cannot read {name}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config: {name} is not TOML: {error}") from None
+
+
+def _option(file: str, name: str, value: Any) -> Any:
+    kind = OPTIONS.get(name)
+    if kind is None:
+        raise ConfigError(f"--config: {file}: {name} is no option; it may be [set] or one of {', '.join(OPTIONS)}")
+    if kind is list and isinstance(value, str):
+        return [value]
+    if type(value) is not kind or (kind is list and not all(isinstance(one, str) for one in value)):
+        words = {list: "a list of strings", str: "a string", bool: "true or false", int: "a whole number"}
+        raise ConfigError(f"--config: {file}: {name}: {value!r} will not do; it may be {words[kind]}")
+    return value
