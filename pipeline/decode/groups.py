@@ -82,7 +82,7 @@ def _one(found: Records, index: int, key_version: int) -> Typed | Strange:
         return strange(found, index, key_version, f"cannot be read: {error}")
     if isinstance(record.key, facts.UnknownKey | facts.OffsetCommitKey):
         return strange(found, index, key_version, "unknown record type")
-    group: str = getattr(record.key, "group", None) or getattr(record.key, "group_id", "")
+    group: str = getattr(record.key, "group" if key_version == 2 else "group_id", "")
     epochs = [getattr(record.value, name) for name in _EPOCH_FIELDS if hasattr(record.value, name)]
     return Typed(
         index=index,

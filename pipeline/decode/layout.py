@@ -168,7 +168,7 @@ def high_watermarks(store: Store) -> dict[tuple[str, int], int]:
 
 
 def partition_of(group: str, partitions: int) -> int:
-    """Where Kafka keeps a group: the absolute value of Java's `hashCode` (0 for the lowest int) modulo the partitions."""
+    """Where Kafka keeps a group: the absolute value of Java's `hashCode` (0 for the lowest int) modulo partitions."""
     units = group.encode("utf-16-be", "surrogatepass")
     code = 0
     for i in range(0, len(units), 2):

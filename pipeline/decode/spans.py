@@ -58,6 +58,8 @@ class SpanReader:
         self._last = span.floor - 1  # the last offset that was believed
         self._epoch = -1
         self._waiting: list[Problem] = []  # known by kind, their range still open
+        self._newest = -2  # the base offset of the batch that was believed last
+        self._doubted = -1  # the base offset of a batch behind a gap in the active segment
         self._gaps = (0, 0, 0)  # how many, lowest, highest missing offset
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -166,6 +168,7 @@ class SpanReader:
         self._check_epochs(headers, file_pos)
         if len(headers):
             self.end_pos = file_pos + int(headers.end[-1])
+            self._newest = int(headers.base_offset[-1])
         return Chunk(data, file_pos, headers)
 
     def _below_ceiling(self, lasts: Array) -> bool:
@@ -243,6 +246,7 @@ class SpanReader:
     def _gap(self, first: int, last: int) -> None:
         if self.span.active:
             self._report(Problem("gap", self.end_pos, 0, f"{last - first + 1} offsets are missing", first, last))
+            self._doubted = last + 1
             return
         count, lowest, _ = self._gaps
         self._gaps = (count + 1, lowest if count else first, last)
@@ -251,6 +255,9 @@ class SpanReader:
         ceiling = self.span.ceiling
         if self._waiting or ceiling is not None:
             self._settle(self._last + 1, None if ceiling is None else ceiling - 1)
+        if ceiling is None and self._newest == self._doubted:
+            detail = "the last batch stands behind a gap, and nothing follows that would confirm its offset"
+            self._report(Problem("offset_order", self.end_pos, 0, detail, self._newest, self._last))
         count, first, last = self._gaps
         if count:
             detail = f"{count} gaps, as compaction leaves them"

@@ -1,0 +1,162 @@
+"""Damaged segments: nothing raises, no wrong row goes unflagged, every missing offset lies in a reported range."""
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.decode.layout import log_dirs, segments, spans
+from pipeline.decode.rows import Options, SpanDecoder, read_table
+from pipeline.decode.spans import LogDamagedError
+from pipeline.synth import Plan, Writer, commit, write_logs
+
+Row = dict[str, Any]
+
+
+def read(directory: Path, on_error: str) -> tuple[dict[int, Row], list[Row]]:
+    """(offset -> row, problems) of a log; reading it may not raise."""
+    commits: dict[int, Row] = {}
+    problems: list[Row] = []
+    (log,) = log_dirs([str(directory)])
+    for span in spans(log):
+        for rows in SpanDecoder(span, Options(on_error=on_error)):
+            for row in rows.batch.to_pylist() if rows.table in ("offset_commits", "log_problems") else ():
+                if rows.table == "log_problems":
+                    problems.append(row)
+                else:
+                    assert row["log_offset"] not in commits, "an offset appears once"
+                    commits[row["log_offset"]] = row
+    return commits, problems
+
+
+def reported(offset: int, problems: list[Row]) -> bool:
+    return any(
+        p["from_offset"] is not None
+        and p["from_offset"] <= offset
+        and (p["to_offset"] is None or offset <= p["to_offset"])
+        for p in problems
+    )
+
+
+def mutate(dice: random.Random, data: bytearray) -> str:
+    """One kind of damage; says which."""
+    kind = dice.choice(["truncate", "flip", "flip", "header", "zero", "cut", "double"])
+    at = dice.randrange(len(data))
+    if kind == "truncate":
+        del data[at:]
+    elif kind == "flip":
+        data[at] ^= 1 << dice.randrange(8)
+    elif kind == "header":
+        at = dice.choice(_starts(data)) + dice.randrange(21)
+        data[at] ^= 1 << dice.randrange(8)
+    elif kind == "zero":
+        data[at : at + 4096] = bytes(len(data[at : at + 4096]))
+    elif kind == "cut":
+        del data[at : at + dice.randrange(1, 3000)]
+    else:
+        data[at:at] = data[at : at + dice.randrange(1, 3000)]
+    return kind
+
+
+def _starts(data: bytearray) -> list[int]:
+    starts, pos = [], 0
+    while pos < len(data):
+        starts.append(pos)
+        pos += 12 + int.from_bytes(data[pos + 8 : pos + 12], "big")
+    return starts
+
+
+@pytest.mark.parametrize("on_error", ["record", "salvage"])
+def test_two_hundred_mutated_segments(tmp_path: Path, on_error: str) -> None:
+    whole = tmp_path / "whole"
+    write_logs(whole, Plan(records=1500, partitions=1, segment_bytes=40_000, txn_share=0.1))
+    truth, quiet = read(whole, on_error)
+    assert quiet == []
+    rescued = lost = 0
+    for seed in range(200):
+        dice = random.Random(seed)
+        broken = tmp_path / "broken"
+        shutil.copytree(whole, broken)
+        (log,) = log_dirs([str(broken)])
+        path = broken / dice.choice(segments(log)).path
+        data = bytearray(path.read_bytes())
+        kind = mutate(dice, data)
+        path.write_bytes(data)
+        commits, problems = read(broken, on_error)
+        for offset in truth.keys() - commits.keys():
+            assert reported(offset, problems), f"seed {seed} ({kind}): offset {offset} is missing without a word"
+        for offset, row in commits.items():
+            same = {**row, "leader_epoch_of_log": 0} == truth.get(offset)
+            assert same or reported(offset, problems), f"seed {seed} ({kind}): a wrong row at {offset} without a word"
+        rescued, lost = rescued + len(commits), lost + len(truth) - len(commits)
+        shutil.rmtree(broken)
+    share = lost / (rescued + lost)
+    # Most of what salvage loses was truncated, cut or zeroed away: those bytes are gone.
+    assert share < (0.06 if on_error == "salvage" else 0.2), f"{share:.1%} of all rows were lost"
+
+
+def problems_of(directory: Path, **options: Any) -> list[tuple[str, str, int | None, int | None]]:
+    cut = spans(log_dirs([str(directory)])[0])
+    found = read_table(cut, "log_problems", Options(**options)).to_pylist()
+    return [(p["kind"], p["severity"], p["from_offset"], p["to_offset"]) for p in found]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Three batches of ten commits each in one segment."""
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    for start in (0, 10, 20):
+        writer.append([commit(("g", "t", 0), start + i, 1000) for i in range(10)])
+    return next((tmp_path / "__consumer_offsets-0").glob("*.log"))
+
+
+def test_a_torn_tail_of_the_newest_segment_is_no_problem(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:-5])
+    assert problems_of(log.parent) == [("torn_tail", "info", 20, None)]
+
+
+def test_a_torn_tail_of_an_older_segment_is_one(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:-5])
+    (log.parent / f"{30:020d}.log").touch()
+    assert problems_of(log.parent) == [("torn_tail", "problem", 20, 29)]
+
+
+def test_zeros_after_a_power_cut(log: Path) -> None:
+    log.write_bytes(log.read_bytes() + bytes(5000))
+    assert problems_of(log.parent) == [("zero_tail", "info", 30, None)]
+
+
+def test_a_length_that_reaches_past_the_end_is_not_taken_for_a_torn_tail(log: Path) -> None:
+    data = bytearray(log.read_bytes())
+    data[9] = 1
+    log.write_bytes(data)
+    assert problems_of(log.parent) == [("bad_length", "problem", 0, None)]
+    assert problems_of(log.parent, on_error="salvage") == [("bad_length", "problem", 0, 9)]
+
+
+def test_an_offset_that_jumps_up_condemns_the_batch_that_jumped(log: Path) -> None:
+    data = bytearray(log.read_bytes())
+    second = len(data) // 3
+    data[second + 6] = 1  # 10 becomes 266
+    log.write_bytes(data)
+    assert problems_of(log.parent) == [("gap", "problem", 10, 265), ("offset_order", "problem", 10, 19)]
+    assert read_table(spans(log_dirs([str(log.parent)])[0]), "offset_commits")["log_offset"].to_pylist() == [
+        *range(10),
+        *range(20, 30),
+    ]
+
+
+def test_fail_mode_raises(log: Path) -> None:
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(LogDamagedError, match="bad_crc"):
+        problems_of(log.parent, on_error="fail")
+
+
+def test_files_of_a_cleaner_are_passed_over(log: Path) -> None:
+    (log.parent / f"{0:020d}.log.cleaned").write_bytes(b"x" * 100)
+    (log.parent / f"{40:020d}.log.deleted").write_bytes(b"x" * 100)
+    assert problems_of(log.parent) == []
