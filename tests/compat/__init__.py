@@ -1,0 +1,1 @@
+"""Released Kafka clients against a live server process."""

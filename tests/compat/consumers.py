@@ -1,0 +1,119 @@
+"""Consumers in processes of their own (see `member.py`), as a test sees them; and producing by each client."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+
+WAIT_SECONDS = 60.0
+
+
+def wait_until(what: str, true: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    """Until it is true: a released client in another process moves in its own time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
+        time.sleep(0.05)
+
+
+class Member:
+    """A consumer process, and what it has said so far."""
+
+    def __init__(self, client: str, bootstrap: str, group: str, topic: str) -> None:
+        self.assigned: list[int] = []
+        self.got: list[tuple[int, int, str]] = []
+        self.committed: dict[int, int] = {}
+        self.errors: list[str] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.compat.member", client, bootstrap, group, topic],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> "Member":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def leave(self) -> None:
+        """Close the consumer as a user would, and wait for its end."""
+        assert self._process.stdin is not None, "opened as a pipe"
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._reader.join(5)
+        self.assigned = []
+
+    def freeze(self) -> None:
+        """No heartbeat, no fetch, and no farewell."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None, "opened as a pipe"
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if "assigned" in said:
+                self.assigned = said["assigned"]
+            self.got += [tuple(one) for one in said.get("got", ())]
+            self.committed |= {int(partition): offset for partition, offset in said.get("committed", {}).items()}
+            self.errors += [said["error"]] if "error" in said else []
+
+
+def share(members: Iterable[Member], partitions: int) -> bool:
+    """Whether the members own all partitions, and no two of them the same one."""
+    owned = [partition for member in members for partition in member.assigned]
+    return sorted(owned) == list(range(partitions))
+
+
+def produce(client: str, bootstrap: str, topic: str, partitions: int, values: Iterable[str]) -> None:
+    """Produce values in turn to the partitions, and wait for every acknowledgement."""
+    _PRODUCE[client](bootstrap, topic, [(number % partitions, value.encode()) for number, value in enumerate(values)])
+
+
+Placed = list[tuple[int, bytes]]
+
+
+def _kafka_python(bootstrap: str, topic: str, values: Placed) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for sent in [producer.send(topic, value, partition=partition) for partition, value in values]:
+        sent.get(30)
+    producer.close()
+
+
+def _confluent_kafka(bootstrap: str, topic: str, values: Placed) -> None:
+    from confluent_kafka import Producer
+
+    failed: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition, value in values:
+        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and failed.append(error))
+    assert producer.flush(30) == 0, "something was not delivered"
+    assert not failed, failed[0]
+
+
+def _aiokafka(bootstrap: str, topic: str, values: Placed) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async def send() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            for sent in [await producer.send(topic, value, partition=partition) for partition, value in values]:
+                await sent
+
+    asyncio.run(send())
+
+
+_PRODUCE = {"kafka-python": _kafka_python, "confluent-kafka": _confluent_kafka, "aiokafka": _aiokafka}

@@ -1,0 +1,116 @@
+"""A real `muster serve` process for tests: started, asked, killed, started again on the same ports and data.
+
+    with Muster(tmp_path, "--topic", "orders:4") as muster:
+        consumer = Consumer({"bootstrap.servers": muster.kafka, ...})
+        muster.kill()
+        muster.start()
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+
+class Muster:
+    """A server process with a data directory of its own. Its ports stay the same over restarts."""
+
+    def __init__(self, folder: Path, *options: str, environment: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.options = options
+        self.environment = environment or {}
+        self.data_dir = folder / "data"
+        self.ready: dict[str, Any] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / "muster.log"
+
+    def __enter__(self) -> "Muster":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(STOP_SECONDS)
+        if error is not None:
+            sys.stderr.write(f"--- the end of the server's log\n{self.log()[-4000:]}\n")
+
+    @property
+    def kafka(self) -> str:
+        """Where Kafka clients connect: host:port."""
+        return str(self.ready["kafka"])
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The same as a pair."""
+        host, _, port = self.kafka.rpartition(":")
+        return host, int(port)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start, or start again, and wait until it is ready."""
+        ready_file = self.folder / "ready.json"
+        ready_file.unlink(missing_ok=True)
+        where = [] if {"--ephemeral", "--data-dir"} & set(self.options) else ["--data-dir", str(self.data_dir)]
+        listen = self.ready.get("kafka", "127.0.0.1:0")
+        admin = self.ready.get("admin", "http://127.0.0.1:0").removeprefix("http://")
+        command = [sys.executable, "-m", "coordinator", "serve", "--listen", listen, "--admin", admin]
+        command += ["--ready-file", str(ready_file), *where, *self.options]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | self.environment
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not ready_file.exists():
+            assert self._process.poll() is None, f"the server ended with {self._process.poll()}:\n{self.log()[-4000:]}"
+            assert time.monotonic() < deadline, f"the server is not ready:\n{self.log()[-4000:]}"
+            time.sleep(0.01)
+        self.ready = json.loads(ready_file.read_text())
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash leaves."""
+        assert self._process is not None, "not started"
+        self._process.kill()
+        self._process.wait(STOP_SECONDS)
+
+    def stop(self, how: int = signal.SIGTERM) -> int:
+        """Ask it to stop; its exit code."""
+        assert self._process is not None, "not started"
+        self._process.send_signal(how)
+        return self._process.wait(STOP_SECONDS)
+
+    def log(self) -> str:
+        """What it printed, all runs together."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def get(self, path: str) -> str:
+        """What the admin port answers. Raises urllib.error.HTTPError for a refusal."""
+        with urllib.request.urlopen(f"{self.ready['admin']}{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels."""
+        from prometheus_client.parser import text_string_to_metric_families
+
+        samples = (one for family in text_string_to_metric_families(self.get("/metrics")) for one in family.samples)
+        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+
+    def connect(self) -> socket.socket:
+        """A bare connection, for bytes that no client sends."""
+        return socket.create_connection(self.address, timeout=10)
