@@ -18,12 +18,13 @@ class Topic(Struct, frozen=True, gc=False):
 class Topics(Mapping[str, Topic]):
     """All topics by name, and by id. Never changes; `with_topic` and `without` make another."""
 
-    __slots__ = ("_by_id", "_by_name", "version")
+    __slots__ = ("_by_id", "_by_name", "created_version", "version")
 
-    def __init__(self, topics: Iterable[Topic] = (), version: int = 0) -> None:
+    def __init__(self, topics: Iterable[Topic] = (), version: int = 0, created_version: int | None = None) -> None:
         self._by_name = {topic.name: topic for topic in topics}
         self._by_id = {topic.id: topic for topic in self._by_name.values()}
         self.version = version  # greater for each change: what was worked out from topics can say from which
+        self.created_version = version if created_version is None else created_version  # of the latest new topic
         assert NO_ID not in self._by_id, "a topic has the zero id"
         assert len(self._by_id) == len(self._by_name), "two topics have one id"
 
@@ -56,8 +57,10 @@ class Topics(Mapping[str, Topic]):
     def with_topic(self, topic: Topic) -> "Topics":
         """These and `topic`, in the place of the one of that name if there is one."""
         others = (other for other in self._by_name.values() if other.name != topic.name)
-        return Topics((*others, topic), self.version + 1)
+        created_version = self.created_version if topic.id in self._by_id else self.version + 1
+        return Topics((*others, topic), self.version + 1, created_version)
 
     def without(self, name: str) -> "Topics":
         """These but not `name`."""
-        return Topics((topic for topic in self._by_name.values() if topic.name != name), self.version + 1)
+        others = (topic for topic in self._by_name.values() if topic.name != name)
+        return Topics(others, self.version + 1, self.created_version)
