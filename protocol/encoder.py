@@ -53,6 +53,11 @@ def encoder(root: StructOf, *, framed: bool = False) -> Callable[..., bytes]:
     return _Encoder(root, framed).function
 
 
+def has_tags(struct_of: StructOf) -> bool:
+    """Whether tagged fields are defined for a struct, so that its size depends on its values."""
+    return any(isinstance(subcon, TagSection) and subcon.fields for _, subcon in struct_of.members)
+
+
 class _Encoder:
     """The writer of one encoder. Pieces and a run of fixed fields wait to be written; a branch or loop spills them."""
 
@@ -206,7 +211,7 @@ class _Encoder:
             self.pieces.append(f"pack('>%d{layout}' % len({items}), *{items})")
         elif layout:
             self.pieces.append(f"*[{self.fixed(element, item)} for {item} in {items}]")
-        elif isinstance(element, StructOf) and element.is_fixed:
+        elif isinstance(element, StructOf) and element.is_fixed and not has_tags(element):
             outer, self.run = self.run, []
             self.struct(element, item)
             self.pieces.append(f"*[{self.packed()} for {item} in {items}]")
