@@ -44,14 +44,14 @@ async def serve(listener: trio.SocketListener, handler: Handler) -> None:
     async def talk(stream: trio.SocketStream) -> None:
         async with limit, stream:
             try:
-                await _conversation(stream, handler)
+                await conversation(stream, handler)
             except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError) as error:
                 log.debug("admin connection ended: %s", error)
 
     await trio.serve_listeners(talk, [listener])
 
 
-async def _conversation(stream: trio.SocketStream, handler: Handler) -> None:
+async def conversation(stream: trio.abc.Stream, handler: Handler) -> None:
     """One connection's requests, one after the other."""
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=16_384)
     while True:
@@ -74,7 +74,7 @@ async def _conversation(stream: trio.SocketStream, handler: Handler) -> None:
         connection.start_next_cycle()
 
 
-async def _read(stream: trio.SocketStream, connection: h11.Connection) -> Asked | None:
+async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Asked | None:
     """The next request whole, or None when the client has left."""
     head: h11.Request | None = None
     body = bytearray()
@@ -100,7 +100,7 @@ async def _read(stream: trio.SocketStream, connection: h11.Connection) -> Asked 
 
 
 async def _send(
-    stream: trio.SocketStream, connection: h11.Connection, answer: Answer, *, close: bool = False, bodiless: bool = False
+    stream: trio.abc.Stream, connection: h11.Connection, answer: Answer, *, close: bool = False, bodiless: bool = False
 ) -> None:
     if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
         return

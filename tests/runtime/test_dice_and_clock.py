@@ -1,0 +1,37 @@
+"""Ids and time are handed in, so that a run can be repeated."""
+
+import uuid
+
+import trio
+from trio.testing import MockClock
+
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.dice import fresh_ids
+
+
+def test_ids_are_random_uuids_in_javas_spelling() -> None:
+    made = [fresh_ids()() for _ in range(100)]
+    assert len(set(made)) == 100
+    assert all(uuid.UUID(text).version == 4 and str(uuid.UUID(text)) == text for text in made)
+
+
+def test_a_seed_repeats_them() -> None:
+    one, other = fresh_ids(7), fresh_ids(7)
+    assert [one() for _ in range(5)] == [other() for _ in range(5)]
+    assert fresh_ids(8)() != fresh_ids(7)()
+
+
+def test_time_is_the_wall_clock_at_the_start_and_then_the_monotonic_one() -> None:
+    """R21: whatever the wall clock does later is not seen."""
+    seconds = 100.0
+    clock = Clock(1_700_000_000_000, lambda: seconds)
+    assert clock.now_ms() == 1_700_000_000_000
+    seconds += 1.5
+    assert clock.now_ms() == 1_700_000_001_500
+
+
+async def test_an_alarm_never_rings_too_early(autojump_clock: MockClock) -> None:
+    clock = Clock(1_000_000, trio.current_time)
+    due_ms = clock.now_ms() + 12_345
+    await trio.sleep_until(clock.trio_time(due_ms))
+    assert due_ms <= clock.now_ms() <= due_ms + 1

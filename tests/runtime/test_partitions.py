@@ -1,0 +1,29 @@
+"""Which partition owns a group."""
+
+import pytest
+
+from coordinator.runtime.partitions import java_hash, partition_of
+
+
+@pytest.mark.parametrize(
+    ("group_id", "java", "partition"),
+    [
+        ("", 0, 0),
+        ("a", 97, 47),
+        ("foo", 101574, 24),
+        ("grp", 102629, 29),
+        ("test-group", 627841412, 12),
+        ("my-group", -1906497762, 12),
+        ("console-consumer-12345", 158455506, 6),
+        ("consumer-group-1", 147483020, 20),
+        ("connect-cluster", 1440343063, 13),
+        ("payments", 1382682413, 13),
+        ("группа", 1749938458, 8),
+        ("😀", 1772899, 49),
+        ("polygenelubricants", -(2**31), 0),
+    ],
+)
+def test_a_group_belongs_where_kafka_puts_it(group_id: str, java: int, partition: int) -> None:
+    """G-030, G-032, Q-035."""
+    assert java_hash(group_id) == java
+    assert partition_of(group_id, 50) == partition

@@ -1,0 +1,54 @@
+"""Addresses: how they are written, and how they are told."""
+
+import socket
+
+import pytest
+
+from coordinator.server.listener import address, listen, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [("127.0.0.1:9092", "127.0.0.1", 9092), ("[::1]:0", "::1", 0), (":9092", "", 9092), ("kafka.local:1", "kafka.local", 1)],
+)
+def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
+    assert address(text) == (host, port)
+    assert not host or shown(host, port) == text
+
+
+@pytest.mark.parametrize("text", ["", "9092", "host:", "host:x", "host:70000", "::1:9092", "host:-1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="HOST:PORT|brackets"):
+        address(text)
+
+
+def test_port_zero_takes_a_free_one_and_tells_it() -> None:
+    listener = listen("127.0.0.1:0")
+    with listener.sock:
+        assert listener.port > 0
+        assert listener.address == f"127.0.0.1:{listener.port}"
+        assert (listener.host, listener.port) == ("127.0.0.1", listener.sock.getsockname()[1])
+
+
+def test_clients_are_told_what_is_advertised() -> None:
+    listener = listen("127.0.0.1:0", "broker.example:0")
+    with listener.sock:
+        assert (listener.host, listener.port) == ("broker.example", listener.sock.getsockname()[1])
+    with listen("127.0.0.1:0", "broker.example:19092").sock:
+        pass
+
+
+def test_all_interfaces_are_told_as_localhost() -> None:
+    listener = listen("0.0.0.0:0")
+    with listener.sock:
+        assert listener.host == "localhost"
+
+
+def test_ipv6() -> None:
+    try:
+        listener = listen("[::1]:0")
+    except OSError as error:
+        pytest.skip(f"no IPv6 loopback here: {error}")
+    with listener.sock:
+        assert listener.sock.family == socket.AF_INET6
+        assert listener.address == f"[::1]:{listener.port}"
