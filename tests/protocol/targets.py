@@ -1,0 +1,77 @@
+"""What there is to test: each API in each version and direction, as one value with its two codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from protocol import interpret
+from protocol.apis import API, TABLE
+from protocol.codec import decode_request, decode_response, encode_request, encode_response
+from protocol.constructs import StructOf
+from protocol.header import Request, Response, request_frame, response_frame
+
+CORRELATION_ID = 7
+CLIENT_ID = "client-1"
+
+
+class Target(msgspec.Struct, frozen=True, dict=True):
+    """One API, version and direction."""
+
+    api: API
+    version: int
+    direction: str
+
+    def __str__(self) -> str:
+        return f"{self.api.module}_v{self.version}_{self.direction}"
+
+    @cached_property
+    def root(self) -> StructOf:
+        """The construct of the whole frame."""
+        return (request_frame if self.direction == "request" else response_frame)(self.api, self.version)
+
+    @property
+    def body(self) -> StructOf:
+        """The construct of the message alone."""
+        return dict(self.root.members)["body"]
+
+    def frame_of(self, body: Any) -> Request | Response:
+        if self.direction == "request":
+            return Request(self.api.key, self.version, CORRELATION_ID, CLIENT_ID, body)
+        return Response(CORRELATION_ID, body)
+
+    def encode(self, body: Any) -> bytes:
+        """By the fast codec, without the size."""
+        if self.direction == "request":
+            return encode_request(self.api.key, self.version, CORRELATION_ID, CLIENT_ID, body)[4:]
+        return encode_response(self.api.key, self.version, CORRELATION_ID, body)[4:]
+
+    def decode(self, frame: bytes) -> Any:
+        """By the fast codec."""
+        if self.direction == "request":
+            return decode_request(frame)
+        return decode_response(self.api.key, self.version, frame)
+
+    def build(self, body: Any) -> bytes:
+        """By construct's own interpretation."""
+        return interpret.build(self.root, self.frame_of(body))
+
+    def parse(self, frame: bytes) -> Any:
+        """By construct's own interpretation."""
+        return interpret.parse(self.root, frame)
+
+
+REQUESTS = [Target(api, version, "request") for api in TABLE for version in api.versions]
+RESPONSES = [Target(api, version, "response") for api in TABLE for version in api.versions]
+TARGETS = REQUESTS + RESPONSES
+
+
+def outcome(read: Callable[[bytes], Any], frame: bytes, refused: tuple[type[Exception], ...]) -> Any:
+    """What reading gives, or None if it is refused."""
+    try:
+        return read(frame)
+    except refused:
+        return None

@@ -1,0 +1,44 @@
+"""R11, R13: what is written is what is read, in each API, version and direction, and the two codecs never differ."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.decoder import UNREADABLE, decoder
+from protocol.errors import ProtocolError
+from tests.protocol.mutate import mutated
+from tests.protocol.targets import TARGETS, Target, outcome
+from tests.protocol.values import CHOICES, Choices, message_of
+
+SETTINGS = settings(max_examples=50, deadline=None, database=None, derandomize=True)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(target: Target) -> None:
+    fast = decoder(target.root)
+
+    @SETTINGS
+    @given(CHOICES, st.integers(0, 2**32))
+    def property(data: bytes, seed: int) -> None:
+        body = message_of(target.body, Choices(data))
+        frame = target.encode(body)
+        assert frame == target.build(body)
+        read = target.decode(frame)
+        assert read == target.frame_of(body) == target.parse(frame)
+        assert target.decode(frame + b"surplus") == read
+        broken = mutated(frame, random.Random(seed))
+        assert outcome(fast, broken, UNREADABLE) == outcome(target.parse, broken, (ProtocolError,))
+
+    property()
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_r11_each_prefix_of_a_frame_is_refused(target: Target) -> None:
+    frame = target.encode(message_of(target.body, Choices(bytes(range(1, 60)))))
+    for end in range(0, len(frame), len(frame) // 60 + 1):
+        with pytest.raises(ProtocolError):
+            target.decode(frame[:end])
