@@ -73,7 +73,7 @@ class Normal:
 
     def text(self, value: str, key: str) -> str:
         if key in TEXTS:
-            return "<text>" if value else value
+            return "<text>" if value not in ("", "NONE") else value  # FindCoordinator's success is the text NONE
         if key == "cluster_id":
             return "<cluster>"
         value = value.replace(self.prefix, "")

@@ -19,6 +19,7 @@ from tests.conformance.client import Flight, Lost, Pump, Wire
 from tests.conformance.normal import Normal
 
 PATIENCE_MS = 15_000  # longer than any answer may take that a story waits for
+GROUP = 32  # the config resource type of a group
 Event = dict[str, Any]
 
 
@@ -172,6 +173,20 @@ class Stage:
                 return found
             self.pump.run(25)
         raise Lost(f"metadata never showed {name} as it should")
+
+    def group_config(self, group: str, **values: str | int) -> None:
+        """Set configs of a group (`consumer_session_timeout_ms=1000`) and wait until they are shown. Stage setting."""
+        wanted = {name.replace("_", "."): str(value) for name, value in values.items()}
+        changes = [{"name": name, "config_operation": 0, "value": value} for name, value in wanted.items()]
+        resource = {"resource_type": GROUP, "resource_name": group}
+        line = self.line("stage")
+        line.quietly("incremental_alter_configs", 1, resources=[{**resource, "configs": changes}])
+        for _ in range(200):
+            found = line.quietly("describe_configs", 4, resources=[{**resource, "configuration_keys": list(wanted)}])
+            if {one.name: one.value for one in found.results[0].configs} == wanted:
+                return
+            self.pump.run(25)
+        raise Lost(f"the configs of {group} never became {wanted}")
 
     def topic_id(self, name: str) -> str:
         return self.topic_ids[name]

@@ -154,7 +154,7 @@ def a_static_member_that_does_not_rejoin_is_kept(k: Stage) -> None:
 
 @story("C-167")
 def a_join_in_which_nobody_came_is_tried_again(k: Stage) -> None:
-    """Two static members, a third joins and is removed again: nobody rejoins in time, and the same generation waits on."""
+    """One of two static members is removed and the other does not rejoin in time: the group waits on, and the other is still a member."""
     a = Member(k, "a", k.name("g"), instance="one", rebalance_timeout_ms=700)
     b = Member(k, "b", k.name("g"), instance="two", rebalance_timeout_ms=700)
     stable(a, b)
