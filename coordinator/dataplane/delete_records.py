@@ -1,0 +1,51 @@
+"""DeleteRecords: a partition begins later than it did."""
+
+from typing import Final
+
+from coordinator.core.catalog.names import INTERNAL
+from coordinator.core.result import Call
+from coordinator.dataplane.state import State
+from protocol.errors import ErrorCode
+from protocol.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsResponsePartitionResult,
+    DeleteRecordsResponseTopicResult,
+)
+
+ALL: Final = -1
+
+
+def delete_records(state: State, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    """Delete up to each offset; -1 is everything that there is."""
+    return DeleteRecordsResponse(
+        topics=tuple([
+            DeleteRecordsResponseTopicResult(
+                topic.name,
+                tuple([_deleted(state, topic.name, one.partition_index, one.offset) for one in topic.partitions]),
+            )
+            for topic in request.topics
+        ])
+    )  # fmt: skip
+
+
+def _deleted(state: State, topic: str, index: int, offset: int) -> DeleteRecordsResponsePartitionResult:
+    if (error := _refusal(state, topic, index)) != ErrorCode.NONE:
+        return DeleteRecordsResponsePartitionResult(index, -1, error)
+    log = state.logs.log(topic, index)
+    upto = log.end_offset if offset == ALL else offset
+    if not 0 <= upto <= log.end_offset:
+        return DeleteRecordsResponsePartitionResult(index, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if upto > log.start_offset:
+        log.delete_before(upto)
+        state.polls.changed((topic, index))
+    return DeleteRecordsResponsePartitionResult(index, log.start_offset)
+
+
+def _refusal(state: State, topic: str, index: int) -> ErrorCode:
+    if not state.has(topic, index):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic in INTERNAL:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    # A topic that is only compacted promises to keep the latest of each key.
+    return ErrorCode.NONE if state.catalog.governing(topic).is_deleted else ErrorCode.POLICY_VIOLATION

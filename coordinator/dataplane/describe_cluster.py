@@ -1,0 +1,36 @@
+"""DescribeCluster: the brokers, and which of them is asked to change things."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from coordinator.dataplane.brokers import Broker
+from coordinator.dataplane.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from protocol.errors import ErrorCode
+from protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeClusterResponseBroker,
+)
+
+BROKERS, CONTROLLERS = 1, 2  # what an endpoint can be (KIP-919)
+_WRONG_ENDPOINT: Final = {
+    CONTROLLERS: (ErrorCode.MISMATCHED_ENDPOINT_TYPE, "The request was sent to an endpoint of type BROKER"),
+}
+
+
+def describe_cluster(
+    request: DescribeClusterRequest, brokers: Sequence[Broker], cluster_id: str
+) -> DescribeClusterResponse:
+    """Describe the brokers; controllers have no endpoint of their own here."""
+    if request.endpoint_type != BROKERS:
+        error, message = _WRONG_ENDPOINT.get(
+            request.endpoint_type, (ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type")
+        )
+        return DescribeClusterResponse(error_code=error, error_message=message, endpoint_type=request.endpoint_type)
+    asks = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=cluster_id,
+        controller_id=brokers[0].node_id,
+        brokers=tuple([DescribeClusterResponseBroker(b.node_id, b.host, b.port, b.rack) for b in brokers]),
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asks else NOT_ASKED,
+    )

@@ -1,0 +1,48 @@
+"""DescribeProducers (KIP-664): who has written to a partition, and whose transaction is open in it."""
+
+from coordinator.core.catalog.names import reason_invalid
+from coordinator.core.result import Call
+from coordinator.dataplane.state import State
+from protocol.errors import ErrorCode
+from protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersResponsePartition,
+    DescribeProducersResponseProducerState,
+    DescribeProducersResponseTopic,
+)
+from storage.producers import Producer
+
+
+def describe_producers(state: State, request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+    """Describe the producers of each partition."""
+    return DescribeProducersResponse(
+        topics=tuple([
+            DescribeProducersResponseTopic(
+                topic.name, tuple([_partition(state, topic.name, index) for index in topic.partition_indexes])
+            )
+            for topic in request.topics
+        ])
+    )  # fmt: skip
+
+
+def _partition(state: State, topic: str, index: int) -> DescribeProducersResponsePartition:
+    if reason := reason_invalid(topic):
+        return DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if not state.has(topic, index):
+        message = "This server does not host this topic-partition."
+        return DescribeProducersResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    log = state.log(topic, index)
+    producers = [] if log is None else log.producers.items()
+    return DescribeProducersResponsePartition(index, active_producers=tuple([_described(*one) for one in producers]))
+
+
+def _described(producer_id: int, producer: Producer) -> DescribeProducersResponseProducerState:
+    return DescribeProducersResponseProducerState(
+        producer_id=producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=-1 if producer.first_open_offset is None else producer.first_open_offset,
+    )

@@ -1,0 +1,79 @@
+"""DescribeTopicPartitions (KIP-966): topics in the order of their names, a page of partitions at a time."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.names import INTERNAL, reason_invalid
+from coordinator.dataplane.brokers import LEADER_EPOCH, Broker, replicas_of
+from coordinator.dataplane.metadata import TOPIC_OPERATIONS
+from protocol.errors import ErrorCode
+from protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+PAGE_MAX: Final = 2000  # max.request.partition.size.limit
+
+
+def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, catalog: Catalog, brokers: Sequence[Broker]
+) -> DescribeTopicPartitionsResponse:
+    """One page, and the cursor to the next one if there is more."""
+    cursor = request.cursor
+    names = sorted({topic.name for topic in request.topics} or catalog.facts)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    room = max(1, min(request.response_partition_limit, PAGE_MAX))
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if room <= 0:
+            return _page(topics, DescribeTopicPartitionsResponseCursor(name, 0))
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        topic = _topic(name, first, room, catalog, brokers)
+        topics.append(topic)
+        room -= len(topic.partitions)
+        after = first + len(topic.partitions)
+        if name in catalog.facts and after < catalog.facts[name].partitions:
+            return _page(topics, DescribeTopicPartitionsResponseCursor(name, after))
+    return _page(topics, None)
+
+
+def _page(
+    topics: list[DescribeTopicPartitionsResponseTopic], cursor: DescribeTopicPartitionsResponseCursor | None
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+
+
+def _topic(
+    name: str, first: int, room: int, catalog: Catalog, brokers: Sequence[Broker]
+) -> DescribeTopicPartitionsResponseTopic:
+    fact = catalog.facts.get(name)
+    if fact is None:
+        is_name = reason_invalid(name) is None
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_name else ErrorCode.INVALID_TOPIC_EXCEPTION
+        return DescribeTopicPartitionsResponseTopic(error_code=error, name=name)
+    indexes = range(max(first, 0), min(fact.partitions, max(first, 0) + room))
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=fact.id,
+        is_internal=name in INTERNAL,
+        partitions=tuple([_partition(index, fact.replication_factor, brokers) for index in indexes]),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(index: int, copies: int, brokers: Sequence[Broker]) -> DescribeTopicPartitionsResponsePartition:
+    replicas = replicas_of(index, copies, brokers)
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=replicas[0],
+        leader_epoch=LEADER_EPOCH,
+        replica_nodes=replicas,
+        isr_nodes=replicas,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+    )

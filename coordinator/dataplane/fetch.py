@@ -1,0 +1,256 @@
+"""Fetch: records from an offset on, at once if there are enough, else when there are, or when the wait is over.
+
+A fetch is worked out in three steps: which partitions are meant (those of the request, or of its session), what can be
+read of them now, and what of that the client must be told.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from coordinator.core.result import Call
+from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.long_polls import Waiting
+from coordinator.dataplane.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    Asked,
+    FetchSession,
+    Key,
+)
+from coordinator.dataplane.state import State
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import (
+    FetchRequest,
+    FetchResponse,
+    FetchResponseableTopic,
+    FetchResponseAbortedTransaction,
+    FetchResponsePartitionData,
+)
+from protocol.record_batch import HEADER_FAST, PREFIX_BYTES
+from storage.log import Log
+
+BY_ID_SINCE: Final = 13
+READ_COMMITTED: Final = 1
+
+_Read = tuple[Asked, FetchResponsePartitionData]
+
+
+class Fetch(Struct, frozen=True):
+    """What a request means, once its session is known."""
+
+    asked: tuple[Asked, ...]
+    by_ids: bool
+    committed: bool
+    min_bytes: int
+    max_bytes: int
+    session: FetchSession | None = None  # whose news are told; None: everything is
+    opens: bool = False  # whether a session is to begin with the answer
+
+
+def fetch(state: State, request: FetchRequest, call: Call, real_ms: int) -> FetchResponse | None:
+    """The answer, or None while it waits under `call.ticket` until `real_ms` plus its wait."""
+    meant = _meant(state, request, call.version)
+    if isinstance(meant, ErrorCode):
+        return FetchResponse(error_code=meant)
+    found = _read(state, meant)
+    if request.max_wait_ms <= 0 or _is_enough(meant, found):
+        return _answer(state, meant, found)
+    missing = meant.min_bytes - _size(found)
+    partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
+    state.polls.park(Waiting(call.ticket, real_ms + request.max_wait_ms, missing, meant, partitions))
+    return None
+
+
+def woken(state: State, waiting: Waiting) -> FetchResponse | None:
+    """The answer to a fetch whose partitions have changed, or None when that is still not enough."""
+    meant: Fetch = waiting.fetch
+    found = _read(state, meant)
+    if not _is_enough(meant, found):
+        waiting.missing = max(meant.min_bytes - _size(found), 1)
+        return None
+    return _answer(state, meant, found)
+
+
+def overdue(state: State, waiting: Waiting) -> FetchResponse:
+    """The answer to a fetch that has waited long enough: whatever there is."""
+    meant: Fetch = waiting.fetch
+    return _answer(state, meant, _read(state, meant))
+
+
+def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCode:
+    """Which partitions the request is about: its own, or those of the session that it goes on with."""
+    by_ids = version >= BY_ID_SINCE
+    own = _own(state, request, by_ids)
+    session: FetchSession | None = None
+    opens = False
+    if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):  # a full request; the session that it names is over
+        if request.session_id != NO_SESSION:
+            state.sessions.close(request.session_id)
+        opens = request.session_epoch == INITIAL_EPOCH
+    else:
+        forgotten = [
+            (topic.topic_id if by_ids else topic.topic, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        ]
+        resumed = state.sessions.resume(request, by_ids, own.items(), forgotten)
+        if isinstance(resumed, ErrorCode):
+            return resumed
+        session = resumed if resumed.partitions else None
+        own = resumed.partitions
+        if by_ids:
+            for one in own.values():
+                one.name = state.name_of(one.topic_id)  # a topic may have come, or gone, since it was named
+    return Fetch(
+        asked=tuple(own.values()),
+        by_ids=by_ids,
+        committed=request.isolation_level == READ_COMMITTED,
+        min_bytes=request.min_bytes,
+        max_bytes=min(request.max_bytes, state.fetch_bytes_max),
+        session=session,
+        opens=opens,
+    )
+
+
+def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, Asked]:
+    found: dict[Key, Asked] = {}
+    for topic in request.topics:
+        name = state.name_of(topic.topic_id) if by_ids else topic.topic
+        for one in topic.partitions:
+            found[topic.topic_id if by_ids else topic.topic, one.partition] = Asked(
+                name,
+                topic.topic_id,
+                one.partition,
+                one.fetch_offset,
+                one.partition_max_bytes,
+                one.current_leader_epoch,
+            )
+    return found
+
+
+def _read(state: State, meant: Fetch) -> list[_Read]:
+    """What there is of each partition now. The first that has anything gives a batch at least, however large."""
+    found: list[_Read] = []
+    room = meant.max_bytes
+    is_first = True
+    for asked in meant.asked:
+        data = _read_one(state, asked, room, is_first, meant.committed)
+        if data.records:
+            room = max(room - len(data.records), 0)
+            is_first = False
+        found.append((asked, data))
+    return found
+
+
+def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: bool) -> FetchResponsePartitionData:
+    name, index = asked.name, asked.partition
+    if name is None:
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_ID)
+    if not state.has(name, index):
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if asked.leader_epoch > LEADER_EPOCH:
+        return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    log = state.log(name, index)
+    if log is None:
+        return _error(index, ErrorCode.OFFSET_OUT_OF_RANGE) if asked.offset else _nothing(index, committed)
+    end, start = log.end_offset, log.start_offset
+    if not start <= asked.offset <= end:
+        return _error(index, ErrorCode.OFFSET_OUT_OF_RANGE)
+    stable = log.last_stable_offset
+    records = b""
+    if asked.offset < (stable if committed else end) and (room > 0 or is_first):
+        limit = min(asked.max_bytes, room)
+        records = log.read(asked.offset, limit, min_one=is_first, before=stable if committed else None)
+    return FetchResponsePartitionData(
+        partition_index=index,
+        high_watermark=end,
+        last_stable_offset=stable,
+        log_start_offset=start,
+        aborted_transactions=_aborted(log, asked.offset, records) if committed else None,
+        records=records,
+    )
+
+
+def _error(index: int, error: ErrorCode) -> FetchResponsePartitionData:
+    return FetchResponsePartitionData(partition_index=index, error_code=error, high_watermark=-1, records=b"")
+
+
+def _nothing(index: int, committed: bool) -> FetchResponsePartitionData:
+    """A partition that nothing was ever written to."""
+    aborted = () if committed else None
+    return FetchResponsePartitionData(index, 0, 0, 0, 0, aborted_transactions=aborted, records=b"")
+
+
+def _aborted(log: Log, offset: int, records: bytes) -> tuple[FetchResponseAbortedTransaction, ...]:
+    """The aborted transactions among the records that are returned."""
+    if not log.producers.aborted or not records:
+        return ()
+    found = log.aborted(offset, _end_of(records))
+    return tuple([FetchResponseAbortedTransaction(one.producer_id, one.first_offset) for one in found])
+
+
+def _end_of(records: bytes) -> int:
+    """The offset after the last of these batches."""
+    at = end = 0
+    while at < len(records):
+        header = HEADER_FAST.unpack_from(records, at)
+        end = header[0] + header[6] + 1  # base offset and last offset delta
+        at += header[1] + PREFIX_BYTES
+    return end
+
+
+def _size(found: Iterable[_Read]) -> int:
+    return sum([len(data.records or b"") for _, data in found])
+
+
+def _is_enough(meant: Fetch, found: list[_Read]) -> bool:
+    """Whether to answer now: enough bytes, nothing to wait for, or an error of a partition that exists.
+
+    A partition that is not there is no reason to hurry, in Kafka neither: the client would only ask again at once.
+    """
+    if _size(found) >= meant.min_bytes:
+        return True
+    is_waiting = False
+    for _, data in found:
+        if data.error_code not in _PATIENT:
+            return True
+        is_waiting = is_waiting or data.error_code == ErrorCode.NONE
+    return not is_waiting
+
+
+_PATIENT: Final = frozenset({
+    ErrorCode.NONE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+})  # fmt: skip
+
+
+def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
+    session = meant.session
+    if session is not None:
+        news = [(asked, data) for asked, data in found if asked.has_news(data)]
+        for asked, data in news:
+            if data.records:  # who has just been served is served last next time
+                key: Key = (asked.topic_id if meant.by_ids else asked.name or "", asked.partition)
+                if key in session.partitions:
+                    session.partitions[key] = session.partitions.pop(key)
+        return FetchResponse(session_id=session.id, responses=_by_topic(news))
+    session_id = NO_SESSION
+    if meant.opens:
+        for asked, data in found:
+            asked.has_news(data)
+        kept: dict[Key, Asked] = {(a.topic_id if meant.by_ids else a.name or "", a.partition): a for a, _ in found}
+        session_id = state.sessions.create(meant.by_ids, kept)
+    return FetchResponse(session_id=session_id, responses=_by_topic(found))
+
+
+def _by_topic(found: Iterable[_Read]) -> tuple[FetchResponseableTopic, ...]:
+    topics: dict[tuple[str | None, bytes], list[FetchResponsePartitionData]] = {}
+    for asked, data in found:
+        topics.setdefault((asked.name, asked.topic_id), []).append(data)
+    return tuple(
+        [FetchResponseableTopic(name or "", topic_id, tuple(data)) for (name, topic_id), data in topics.items()]
+    )

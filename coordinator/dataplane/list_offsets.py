@@ -1,0 +1,79 @@
+"""ListOffsets: where a partition begins and ends, and which record is the first at or after a time."""
+
+from collections import Counter
+from typing import Final
+
+from coordinator.core.result import Call
+from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.state import State
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from storage.log import Log
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+SINCE: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_COMMITTED: Final = 1
+NONE: Final = (-1, -1)
+
+_Found = tuple[int, int]  # offset and timestamp, -1 where there is none
+
+
+def list_offsets(state: State, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    """Answer for each partition; one that is named twice is refused, both times once."""
+    times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    committed = request.isolation_level == READ_COMMITTED and request.replica_id < 0
+    topics: list[ListOffsetsResponseTopic] = []
+    for topic in request.topics:
+        asked = {one.partition_index: one for one in topic.partitions}
+        results = [
+            _error(index, ErrorCode.INVALID_REQUEST)
+            if times[topic.name, index] > 1
+            else _answered(state, topic.name, one, call.version, committed)
+            for index, one in asked.items()
+        ]
+        topics.append(ListOffsetsResponseTopic(topic.name, tuple(results)))
+    return ListOffsetsResponse(topics=tuple(topics))
+
+
+def _answered(
+    state: State, topic: str, asked: ListOffsetsRequestPartition, version: int, committed: bool
+) -> ListOffsetsResponsePartition:
+    index = asked.partition_index
+    if asked.timestamp < EARLIEST_PENDING_UPLOAD or version < SINCE.get(asked.timestamp, 0):
+        return _error(index, ErrorCode.UNSUPPORTED_VERSION)
+    if not state.has(topic, index):
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if asked.current_leader_epoch > LEADER_EPOCH:
+        return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    log = state.log(topic, index)
+    offset, timestamp = _offset_in(log, asked.timestamp, committed) if log is not None else _in_nothing(asked.timestamp)
+    epoch = -1 if offset < 0 else LEADER_EPOCH
+    return ListOffsetsResponsePartition(index, timestamp=timestamp, offset=offset, leader_epoch=epoch)
+
+
+def _error(index: int, error: ErrorCode) -> ListOffsetsResponsePartition:
+    return ListOffsetsResponsePartition(index, error)
+
+
+def _offset_in(log: Log, timestamp: int, committed: bool) -> _Found:
+    """Records of open transactions do not exist for a reader of committed ones: it finds none, and ends before them."""
+    end = log.last_stable_offset if committed else log.end_offset
+    if timestamp == LATEST:
+        return end, -1
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.start_offset, -1
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NONE
+    found = log.latest_time() if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp)
+    return found if found is not None and found[0] < end else NONE
+
+
+def _in_nothing(timestamp: int) -> _Found:
+    """In a partition that nothing was ever written to."""
+    return (0, -1) if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL) else NONE

@@ -1,0 +1,91 @@
+"""Fetches that wait for records: parked under a ticket until enough has come, or until their time is up.
+
+Their time is real time, whatever the coordinator's clock does: a test that stops that clock must not stop consumers
+from polling.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+from msgspec import Struct
+
+Partition = tuple[str, int]
+
+STALE_MAX: Final = 64  # deadlines of fetches that no longer wait, beyond as many as there are that do
+
+
+class Waiting(Struct):
+    """A parked fetch. `missing` counts down to when it is worth looking again whether there are `min_bytes`."""
+
+    ticket: int
+    deadline_ms: int
+    missing: int
+    fetch: Any
+    partitions: tuple[Partition, ...]
+
+
+class LongPolls:
+    """Who waits for which partition, and until when."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Waiting] = {}
+        self._by_partition: dict[Partition, dict[int, Waiting]] = {}
+        self._deadlines: list[tuple[int, int]] = []  # a heap of (ms, ticket), with some whose tickets are gone
+        self._woken: dict[int, Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def park(self, waiting: Waiting) -> None:
+        """Let a fetch wait."""
+        self._waiting[waiting.ticket] = waiting
+        heappush(self._deadlines, (waiting.deadline_ms, waiting.ticket))
+        for partition in waiting.partitions:
+            self._by_partition.setdefault(partition, {})[waiting.ticket] = waiting
+
+    def let_go(self, ticket: int) -> Waiting | None:
+        """Forget who waits under a ticket: it is answered, or its client has left."""
+        waiting = self._waiting.pop(ticket, None)
+        if waiting is None:
+            return None
+        self._woken.pop(ticket, None)
+        if len(self._deadlines) > 2 * len(self._waiting) + STALE_MAX:  # who leaves early must not leave much behind
+            self._deadlines = [(one.deadline_ms, one.ticket) for one in self._waiting.values()]
+            heapify(self._deadlines)
+        for partition in waiting.partitions:
+            tickets = self._by_partition[partition]
+            tickets.pop(ticket, None)
+            if not tickets:
+                del self._by_partition[partition]
+        return waiting
+
+    def appended(self, partition: Partition, size: int) -> None:
+        """A partition has grown by `size` bytes."""
+        for ticket, waiting in self._by_partition.get(partition, {}).items():
+            waiting.missing -= size
+            if waiting.missing <= 0:
+                self._woken[ticket] = waiting
+
+    def changed(self, partition: Partition) -> None:
+        """Look again at all who wait for this partition: a transaction has ended in it, or it is no more."""
+        self._woken.update(self._by_partition.get(partition, {}))
+
+    def woken(self) -> list[Waiting]:
+        """Who may have enough now. They go on waiting until they are let go."""
+        woken, self._woken = self._woken, {}
+        return list(woken.values())
+
+    def overdue(self, now_ms: int) -> list[Waiting]:
+        """Who has waited long enough."""
+        found: list[Waiting] = []
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            waiting = self._waiting.get(heappop(self._deadlines)[1])
+            if waiting is not None:
+                found.append(waiting)
+        return found
+
+    def next_deadline_ms(self) -> int | None:
+        """When somebody has waited long enough, in real time; None while nobody waits."""
+        while self._deadlines and self._deadlines[0][1] not in self._waiting:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None

@@ -1,0 +1,122 @@
+"""Metadata: which topics and brokers there are. By name, by id, or all; a topic that is missed may be created."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.names import INTERNAL, reason_invalid
+from coordinator.core.catalog.records import TopicValue
+from coordinator.core.topics import NO_ID
+from coordinator.dataplane.brokers import LEADER_EPOCH, Broker, replicas_of
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+NAMES_MAY_BE_NULL_SINCE: Final = 12
+NOT_ASKED: Final = -(2**31)
+TOPIC_OPERATIONS: Final = 3576  # all that there are for a topic: read, write, create, delete, alter, describe, configs
+CLUSTER_OPERATIONS: Final = (
+    8096  # and for the cluster: create, alter, describe, cluster action, configs, idempotent write
+)
+
+
+def wants_all(request: MetadataRequest, version: int) -> bool:
+    """Whether all topics are asked for: by null, and in version 0 by an empty list."""
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def missing(request: MetadataRequest, version: int, catalog: Catalog) -> tuple[str, ...]:
+    """The names of topics that are asked for, are not there, and may be created because they were asked for."""
+    creates = catalog.settings.auto_create_topics and request.allow_auto_topic_creation
+    if not creates or request.topics is None:
+        return ()
+    if any(topic.topic_id != NO_ID for topic in request.topics):
+        return ()
+    return tuple(dict.fromkeys(t.name for t in request.topics if t.name is not None and t.name not in catalog.facts))
+
+
+def metadata(
+    request: MetadataRequest, version: int, catalog: Catalog, brokers: Sequence[Broker], cluster_id: str
+) -> MetadataResponse:
+    """Answer from what there is now; topics that were to be created have been."""
+    if wants_all(request, version):
+        topics: Iterable[MetadataResponseTopic] = [_known(name, catalog, brokers) for name in catalog.facts]
+    else:
+        assert request.topics is not None, "null asks for all"
+        topics = _asked_for(request.topics, version, catalog, brokers)
+    if request.include_topic_authorized_operations:
+        topics = [_with_operations(topic) for topic in topics]
+    asks_cluster = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=tuple([MetadataResponseBroker(b.node_id, b.host, b.port, b.rack) for b in brokers]),
+        cluster_id=cluster_id,
+        controller_id=brokers[0].node_id,
+        topics=tuple(topics),
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asks_cluster else NOT_ASKED,
+    )
+
+
+def _asked_for(
+    asked: Sequence[MetadataRequestTopic], version: int, catalog: Catalog, brokers: Sequence[Broker]
+) -> list[MetadataResponseTopic]:
+    """Each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
+    if version < NAMES_MAY_BE_NULL_SINCE and any(t.name is None or t.topic_id != NO_ID for t in asked):
+        return [_error(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
+    ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != NO_ID)
+    if ids:
+        return [_by_id(topic_id, catalog, brokers) for topic_id in ids]
+    names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
+    return [_by_name(name, catalog, brokers) for name in names]
+
+
+def _by_id(topic_id: bytes, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
+    topic = catalog.topics.by_id(topic_id)
+    if topic is None:
+        return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+    return _known(topic.name, catalog, brokers)
+
+
+def _by_name(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
+    if name in catalog.facts:
+        return _known(name, catalog, brokers)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if reason_invalid(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _error(error, name, NO_ID)
+
+
+def _error(error: ErrorCode, name: str | None, topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, is_internal=name in INTERNAL)
+
+
+def _known(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
+    fact = catalog.facts[name]
+    return MetadataResponseTopic(
+        name=name, topic_id=fact.id, is_internal=name in INTERNAL, partitions=_partitions(fact, brokers)
+    )
+
+
+def _partitions(fact: TopicValue, brokers: Sequence[Broker]) -> tuple[MetadataResponsePartition, ...]:
+    found: list[MetadataResponsePartition] = []
+    for index in range(fact.partitions):
+        replicas = replicas_of(index, fact.replication_factor, brokers)
+        found.append(
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=replicas[0],
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=replicas,
+                isr_nodes=replicas,
+            )
+        )
+    return tuple(found)
+
+
+def _with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        topic.error_code, topic.name, topic.topic_id, topic.is_internal, topic.partitions, TOPIC_OPERATIONS
+    )

@@ -1,0 +1,116 @@
+"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what changes, and hears only of changes.
+
+Sessions are soft: one that is pushed out, or lost in a restart, is answered with FETCH_SESSION_ID_NOT_FOUND, and the
+client begins a new one. So there are as many as the setting allows, and the one that was not used longest gives way.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponsePartitionData
+
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+SESSIONS_PARTITIONS_MAX: Final = 1_000_000  # of all sessions together: a bound on what clients can make us keep
+
+Key = tuple[str | bytes, int]  # by topic id from version 13 on, by name before
+
+
+class Asked(Struct):
+    """A partition that is fetched, and what its session last said of it."""
+
+    name: str | None  # None: no topic has the id
+    topic_id: bytes
+    partition: int
+    offset: int
+    max_bytes: int
+    leader_epoch: int
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def has_news(self, data: FetchResponsePartitionData) -> bool:
+        """Whether the client must hear of `data`; remembers that it did."""
+        news = bool(data.records) or data.error_code != 0
+        news = news or data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
+        # After an error the partition is told of again, whatever it has to say by then.
+        self.high_watermark = -1 if data.error_code else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return news
+
+
+class FetchSession(Struct):
+    """What one consumer fetches, in the order in which its partitions have their turn."""
+
+    id: int
+    by_ids: bool
+    epoch: int
+    partitions: dict[Key, Asked]
+
+
+class FetchSessions:
+    """All sessions, the one that was used longest ago first."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: dict[int, FetchSession] = {}
+        self._last_id = 0
+        self._partitions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, by_ids: bool, partitions: dict[Key, Asked]) -> int:
+        """The id of a new session, or NO_SESSION when there is no room for it."""
+        size = len(partitions)
+        if not self._slots or size > SESSIONS_PARTITIONS_MAX:
+            return NO_SESSION
+        while len(self._sessions) >= self._slots or self._partitions + size > SESSIONS_PARTITIONS_MAX:
+            self.close(next(iter(self._sessions)))
+        self._last_id = self._last_id % (2**31 - 1) + 1
+        while self._last_id in self._sessions:
+            self._last_id = self._last_id % (2**31 - 1) + 1
+        self._sessions[self._last_id] = FetchSession(self._last_id, by_ids, INITIAL_EPOCH + 1, partitions)
+        self._partitions += size
+        return self._last_id
+
+    def close(self, session_id: int) -> None:
+        """Forget a session, if there is such a one."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
+
+    def resume(
+        self, request: FetchRequest, by_ids: bool, changed: Iterable[tuple[Key, Asked]], forgotten: Iterable[Key]
+    ) -> FetchSession | ErrorCode:
+        """The session that the request goes on with, changed as it says; or what is wrong with it."""
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_ids != by_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        self._partitions -= len(session.partitions)
+        for key, asked in changed:
+            _update(session, key, asked)
+        for key in forgotten:
+            session.partitions.pop(key, None)
+        self._partitions += len(session.partitions)
+        if not session.partitions:
+            self.close(session.id)
+            return session
+        session.epoch = session.epoch % (2**31 - 1) + 1
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return session
+
+
+def _update(session: FetchSession, key: Key, asked: Asked) -> None:
+    known = session.partitions.get(key)
+    if known is None:
+        session.partitions[key] = asked
+    else:
+        known.offset, known.max_bytes, known.leader_epoch = asked.offset, asked.max_bytes, asked.leader_epoch

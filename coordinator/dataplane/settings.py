@@ -1,0 +1,31 @@
+"""What the configuration says to the catalog."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from coordinator.config import Config, shown
+from coordinator.core.catalog.settings import BrokerSetting, Settings
+from coordinator.core.catalog.topic_configs import BOOLEAN, DOUBLE, INT, INT_MAX, LIST, LONG, STRING
+
+_KINDS: Final[dict[type, int]] = {bool: BOOLEAN, float: DOUBLE, str: STRING, tuple: LIST}
+
+
+def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
+    """The catalog's settings. Each of the broker's own is among them, to be described to who asks."""
+    return Settings(
+        broker_ids=tuple(broker_ids),
+        num_partitions=config["num.partitions"],
+        auto_create_topics=config["auto.create.topics.enable"],
+        transaction_max_timeout_ms=config["transaction.max.timeout.ms"],
+        transactional_id_expiration_ms=config["transactional.id.expiration.ms"],
+        broker=tuple(
+            BrokerSetting(
+                name=knob.name,
+                value=shown(value),
+                kind=_KINDS.get(knob.kind) or (INT if (knob.most or 0) <= INT_MAX else LONG),
+                doc=knob.sentence,
+                is_default=not config.is_set(knob.name),
+            )
+            for knob, value in config.items()
+        ),
+    )

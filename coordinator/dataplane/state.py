@@ -1,0 +1,73 @@
+"""What the handlers of the data plane work on: facts, logs, and who waits."""
+
+from typing import Any, Protocol
+
+from coordinator.config import Config
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.topics import NO_ID
+from coordinator.core.transactions.transactions import Transactions
+from coordinator.dataplane.long_polls import LongPolls
+from coordinator.dataplane.sessions import FetchSessions
+from coordinator.dataplane.topic_logs import TopicLogs
+from storage.log import Log
+
+
+class Ledger(Protocol):
+    """The catalog and the transactions, with the log that remembers them."""
+
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def transactions(self) -> Transactions: ...
+    def flush(self) -> None:
+        """Append what was recorded and is not in the log yet."""
+
+
+class Runtime(Protocol):
+    """What the data plane needs of the runtime that it is a part of."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+    def record(self, outcome: Outcome, now_ms: int) -> Any:
+        """Make an outcome true: its records, then its markers. Returns its answer."""
+
+    def offsets_log(self, index: int) -> Log | None:
+        """The log of a partition of `__consumer_offsets`, None where nothing was ever written."""
+
+
+class State:
+    """One broker's data."""
+
+    def __init__(self, runtime: Runtime, logs: TopicLogs, config: Config) -> None:
+        self.runtime = runtime
+        self.catalog = runtime.ledger.catalog
+        self.transactions = runtime.ledger.transactions
+        self.logs = logs
+        self.polls = LongPolls()
+        self.sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
+        self.fetch_bytes_max: int = config["fetch.max.bytes"]
+        self.verifies_transactions: bool = config["transaction.partition.verification.enable"]
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The topic of that id, None if there is none."""
+        topic = self.catalog.topics.by_id(topic_id) if topic_id != NO_ID else None
+        return None if topic is None else topic.name
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether there is such a partition."""
+        fact = self.catalog.facts.get(topic)
+        return fact is not None and 0 <= partition < fact.partitions
+
+    def log(self, topic: str, partition: int) -> Log | None:
+        """The log of a partition that exists; None for one of the coordinator's that holds nothing yet."""
+        if topic == OFFSETS_TOPIC:
+            return self.runtime.offsets_log(partition)
+        return self.logs.log(topic, partition)
+
+    def announce(self, outcome: Outcome, now_ms: int) -> Any:
+        """Make an outcome true, and have it in the log before the data that rests on it."""
+        answer = self.runtime.record(outcome, now_ms)
+        self.runtime.ledger.flush()
+        return answer

@@ -1,0 +1,90 @@
+"""The logs of topics' partitions: opened when first asked for, made when first written to, removed with their topic."""
+
+from collections.abc import Callable, Iterator
+
+from coordinator.core.catalog.settings import TopicSettings
+from storage.files import Files
+from storage.log import Log, LogConfig
+from storage.names import partition_directory, partition_of
+
+Partition = tuple[str, int]
+
+
+class TopicLogs:
+    """Logs by topic and partition. `on_open` is told of each that is opened, before anyone reads from it."""
+
+    def __init__(
+        self,
+        files: Files,
+        data_dir: str,
+        governing: Callable[[str], TopicSettings],
+        on_open: Callable[[Partition, Log], None],
+    ) -> None:
+        self._files = files
+        self._data_dir = data_dir
+        self._governing = governing
+        self._on_open = on_open
+        self._open: dict[Partition, Log] = {}
+        self._dirty: dict[Partition, Log] = {}
+
+    def log(self, topic: str, partition: int) -> Log:
+        """The log of a partition that exists, opened and recovered. Raises DamagedLog."""
+        found = self._open.get((topic, partition))
+        if found is None:
+            found = Log.open(self._files, self._directory(topic, partition), log_config(self._governing(topic)))
+            self._open[topic, partition] = found
+            self._on_open((topic, partition), found)
+        return found
+
+    def touch(self, topic: str, partition: int, log: Log) -> None:
+        """The log was written to in this turn."""
+        self._dirty[topic, partition] = log
+
+    def sync(self) -> None:
+        """Return when all that was written in this turn is on the disk."""
+        for log in self._dirty.values():
+            log.sync()
+
+    def settle(self) -> None:
+        """The turn is over."""
+        self._dirty.clear()
+
+    def reconfigure(self) -> None:
+        """Settings have changed: let each open log know its own."""
+        for (topic, _), log in self._open.items():
+            log.config = log_config(self._governing(topic))
+
+    def drop(self, topic: str) -> None:
+        """Remove all logs of a topic that is no more."""
+        for partition in [key for key in self._open if key[0] == topic]:
+            self._open.pop(partition).release()
+            self._dirty.pop(partition, None)
+        for directory in [name for name, found in self._directories() if found[0] == topic]:
+            Log.remove(self._files, f"{self._data_dir}/{directory}")
+        self._files.sync_directory(self._data_dir)
+
+    def on_disk(self) -> list[Partition]:
+        """The partitions that have anything on the disk."""
+        return [found for _, found in self._directories()]
+
+    def close(self) -> None:
+        """Leave everything on the disk."""
+        for log in self._open.values():
+            log.close()
+
+    def _directory(self, topic: str, partition: int) -> str:
+        return f"{self._data_dir}/{partition_directory(topic, partition)}"
+
+    def _directories(self) -> Iterator[tuple[str, Partition]]:
+        for name in self._files.list(self._data_dir):
+            if (found := partition_of(name)) is not None:
+                yield name, found
+
+
+def log_config(governing: TopicSettings) -> LogConfig:
+    """What a topic's settings say to its logs."""
+    return LogConfig(
+        segment_bytes=governing.segment_bytes,
+        delete_retention_ms=governing.delete_retention_ms,
+        min_cleanable_dirty_ratio=governing.min_cleanable_dirty_ratio,
+    )
