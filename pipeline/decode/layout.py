@@ -40,7 +40,8 @@ class Span(msgspec.Struct, frozen=True):
     """Bytes `start` to `end` of a segment, beginning and ending between two batches; what one task reads.
 
     `floor` is the lowest offset that may stand here, `ceiling` the offset the next span begins with (None when this is
-    the end of the log), `active` whether the segment is the last, which no cleaner has touched.
+    the end of the log), `active` whether the segment is the last, which no cleaner has touched. Rows outside of
+    `from_offset` and `until_offset` are left out: they were read before, or will be.
     """
 
     log: LogDir
@@ -50,6 +51,8 @@ class Span(msgspec.Struct, frozen=True):
     floor: int
     ceiling: int | None
     active: bool
+    from_offset: int = -1
+    until_offset: int | None = None
 
 
 def _partition(name: str, topic: str) -> int | None:

@@ -75,7 +75,7 @@ def batches(data: bytes) -> Iterator[PlainBatch]:
         if length < 49 or pos + 12 + length > len(data):
             return
         valid = magic == 2 and crc32c.crc32c(data[pos + 21 : pos + 12 + length]) == crc
-        yield PlainBatch(pos, *fields, valid)
+        yield PlainBatch(*(pos, *fields, valid))
         pos += 12 + length
 
 

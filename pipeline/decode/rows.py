@@ -50,10 +50,11 @@ class SpanDecoder:
 
     def __iter__(self) -> Iterator[Rows]:
         for chunk in self.reader:
-            for rows in self._chunk(chunk):
+            for rows in map(self._within, self._chunk(chunk)):
                 if rows.table in self.options.tables and rows.batch.num_rows:
                     yield rows
-        found = self.reader.problems + self.problems
+        first = self.span.from_offset
+        found = [p for p in self.reader.problems + self.problems if p.to_offset is None or p.to_offset >= first]
         if found and "log_problems" in self.options.tables:
             yield Rows("log_problems", self._problem_rows(found))
 
@@ -77,6 +78,13 @@ class SpanDecoder:
             yield Rows("group_records", self._kept(self._group_rows(found, typed)))
             unknown.append(strange)
         yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
+
+    def _within(self, rows: Rows) -> Rows:
+        """Only the offsets that are this span's to read."""
+        first, until = self.span.from_offset, self.span.until_offset
+        offsets = rows.batch.column("last_offset" if rows.table == "batches" else "log_offset").to_numpy()
+        keep = offsets >= first if until is None else (offsets >= first) & (offsets < until)
+        return rows if keep.all() else Rows(rows.table, rows.batch.filter(pa.array(keep)))
 
     def _report(self, problems: list[Problem]) -> None:
         for problem in problems:

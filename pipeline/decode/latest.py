@@ -1,0 +1,98 @@
+"""The last effective commit of every key, reduced while decoding: what crosses to Spark is keys, not history.
+
+The rule, free of order and proved against sequential replay: of a key's records the one with the highest offset counts
+among those that are no transaction's, tombstones (whatever their producer), and those of a transaction whose next
+marker is COMMIT. A key whose winner is a tombstone has no offset.
+
+One task reads a whole partition, since a transaction's marker may stand in any later segment of it.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.decode.headers import Array
+from pipeline.decode.layout import Span
+from pipeline.decode.rows import Options, SpanDecoder
+from pipeline.decode.schema import OFFSET_COMMITS
+
+KEY = ["group", "topic", "partition"]
+KEEP_ROWS = 1 << 18  # held back before they are reduced again
+
+
+def latest(spans: Iterable[Span], options: Options) -> pa.Table:
+    """The winners of the spans of one partition's log (or of several copies of it), tombstones left out."""
+    reduced = _Reduced()
+    tables = frozenset({"batches", "offset_commits"})
+    for span in spans:
+        for rows in SpanDecoder(span, msgspec.structs.replace(options, tables=tables)):
+            reduced.add(rows.table, pa.Table.from_batches([rows.batch]))
+    return reduced.result()
+
+
+class _Reduced:
+    """What may still win. `sure` counts for certain, `open` waits for a marker.
+
+    `marks` are the ends of transactions, producer id -> offset -> commits. They are forgotten when what waits has been
+    settled by them: rows of the same log that come later lie behind them, and another copy of it brings its own.
+    """
+
+    def __init__(self) -> None:
+        self.sure = OFFSET_COMMITS.empty_table()
+        self.open = OFFSET_COMMITS.empty_table()
+        self.marks: dict[int, dict[int, bool]] = {}
+
+    def add(self, table: str, rows: pa.Table) -> None:
+        if table == "batches":
+            for producer, at, kind in _markers(rows):
+                self.marks.setdefault(producer, {})[at] = kind == 1
+            return
+        certain = pc.or_(pc.invert(rows["is_txn"]), rows["is_tombstone"])
+        self.sure = pa.concat_tables([self.sure, _winners(rows.filter(certain), KEY)])
+        self.open = pa.concat_tables([self.open, rows.filter(pc.invert(certain))])
+        if len(self.sure) + len(self.open) > KEEP_ROWS:
+            self._settle()
+
+    def _settle(self) -> None:
+        ended, committed = self._verdicts(self.open)
+        self.sure = _winners(pa.concat_tables([self.sure, self.open.filter(pa.array(committed))]), KEY)
+        self.open = _winners(self.open.filter(pa.array(~ended)), [*KEY, "producer_id"])
+        self.marks = {}
+
+    def result(self) -> pa.Table:
+        """The winners; what still waits does not count."""
+        self._settle()
+        return self.sure.filter(pc.invert(self.sure["is_tombstone"]))
+
+    def _verdicts(self, rows: pa.Table) -> tuple[Array, Array]:
+        """(which rows lie before a marker of their producer, for which of them the next one commits)."""
+        producers, offsets = rows["producer_id"].to_numpy(), rows["log_offset"].to_numpy()
+        ended, committed = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+        for producer, marks in self.marks.items():
+            at = np.array(sorted(marks), np.int64)
+            commits = np.array([marks[one] for one in at.tolist()] + [False], bool)
+            mine = producers == producer
+            following = np.searchsorted(at, offsets[mine], side="right")
+            ended[mine], committed[mine] = following < len(at), commits[following]
+        return ended, committed
+
+
+def _markers(rows: pa.Table) -> list[tuple[int, int, int]]:
+    ends = rows.filter(rows["is_control"]).select(["producer_id", "base_offset", "control_type"])
+    return [tuple(row.values()) for row in ends.to_pylist() if row["control_type"] is not None]
+
+
+def _winners(rows: pa.Table, key: list[str]) -> pa.Table:
+    """Of every key the row with the highest offset; of several copies of that row the one of the highest epoch."""
+    if not len(rows):
+        return rows
+    best = rows.group_by(key).aggregate([("log_offset", "max")])["log_offset_max"].to_numpy()
+    won = rows.filter(pa.array(np.isin(rows["log_offset"].to_numpy(), best)))
+    if len(won) == len(best):
+        return won
+    won = won.sort_by([("log_offset", "ascending"), ("leader_epoch_of_log", "descending"), ("log_dir", "ascending")])
+    offsets = won["log_offset"].to_numpy()
+    return won.filter(pa.array(np.concatenate(([True], offsets[1:] != offsets[:-1]))))

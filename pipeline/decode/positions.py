@@ -1,0 +1,116 @@
+"""Where reading stopped, and what to read next: for incremental ingestion and for streams.
+
+A position is an offset; the segment and the byte are hints. A cleaner may have rewritten the segment since, so a hint
+is believed only when a batch with a fitting offset begins there; otherwise the segment is searched by offset again.
+"""
+
+import msgspec
+
+from pipeline.decode.headers import chain, gather
+from pipeline.decode.layout import HEADER_BYTES, LogDir, Segment, Span, segments, spans
+
+WALK_BYTES = 16 << 20
+
+
+class Position(msgspec.Struct, frozen=True):
+    """The next offset to read, in which segment and at which byte it may be found."""
+
+    next_offset: int = 0
+    segment: int = -1
+    pos: int = 0
+
+
+START = Position()
+
+
+def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -> Position:
+    """The position after the last whole batch, or after about `max_bytes` from `start` on; never before `start`."""
+    found = segments(log)
+    left = max_bytes
+    at = start
+    for i, segment in enumerate(found):
+        if segment.base_offset < start.segment:
+            continue
+        begin = start.pos if segment.base_offset == start.segment and start.pos <= segment.size else 0
+        size = segment.size - begin
+        if i + 1 < len(found) and (left is None or size <= left):
+            at = Position(max(at.next_offset, found[i + 1].base_offset), found[i + 1].base_offset, 0)
+            left = None if left is None else left - size
+            continue
+        return _walk(log, segment, begin, left, at)
+    return at
+
+
+def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Position) -> Position:
+    """Follow the headers from `begin` to the last whole batch, but stop once `limit` bytes are passed."""
+    pos, next_offset = begin, at.next_offset
+    while pos < segment.size and (limit is None or pos - begin < limit):
+        want = WALK_BYTES
+        data = log.store.read(segment.path, pos, want)
+        found, stop = chain(data, 0, len(data))
+        if not found and len(data) == want and len(data) > 12:
+            want = 12 + int.from_bytes(data[8:12], "big")  # a batch larger than a step
+            data = log.store.read(segment.path, pos, want)
+            found, stop = chain(data, 0, len(data))
+        if not found:
+            break
+        if limit is not None:
+            inside = [p for p in found if pos + p - begin < limit] or found[:1]
+            if len(inside) < len(found):
+                stop = found[len(inside)]
+            found = inside
+        base, delta = _field(data, found[-1], ">i8"), _field(data, found[-1] + 23, ">i4")
+        next_offset = max(next_offset, base + delta + 1)
+        pos += stop
+        if limit is not None and pos - begin >= limit:
+            break
+    return Position(next_offset, segment.base_offset, pos)
+
+
+def _field(data: bytes, at: int, kind: str) -> int:
+    import numpy as np
+
+    return int(gather(data, np.array([at]), kind)[0])
+
+
+def between(log: LogDir, start: Position, end: Position | None = None, split_bytes: int = 32 << 20) -> list[Span]:
+    """The spans that hold the offsets from `start` to `end` (exclusive; None: all there is)."""
+    result = []
+    for span in spans(log, split_bytes):
+        if span.ceiling is not None and span.ceiling <= start.next_offset:
+            continue
+        if end is not None and span.floor >= end.next_offset:
+            break
+        cut = msgspec.structs.replace(span, from_offset=start.next_offset)
+        if end is not None:
+            cut = _ended(cut, end)
+        if (
+            span.segment.base_offset == start.segment
+            and span.start <= start.pos <= cut.end
+            and _leads_on(log, cut, start)
+        ):
+            cut = msgspec.structs.replace(cut, start=start.pos, floor=start.next_offset)
+        if cut.start < cut.end:
+            result.append(cut)
+    return result
+
+
+def _ended(span: Span, end: Position) -> Span:
+    """The span, cut where the position says that reading shall end."""
+    within = span.segment.base_offset == end.segment and span.start <= end.pos <= span.end
+    return msgspec.structs.replace(
+        span,
+        until_offset=end.next_offset,
+        end=end.pos if within else span.end,
+        ceiling=min(span.ceiling, end.next_offset) if span.ceiling is not None else end.next_offset if within else None,
+    )
+
+
+def _leads_on(log: LogDir, span: Span, start: Position) -> bool:
+    """Whether the byte of a position still is where its offset begins."""
+    if start.pos >= span.end:
+        return True
+    head = log.store.read(span.segment.path, start.pos, HEADER_BYTES)
+    if len(head) < HEADER_BYTES:
+        return True  # a batch that is being written: nothing to read yet
+    return head[16] == 2 and int.from_bytes(head[:8], "big", signed=True) >= start.next_offset

@@ -1,0 +1,71 @@
+"""What `format("kafkalog")` can be told, checked when the reader is made."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pipeline.decode import rows
+from pipeline.decode.layout import TOPIC
+from pipeline.decode.records import DECODERS
+from pipeline.decode.schema import TABLES
+
+
+class SourceOptions(msgspec.Struct, frozen=True):
+    """`path` may hold several paths, one a line."""
+
+    path: str
+    table: str = "offset_commits"
+    topic: str = TOPIC
+    reduce: str = "none"  # latest: only the last effective commit of every key
+    sink: str = "none"  # parquet:<directory>: workers write the raw tables, rows say which files
+    group: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    num_partitions: int | None = None  # of the topic; with `group` only that group's log is read
+    on_error: str = "record"
+    decoder: str = "auto"
+    split_bytes: int = 32 << 20
+    max_bytes_per_trigger: int | None = None
+    pushdown: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("table", tuple(TABLES)),
+            ("reduce", ("none", "latest")),
+            ("on_error", ("record", "salvage", "fail")),
+            ("decoder", DECODERS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"kafkalog: {name}={getattr(self, name)!r} is none of {', '.join(allowed)}")
+        if self.sink != "none" and not self.sink.startswith("parquet:"):
+            raise ValueError("kafkalog: sink is none, or parquet:<directory>")
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths that were given."""
+        return [line for line in self.path.split("\n") if line]
+
+    def decoding(self, tables: frozenset[str]) -> rows.Options:
+        """The same for the decoder."""
+        return rows.Options(
+            tables=tables,
+            decoder=self.decoder,
+            on_error=self.on_error,
+            groups=frozenset({self.group}) if self.group else None,
+            since_ms=self.since_ms,
+            until_ms=self.until_ms,
+        )
+
+
+def parse(given: Mapping[str, str]) -> SourceOptions:
+    """Options as Spark hands them over: strings by names in any case. Raises ValueError with the name that is wrong."""
+    known = {field.name: field for field in msgspec.structs.fields(SourceOptions)}
+    values = {name.lower(): value for name, value in given.items()}
+    if "path" not in values:
+        raise ValueError("kafkalog: no path was given: use .load(<directory>)")
+    if unknown := values.keys() - known.keys():
+        raise ValueError(f"kafkalog: {sorted(unknown)[0]} is no option; there are {', '.join(sorted(known))}")
+    try:
+        return msgspec.convert(values, SourceOptions, strict=False)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"kafkalog: {error}") from None

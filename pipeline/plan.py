@@ -1,0 +1,71 @@
+"""Which task reads which spans. Everything here looks at listings and indexes only, never at records."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from pipeline.decode.layout import LogDir, Span, entries, log_dirs, newest_ts, partition_of
+from pipeline.decode.positions import START, Position, between
+from pipeline.options import SourceOptions
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What one Spark task reads, in this order."""
+
+    spans: tuple[Span, ...]
+
+
+def logs(options: SourceOptions) -> list[LogDir]:
+    """The logs to read: all of the topic, or the one that holds the wanted group."""
+    found = log_dirs(options.paths, options.topic)
+    if not found:
+        raise FileNotFoundError(f"no directory {options.topic}-<n> at or below {', '.join(options.paths)}")
+    if options.group and options.num_partitions:
+        home = partition_of(options.group, options.num_partitions)
+        return [log for log in found if log.partition == home]
+    return found
+
+
+def tasks(
+    options: SourceOptions,
+    found: Iterable[LogDir],
+    starts: Mapping[str, Position] | None = None,
+    ends: Mapping[str, Position] | None = None,
+) -> list[Task]:
+    """The logs from their starts to their ends, as tasks of about `split_bytes`.
+
+    With `reduce=latest` a partition is one task, since only the whole of it says what counts.
+    """
+    reads = []
+    for log in found:
+        start = starts.get(log.name, START) if starts else START
+        spans = between(log, start, ends.get(log.name) if ends is not None else None, options.split_bytes)
+        reads += _young_enough(log, spans, options.since_ms)
+    if options.reduce == "latest":
+        partitions = sorted({span.log.partition for span in reads})
+        return [Task(tuple(span for span in reads if span.log.partition == number)) for number in partitions]
+    return _packed(reads, options.split_bytes)
+
+
+def _young_enough(log: LogDir, spans: list[Span], since_ms: int | None) -> list[Span]:
+    """Without the closed segments whose `.timeindex` says that all of their records are older."""
+    if since_ms is None or not spans:
+        return spans
+    listing = entries(log)
+    closed = {span.segment for span in spans if not span.active}
+    old = {segment for segment in closed if (newest_ts(log, segment, listing) or since_ms) < since_ms}
+    return [span for span in spans if span.segment not in old]
+
+
+def _packed(spans: list[Span], split_bytes: int) -> list[Task]:
+    """Neighbouring spans together until a task has about `split_bytes`."""
+    result: list[Task] = []
+    pack: list[Span] = []
+    size = 0
+    for span in spans:
+        if pack and size + span.end - span.start > split_bytes:
+            result.append(Task(tuple(pack)))
+            pack, size = [], 0
+        pack.append(span)
+        size += span.end - span.start
+    return [*result, Task(tuple(pack))] if pack else result

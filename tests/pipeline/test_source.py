@@ -1,0 +1,98 @@
+"""`format("kafkalog")`: the rows that the decoder gives, however they are asked for."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.decode import replay
+from pipeline.decode.latest import latest
+from pipeline.decode.layout import log_dirs, spans
+from pipeline.decode.rows import Options, read_table
+from pipeline.decode.schema import TABLES
+from pipeline.synth import Plan, Writer, commit, write_logs
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("logs")
+    write_logs(directory, Plan(records=5000, segment_bytes=60_000))
+    return directory
+
+
+def load(spark: Any, path: Path, **options: Any) -> Any:
+    return spark.read.format("kafkalog").options(**options).load(str(path))
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_every_raw_table(spark: Any, logs: Path, table: str) -> None:
+    want = read_table([span for log in log_dirs([str(logs)]) for span in spans(log)], table)
+    got = load(spark, logs, table=table, split_bytes=30_000).toArrow()
+    place = "pos" if table in ("batches", "log_problems") else "log_offset"
+    order = [("log_partition", "ascending"), (place, "ascending")]
+    if table == "batches":
+        order.insert(1, ("segment_base", "ascending"))
+    assert got.cast(TABLES[table]).sort_by(order).equals(want.sort_by(order))
+
+
+def offsets(rows: Any) -> dict[tuple[str, str, int], int]:
+    return {(row["group"], row["topic"], row["partition"]): row["committed_offset"] for row in rows}
+
+
+def replayed(directory: Path) -> dict[tuple[str, str, int], int | None]:
+    state = replay.State()
+    for log in log_dirs([str(directory)]):
+        state.pending = {}
+        replay.replay(replay.read(log), state)
+    return {key: value.offset for key, (_, value) in state.offsets.items()}
+
+
+def test_latest_reduced_in_the_worker_is_what_replay_says(spark: Any, logs: Path) -> None:
+    got = load(spark, logs, reduce="latest").collect()
+    assert offsets(row.asDict() for row in got) == replayed(logs)
+    assert len(got) == len(offsets(row.asDict() for row in got))
+
+
+def test_filters_that_are_pushed_down_change_no_row(spark: Any, logs: Path) -> None:
+    everything = load(spark, logs, pushdown="true")
+    plain = load(spark, logs)
+    for condition in ("group = 'group-3'", "group in ('group-1')", "record_ts >= 1760000010000 and group = 'group-4'", "record_ts < 1760000010000"):  # fmt: skip
+        want = sorted(plain.toArrow().to_pylist(), key=str)
+        got = everything.where(condition).count()
+        assert got == plain.where(condition).count()
+        assert 0 < got < len(want)
+
+
+def test_a_group_is_read_from_its_own_log_alone(spark: Any, logs: Path) -> None:
+    got = load(spark, logs, group="group-3", num_partitions=4)
+    assert got.count() == load(spark, logs).where("group = 'group-3'").count() > 0
+    assert got.rdd.getNumPartitions() == 1
+
+
+def test_a_wrong_option_is_named(spark: Any, logs: Path) -> None:
+    with pytest.raises(Exception, match="decodr is no option"):
+        load(spark, logs, decodr="numpy").count()
+    with pytest.raises(Exception, match="no directory other-<n>"):
+        load(spark, logs, topic="other").count()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_reduction_equals_replay_on_random_logs(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small enough that the reduction settles often, transactional enough that order could matter."""
+    monkeypatch.setattr("pipeline.decode.latest.KEEP_ROWS", 40)
+    dice = random.Random(seed)
+    plan = Plan(seed=seed, records=800, groups=4, topics=2, topic_partitions=2, partitions=1, segment_bytes=9000, batch=(1, 6), txn_share=dice.choice([0.2, 0.6, 1.0]), tombstone_share=0.1)  # fmt: skip
+    write_logs(tmp_path, plan)
+    found = latest(spans(log_dirs([str(tmp_path)])[0]), Options(chunk_bytes=2000))
+    assert offsets(found.to_pylist()) == replayed(tmp_path)
+
+
+def test_two_copies_of_a_log_count_once(tmp_path: Path, spark: Any) -> None:
+    for broker in ("a", "b"):
+        writer = Writer(tmp_path / broker / "__consumer_offsets-0")
+        writer.append([commit(("g", "t", 0), n, n) for n in range(5 if broker == "a" else 8)])
+    (row,) = load(spark, tmp_path, reduce="latest").collect()
+    assert (row.committed_offset, row.log_dir) == (7, "b/__consumer_offsets-0")
