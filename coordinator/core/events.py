@@ -19,6 +19,7 @@ class Cause(StrEnum):
     PROTOCOL_DOWNGRADED = "protocol downgraded"  # consumer -> classic
     # members
     MEMBER_JOINED = "member joined"
+    MEMBER_REJOINED = "member rejoined"  # as the rebalance asked it to
     MEMBER_LEFT = "member left"
     MEMBER_FENCED = "member fenced"
     MEMBER_REFUSED = "member refused"  # the group is full, and the member was in it
@@ -34,6 +35,7 @@ class Cause(StrEnum):
     # the phases of a classic rebalance
     ALL_MEMBERS_JOINED = "all members joined"
     INITIAL_DELAY_PASSED = "initial delay passed"
+    NO_MEMBER_LEFT = "no member left"
     REBALANCE_TIMED_OUT = "rebalance timed out"
     LEADER_SYNCED = "leader synced"
     GROUP_OVERSIZED = "group oversized"  # found at load, with more members than group.max.size

@@ -9,8 +9,6 @@ from struct import Struct as Layout
 from struct import error as StructError  # noqa: N812 - the module does not say whose it is
 from typing import Any, Final
 
-from construct import ConstructError
-
 from coordinator.core.record_schemas import BY_KEY, BY_TYPE, Kind
 from coordinator.core.record_types import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -42,7 +40,7 @@ from coordinator.core.record_types import (
     Value,
 )
 from coordinator.core.topics import NO_ID
-from protocol.constructs import Malformed, Reader, dotted
+from protocol import codec
 from protocol.errors import ProtocolError
 
 __all__ = [
@@ -99,14 +97,13 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
         assert value is None or type(value) is bytes, f"{key!r} with {value!r}"
         return _INT16.pack(key.type) + key.body, value
     kind = BY_KEY[type(key)]
-    head = _INT16.pack(kind.type) + kind.key.at(0, False).build(key)
+    head = _INT16.pack(kind.type) + codec.write(kind.key, key, 0)
     return head, None if value is None else encode_value(kind, value, kind.writes)
 
 
 def encode_value(kind: Kind, value: Any, version: int) -> bytes:
     """A value in one of its versions, by the schema."""
-    body: bytes = kind.value.at(version, version >= kind.flexible_since).build(value)
-    return _INT16.pack(version) + body
+    return _INT16.pack(version) + codec.write(kind.value, value, version, flexible=version >= kind.flexible_since)
 
 
 def decode(key: bytes, value: bytes | None) -> Record:
@@ -122,7 +119,7 @@ def decode(key: bytes, value: bytes | None) -> Record:
         kind = BY_TYPE.get(number)
         if kind is None:
             return Record(UnknownKey(number, key[2:]), value)
-        read_key = _read(kind.key.at(0, False), key[2:])
+        read_key = codec.read(kind.key, key[2:], 0)
         return Record(read_key, None if value is None else decode_value(kind, value))
     except (StructError, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"a record that ends too early or is not text: {error}") from None
@@ -133,17 +130,7 @@ def decode_value(kind: Kind, value: bytes) -> Any:
     (version,) = _INT16.unpack_from(value)
     if not 0 <= version <= kind.reads:
         raise ProtocolError(f"version {version} of record type {kind.type} is not known")
-    return _read(kind.value.at(version, version >= kind.flexible_since), value[2:])
-
-
-def _read(construct: Any, data: bytes) -> Any:
-    """What the construct reads from `data`; what is behind it a later writer may have added."""
-    try:
-        return construct._parse(Reader(data), None, None)
-    except Malformed as error:
-        raise ProtocolError(error.args[0], path=dotted(error.path)) from None
-    except ConstructError as error:
-        raise ProtocolError(str(error)) from None
+    return codec.read(kind.value, value[2:], version, flexible=version >= kind.flexible_since)
 
 
 def _offset_key(key: OffsetCommitKey) -> bytes:

@@ -6,7 +6,7 @@ timers but to call `fire` when `next_deadline_ms` has come.
 
 Requests for one group come through `handle`: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete,
 TxnOffsetCommit, ConsumerGroupHeartbeat. Requests for many groups are split by the router, over all shards, and merged
-there; for them a shard has a function for one group, or for all of its own: `describe`, `describe_consumer`, `list`,
+there; for them a shard has a function for one group, or for all of its own: `describe`, `describe_consumer`, `listed`,
 `delete`, `fetch_offsets`.
 
 Decided before a request comes here, by the router: who may do what (ACLs), whose partition it is and whether it is
@@ -16,7 +16,7 @@ router takes out only what the client may not see.
 
 Consumer groups (KIP-848) have the same way in, by the class of the group, through the functions of `consumer.api`:
 
-    consumer_group_heartbeat(group | None, request, call, limits, topics) -> Result    also of a ClassicGroup: upgrades it
+    consumer_group_heartbeat(group | None, request, call, limits, topics) -> Result    upgrades a ClassicGroup
     join_group, sync_group, heartbeat, leave_group(group, request, call, limits, topics) -> Result     classic members
     fired(group, kind, member_id, deadline_ms, now_ms, limits, topics) -> Result       a timer of the group went off
     topics_changed(group, topics, now_ms) -> Result | None        loaded(group, now_ms, limits, topics) -> Result
@@ -29,19 +29,28 @@ once: parked requests and pending members (in the classic groups), and the timer
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
+from coordinator.core import cleanup, timers
+from coordinator.core.admin import list_groups
+from coordinator.core.admin.describe_groups import described
+from coordinator.core.classic import durable, expiry
 from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.dispatch import HANDLERS, Group
 from coordinator.core.limits import Limits
+from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
-from coordinator.core.records import OffsetCommitKey, Record
+from coordinator.core.records import GroupMetadataKey, OffsetCommitKey, Record, UnknownKey
 from coordinator.core.result import Call, CancelTimer, Reply, Result, SetTimer
-from coordinator.core.timers import Timers
+from coordinator.core.timers import EXPIRY, Timers
 from coordinator.core.topics import Topics
+from protocol.messages.delete_groups import DeleteGroupsResponseDeletableGroupResult
+from protocol.messages.describe_groups import DescribeGroupsResponseDescribedGroup
+from protocol.messages.list_groups import ListGroupsResponseListedGroup
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
-Group = ClassicGroup  # | ConsumerGroup
-Handler = Callable[["Shard", Any, Call], Result[Group]]
+CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some milliseconds
 
 
 class Shard:
@@ -54,14 +63,12 @@ class Shard:
         self.offsets = OffsetStore()
         self.timers = Timers()
         self.counts: Counter[tuple[type, str]] = Counter()  # groups by class and state
-        self._groups: dict[str, Group] = {}
+        self.groups: dict[str, Group] = {}  # by id; to be read by others, and changed here only
+        self._uncleaned: Iterator[str] | None = None  # groups that the pass over all offsets has yet to see
 
-    @property
-    def groups(self) -> Mapping[str, Group]:
-        """All groups by id. A view, for metrics and for people."""
-        return self._groups
+    # -- normal work ---------------------------------------------------------------------------------------------------
 
-    def handle(self, request: Any, call: Call) -> Result[Group]:
+    def handle(self, request: Any, call: Call) -> Result[Any]:
         """Decide one request."""
         return self._done(HANDLERS[type(request)](self, request, call))
 
@@ -69,11 +76,87 @@ class Shard:
         """When `fire` has something to do, None for never."""
         return self.timers.next_deadline_ms()
 
-    def _done(self, result: Result[Group]) -> Result[Group]:
-        """Make what a handler decided true."""
-        group = result.group
-        if group is not None:
-            self._put(group)
+    def fire(self, now_ms: int) -> list[Result[Any]]:
+        """Do what is due, in the order of the deadlines."""
+        results: list[Result[Any]] = []
+        while (due := self.timers.pop_due(now_ms)) is not None:
+            key, deadline_ms = due
+            kind, group_id, member_id = key
+            group = self.groups.get(group_id)
+            if key == EXPIRY:
+                results += self._cleaned(now_ms)
+            elif group is not None:
+                results.append(self._done(self._fired(group, kind, member_id, deadline_ms, now_ms)))
+        return results
+
+    def topics_changed(self, topics: Topics, now_ms: int) -> list[Result[Any]]:
+        """Topics have been created, grown or deleted. What was committed to a deleted topic goes with it."""
+        gone = {name for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
+        self.topics = topics
+        if not gone:
+            return []
+        results = (cleanup.orphans(group_id, self.offsets, gone) for group_id in tuple(self.offsets.groups()))
+        return [self._done(result) for result in results if result.records]
+
+    def end_transaction(self, producer_id: int, committed: bool) -> list[Result[Any]]:
+        """A producer's marker is about to be written: its pending offsets are committed, or dropped. Writes no more."""
+        self.offsets.end_transaction(producer_id, committed)
+        return []
+
+    # -- start-up ------------------------------------------------------------------------------------------------------
+
+    def replay(self, record: Record, producer_id: int = NOT_TRANSACTIONAL) -> None:
+        """Apply a record of the log: the next one, of a transactional batch of `producer_id` or of a plain one."""
+        key = record.key
+        if type(key) is OffsetCommitKey:
+            self._apply_offset(record, producer_id)
+        elif type(key) is GroupMetadataKey:
+            self._replay_classic(key.group, record)
+        else:
+            assert type(key) is UnknownKey, f"{key!r}: nobody replays that"
+
+    def replay_marker(self, producer_id: int, committed: bool) -> None:
+        """Apply the end of a producer's transaction."""
+        self.offsets.end_transaction(producer_id, committed)
+
+    def loaded(self, now_ms: int) -> list[Result[Any]]:
+        """All records have been applied: sessions run from now on, though members may have been gone for long."""
+        self.timers.set(EXPIRY, now_ms + self.limits.offsets_retention_check_interval_ms)
+        return [self._done(self._restarted(group, now_ms)) for group in tuple(self.groups.values()) if group.members]
+
+    # -- for the router, group by group --------------------------------------------------------------------------------
+
+    def describe(self, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
+        """DescribeGroups: one classic group."""
+        return described(group_id, self.groups.get(group_id), version)
+
+    def listed(self) -> Iterator[ListGroupsResponseListedGroup]:
+        """ListGroups: all groups; `admin.list_groups.Wanted` is the request's filter."""
+        for group in self.groups.values():
+            yield list_groups.listed(group, "classic", group.protocol_type)
+
+    def delete(self, group_id: str, now_ms: int) -> Result[Any]:
+        """DeleteGroups: one group, with all of its offsets. The response is the entry about it."""
+        group = self.groups.get(group_id)
+        if error := cleanup.delete_refusal(group):
+            return Result(response=DeleteGroupsResponseDeletableGroupResult(group_id, error))
+        assert group is not None, "there is no group, and that is no reason"
+        result = self._done(cleanup.deleted(group, self.offsets, now_ms))
+        self._remove(group_id)
+        return result.answering(DeleteGroupsResponseDeletableGroupResult(group_id))
+
+    def fetch_offsets(
+        self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
+        """OffsetFetch: one group. `offsets.offset_fetch` has the old form, `asked`, and the old answer, `answered`."""
+        return fetch_offsets(wanted, version, self.offsets, self.topics, require_stable=require_stable)
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    def _done(self, result: Result[Any]) -> Result[Any]:
+        """Make what was decided true."""
+        if result.group is not None:
+            self._put(result.group)
         for effect in result.effects:
             if type(effect) is SetTimer:
                 self.timers.set(effect.key, effect.at_ms)
@@ -81,31 +164,74 @@ class Shard:
                 self.timers.cancel(effect.key)
             else:
                 assert type(effect) is Reply, f"{effect!r} is no effect"
-        for record in result.records:
-            if type(record.key) is OffsetCommitKey:
-                self._apply_offset(record, NOT_TRANSACTIONAL if result.producer is None else result.producer.id)
+        if result.records:
+            producer_id = NOT_TRANSACTIONAL if result.producer is None else result.producer.id
+            for record in result.records:
+                if type(record.key) is OffsetCommitKey:
+                    self._apply_offset(record, producer_id)
         return result
 
     def _put(self, group: Group) -> None:
-        old = self._groups.get(group.group_id)
+        """The group is there, and is this one."""
+        old = self.groups.get(group.group_id)
         if old is group:
             return
-        self._groups[group.group_id] = group
-        if old is None or old.state is not group.state or type(old) is not type(group):
+        self.groups[group.group_id] = group
+        if old is None or old.state is not group.state:
             self.counts[type(group), group.state] += 1
             if old is not None:
                 self.counts[type(old), old.state] -= 1
 
     def _remove(self, group_id: str) -> None:
-        group = self._groups.pop(group_id)
+        """The group is not there, nor are the ids that it has given out."""
+        group = self.groups.pop(group_id, None)
+        if group is None:
+            return
         self.counts[type(group), group.state] -= 1
+        for member_id in group.pending:
+            self.timers.cancel(timers.session(group_id, member_id))
 
     def _apply_offset(self, record: Record, producer_id: int) -> None:
         """An offset makes its group exist: one that nobody ever joined is an empty group without a protocol type."""
         self.offsets.apply(record, producer_id)
-        group_id = record.key.group  # type: ignore[union-attr]  # the caller has looked
-        if record.value is not None and group_id not in self._groups:
+        group_id = record.key.group  # type: ignore[union-attr]  # the callers have looked
+        if record.value is not None and group_id not in self.groups:
             self._put(ClassicGroup(group_id))
 
+    def _fired(self, group: Group, kind: str, member_id: str, deadline_ms: int, now_ms: int) -> Result[Any]:
+        return expiry.fired(group, kind, member_id, deadline_ms, now_ms, self.limits)
 
-HANDLERS: Final[dict[type, Handler]] = {}
+    def _restarted(self, group: Group, now_ms: int) -> Result[Any]:
+        return expiry.loaded(group, now_ms, self.limits)
+
+    def _replay_classic(self, group_id: str, record: Record) -> None:
+        if record.value is None:
+            self._remove(group_id)
+        else:
+            self._put(durable.restored(group_id, record.value))  # type: ignore[arg-type]  # the key says which
+
+    def _cleaned(self, now_ms: int) -> list[Result[Any]]:
+        """A part of the pass over all offsets; the rest has its turn in a millisecond, the next pass in its time."""
+        if self._uncleaned is None:
+            self._uncleaned = iter(tuple(self.groups))
+        results: list[Result[Any]] = []
+        looked_at = 0
+        for group_id in self._uncleaned:
+            if group_id in self.groups:
+                results += self._expired(self.groups[group_id], now_ms)
+                looked_at += 1 + sum(map(len, self.offsets.of_group(group_id).values()))
+            if looked_at >= CLEANED_AT_ONCE:
+                self.timers.set(EXPIRY, now_ms + 1)
+                return results
+        self._uncleaned = None
+        self.timers.set(EXPIRY, now_ms + self.limits.offsets_retention_check_interval_ms)
+        return results
+
+    def _expired(self, group: Group, now_ms: int) -> list[Result[Any]]:
+        result, ends = cleanup.expired(group, self.offsets, now_ms, self.limits.offsets_retention_ms)
+        if not result.records:
+            return []
+        self._done(result)
+        if ends:
+            self._remove(group.group_id)
+        return [result]

@@ -5,7 +5,7 @@ last SyncGroup of a leader. All else is soft and gone when the server stops: who
 to sync. Counters beside the members (`joined`, `unsynced`, `supports`) answer in one step what would be a walk.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -88,7 +88,8 @@ class ClassicGroup(Struct, frozen=True):
     @property
     def rebalance_timeout_ms(self) -> int:
         """The greatest of all members. It is a walk: asked once a phase, never once a request."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        members: Iterable[Member] = self.members.values()
+        return max([0, *[member.rebalance_timeout_ms for member in members]])
 
     def to(self, state: State, now_ms: int) -> "ClassicGroup":
         """This group in another state, which the table allows."""
@@ -127,6 +128,10 @@ class ClassicGroup(Struct, frozen=True):
             supports=_supports(self.supports, member, None),
         )
 
+    def subscribing(self, topics: frozenset[str] | None) -> "ClassicGroup":
+        """This group, known to subscribe to these topics."""
+        return replace(self, topics=topics)
+
     def expecting(self, member_id: str) -> "ClassicGroup":
         """This group with an id more that was given out."""
         return replace(self, pending=self.pending.having(member_id, True))
@@ -134,6 +139,16 @@ class ClassicGroup(Struct, frozen=True):
     def not_expecting(self, member_id: str) -> "ClassicGroup":
         """This group without that pending id."""
         return replace(self, pending=self.pending.without(member_id))
+
+    def with_each(self, members: Mapping[str, Member]) -> "ClassicGroup":
+        """This group with another value for each of its members, who are and offer what they did; in one pass."""
+        assert len(members) == len(self.members), "with_each neither adds nor removes"
+        return replace(
+            self,
+            members=Table(members),
+            joined=sum(member.join_ticket is not None for member in members.values()),
+            unsynced=sum(member.unsynced for member in members.values()),
+        )
 
     def with_all(self, members: Mapping[str, Member]) -> "ClassicGroup":
         """This group with these members and no others, in one pass."""

@@ -1,0 +1,51 @@
+"""DescribeGroups: a classic group and its members, as they are at the moment."""
+
+from typing import Final
+
+from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.classic.states import State
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import (
+    DescribeGroupsResponseDescribedGroup,
+    DescribeGroupsResponseDescribedGroupMember,
+)
+
+NOT_FOUND_SINCE: Final = 6  # before, a group that does not exist was described as a dead one
+
+
+def described(group_id: str, group: object, version: int) -> DescribeGroupsResponseDescribedGroup:
+    """The group of that id. `group` is None when there is none; groups that are not classic are none here."""
+    if isinstance(group, ClassicGroup):
+        return _described(group)
+    if version < NOT_FOUND_SINCE:
+        return DescribeGroupsResponseDescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+    why = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
+    return DescribeGroupsResponseDescribedGroup(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=why,
+        group_id=group_id,
+        group_state=State.DEAD.value,
+    )
+
+
+def _described(group: ClassicGroup) -> DescribeGroupsResponseDescribedGroup:
+    """Which protocol was chosen, and what the members said under it, counts only while the group is stable."""
+    protocol = group.protocol if group.state is State.STABLE else None
+    return DescribeGroupsResponseDescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=tuple([_member(member, protocol) for member in group.members.values()]),
+    )
+
+
+def _member(member: Member, protocol: str | None) -> DescribeGroupsResponseDescribedGroupMember:
+    return DescribeGroupsResponseDescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=b"" if protocol is None else member.metadata(protocol),
+        member_assignment=member.assignment,
+    )

@@ -1,0 +1,53 @@
+"""Who may speak for a group: the checks that requests share."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import State
+from coordinator.core.limits import Limits
+from protocol.errors import ErrorCode
+
+
+def stranger(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+    """NONE for a member of the group. The instance id, if one is given, must be the member's own (KIP-345)."""
+    if instance_id is not None:
+        known = group.instances.get(instance_id)
+        if known is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if known != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def supports(group: ClassicGroup, protocol_type: str, names: Iterable[str]) -> bool:
+    """Whether a joiner fits: into an empty group any type with a protocol does, else there must be one for all.
+
+    All members count, the joiner's own old entry among them, as in Kafka: so a lone member that comes back with other
+    protocols is refused.
+    """
+    if group.is_empty:
+        return protocol_type != "" and any(True for _ in names)
+    if group.protocol_type != protocol_type:
+        return False
+    everybody = len(group.members)
+    return any(group.supports.get(name, 0) == everybody for name in names)
+
+
+def has_room(group: ClassicGroup, member_id: str, limits: Limits) -> bool:
+    """Whether `group.max.size` lets a joiner in.
+
+    In a rebalance those who have joined count, and not the members: so the last ones to come back to a group that is
+    too large are refused.
+    """
+    match group.state:
+        case State.EMPTY | State.DEAD:
+            return True
+        case State.PREPARING_REBALANCE:
+            member = group.members.get(member_id)
+            has_joined = member is not None and member.join_ticket is not None
+            return has_joined or group.joined < limits.group_max_size
+        case State.COMPLETING_REBALANCE | State.STABLE:
+            return member_id in group.members or len(group.members) < limits.group_max_size
+        case never:
+            assert_never(never)

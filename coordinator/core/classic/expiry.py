@@ -1,0 +1,82 @@
+"""What happens when a timer of a classic group fires: a session ends, a join phase is over, a SyncGroup never came."""
+
+from coordinator.core import timers
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.leave_group import removed
+from coordinator.core.classic.rebalance import completed, join_fired, prepared, session_timer
+from coordinator.core.classic.states import State
+from coordinator.core.classic.story import Why, event
+from coordinator.core.events import Cause
+from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
+from coordinator.core.result import CancelTimer, Result
+
+
+def fired(
+    group: ClassicGroup, kind: str, member_id: str, deadline_ms: int, now_ms: int, limits: Limits
+) -> Result[ClassicGroup]:
+    """The timer of that kind went off, whose deadline was `deadline_ms`."""
+    match kind:
+        case "session":
+            return session_fired(group, member_id, deadline_ms, now_ms, limits)
+        case "join":
+            return join_fired(group, now_ms, limits)
+        case "sync":
+            return sync_fired(group, now_ms, limits)
+        case _:
+            raise AssertionError(f"a classic group has no timer {kind}")
+
+
+def session_fired(
+    group: ClassicGroup, member_id: str, deadline_ms: int, now_ms: int, limits: Limits
+) -> Result[ClassicGroup]:
+    """A pending id or a member has been silent for too long, unless it is us whom it waits for."""
+    if member_id in group.pending:
+        why = Why(Cause.PENDING_MEMBER_EXPIRED, "timer session", member_id=member_id, deadline_ms=deadline_ms)
+        return _gone(group, why, now_ms, limits)
+    member = group.members.get(member_id)
+    if member is None or (member.is_parked and not member.is_new):
+        return Result(group)  # its session runs again when it is answered
+    # A new member is parked as well; but it may have hung up long ago, and cannot beat before it has its id.
+    lasted_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
+    why = Why(
+        Cause.SESSION_EXPIRED,
+        "timer session",
+        member,
+        last_beat_ms=deadline_ms - lasted_ms,
+        deadline_ms=deadline_ms,
+    )
+    return _gone(group, why, now_ms, limits)
+
+
+def sync_fired(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+    """Those who have not sent SyncGroup since the generation began are removed, however faithfully they beat."""
+    assert group.state in (State.COMPLETING_REBALANCE, State.STABLE), f"a sync timer while {group.state}"
+    silent = [member for member in group.members.values() if member.unsynced]
+    assert silent, f"group {group.group_id}: a sync timer while all have synced"
+    gone = {member.member_id for member in silent}
+    after = group.with_all({key: member for key, member in group.members.items() if key not in gone})
+    whys = [Why(Cause.PENDING_SYNC_EXPIRED, "timer sync", member) for member in silent]
+    effects = tuple(CancelTimer(timers.session(group.group_id, member.member_id)) for member in silent)
+    told = tuple(event(group, group, now_ms, why) for why in whys[:-1])
+    return prepared(after, now_ms, limits, whys[-1]).preceded_by(*effects, events=told)
+
+
+def loaded(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+    """The shard has been read from its log: sessions run from now on; a group that is too large rebalances."""
+    sessions = tuple(session_timer(group.group_id, member, now_ms) for member in group.members.values())
+    if len(group.members) <= limits.group_max_size:
+        return Result(group, effects=sessions)
+    return prepared(group, now_ms, limits, Why(Cause.GROUP_OVERSIZED, "load")).preceded_by(*sessions)
+
+
+def _gone(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+    """Without it, the group rebalances if it was settled and had it as a member, or completes if all others joined."""
+    after, effects = removed(group, why)
+    if why.member is not None and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        return prepared(after, now_ms, limits, why).preceded_by(*effects)
+    told = (event(group, after, now_ms, why),)
+    if group.state is State.PREPARING_REBALANCE and after.has_all_joined:
+        # Unlike a leave, this cuts the initial delay short as well; so does Kafka.
+        result = completed(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by))
+        return result.preceded_by(*effects, events=told)
+    return Result(after, effects=effects, events=told)

@@ -1,0 +1,194 @@
+"""JoinGroup: a member enters, or comes back for the next generation.
+
+The answer is parked, under the call's ticket, until the join phase completes; at once come refusals, the id that a new
+member has to come back with (KIP-394), and the current generation for a member that has missed its answer.
+"""
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from coordinator.core import timers
+from coordinator.core.classic import durable
+from coordinator.core.classic.admission import has_room, stranger, supports
+from coordinator.core.classic.group import ClassicGroup, Member, Protocols
+from coordinator.core.classic.rebalance import moved
+from coordinator.core.classic.replies import join_refused, joined
+from coordinator.core.classic.states import State
+from coordinator.core.classic.static import replaced
+from coordinator.core.classic.story import Why, event
+from coordinator.core.events import Cause
+from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
+from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result, SetTimer
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest
+
+BY: Final = "JoinGroup"
+
+# Why a rebalance starts when a member of a settled group rejoins; a follower that brings nothing new starts none.
+_REJOIN: Final[Mapping[tuple[State, bool], Cause]] = {
+    (State.COMPLETING_REBALANCE, False): Cause.METADATA_CHANGED,
+    (State.COMPLETING_REBALANCE, True): Cause.METADATA_CHANGED,
+    (State.STABLE, False): Cause.METADATA_CHANGED,
+    (State.STABLE, True): Cause.LEADER_REJOINED,  # it may have seen topics change, which is in no metadata
+}
+
+
+def join_group(
+    group: ClassicGroup | None, request: JoinGroupRequest, call: Call, limits: Limits
+) -> Result[ClassicGroup]:
+    """Admit a member. Its answer waits, under `call.ticket`, until the whole group has joined."""
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID, request.member_id, call)
+    if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
+        return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call)
+    if group is not None:
+        return _admitted(group, request, call, limits)
+    if request.member_id:
+        return _refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, call)
+    return _created(request, call, limits)
+
+
+def _created(request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+    """Whoever asks to join makes the group exist, even if it is refused itself."""
+    fresh = ClassicGroup(request.group_id)
+    result = _admitted(fresh, request, call, limits)
+    after = fresh if result.group is None else result.group
+    told = event(fresh, fresh, call.now_ms, Why(Cause.GROUP_CREATED, BY))
+    written = replace(result, group=after, records=(durable.created(after), *result.records))
+    return written.preceded_by(events=(told,))
+
+
+def _admitted(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+    """The checks in Kafka's order: room, then protocols, then who it is."""
+    if not has_room(group, request.member_id, limits):
+        return _turned_away(group, request, call)
+    if not supports(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
+        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, call)
+    if request.member_id:
+        return _known(group, request, call, limits)
+    if request.group_instance_id is None:
+        return _new_dynamic(group, request, call, limits)
+    old_id = group.instances.get(request.group_instance_id)
+    member_id = f"{request.group_instance_id}-{call.fresh_id()}"
+    if old_id is None:
+        return _added(group, member_id, request, call, limits)
+    return replaced(
+        group, group.members[old_id], _asking(_member(member_id, request, call), call), request, call, limits
+    )
+
+
+def _new_dynamic(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+    member_id = f"{call.client_id or ''}-{call.fresh_id()}"
+    if call.version < 4:
+        return _added(group, member_id, request, call, limits)
+    # KIP-394: name the member first, so that a client that retries leaves no ghosts behind.
+    at_ms = call.now_ms + request.session_timeout_ms
+    return Result(
+        group.expecting(member_id),
+        response=join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version),
+        effects=(SetTimer(timers.session(group.group_id, member_id), at_ms),),
+    )
+
+
+def _known(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+    """A member, or an id that was given out, comes (back)."""
+    if request.member_id in group.pending:
+        if request.group_instance_id is not None:  # Kafka did not mean that to happen either
+            return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
+        return _added(group, request.member_id, request, call, limits)
+    if error := stranger(group, request.member_id, request.group_instance_id):
+        return _refused(error, request.member_id, call)
+    member = group.members[request.member_id]
+    protocols = _protocols(request)
+    leads = group.leader == member.member_id
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            cause = Cause.MEMBER_REJOINED
+        case State.COMPLETING_REBALANCE | State.STABLE:
+            cause = _REJOIN[group.state, leads]
+            if protocols == member.protocols and cause is Cause.METADATA_CHANGED:
+                return Result(group, response=joined(group, member.member_id))
+        case State.EMPTY | State.DEAD:
+            raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
+        case never:
+            assert_never(never)
+    again = _asking(
+        replace(
+            member,
+            protocols=protocols,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=_rebalance_timeout_ms(request, call),
+        ),
+        call,
+    )
+    result = moved(group.having(again), call.now_ms, limits, Why(cause, BY, again, reason=request.reason))
+    return result.preceded_by(*_superseded(member))
+
+
+def _added(
+    group: ClassicGroup, member_id: str, request: JoinGroupRequest, call: Call, limits: Limits
+) -> Result[ClassicGroup]:
+    """A member more. Whoever never hears of its admission, and so never beats, is gone after five minutes."""
+    member = _asking(replace(_member(member_id, request, call), is_new=True), call)
+    grown = group.not_expecting(member_id) if member_id in group.pending else group
+    if not grown.members:
+        grown = replace(grown, protocol_type=request.protocol_type)
+    if grown.initial:
+        grown = replace(grown, newcomer=True)
+    timer = SetTimer(timers.session(group.group_id, member_id), call.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
+    why = Why(Cause.MEMBER_JOINED, BY, member, reason=request.reason)
+    return moved(grown.having(member), call.now_ms, limits, why).preceded_by(timer)
+
+
+def _turned_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
+    """The group is full. If the joiner was in it, or was expected, it is no longer."""
+    refused = _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
+    timer = CancelTimer(timers.session(group.group_id, request.member_id))
+    if request.member_id in group.pending:
+        return replace(refused, group=group.not_expecting(request.member_id), effects=(timer,))
+    member = group.members.get(request.member_id)
+    if member is None:
+        return refused
+    after = group.without(member)
+    told = event(group, after, call.now_ms, Why(Cause.MEMBER_REFUSED, BY, member))
+    return replace(refused, group=after, effects=(timer,), events=(told,))
+
+
+def _refused(error: ErrorCode, member_id: str, call: Call) -> Result[ClassicGroup]:
+    return Result(response=join_refused(error, member_id, call.version))
+
+
+def _superseded(member: Member) -> tuple[Effect, ...]:
+    """The member's earlier JoinGroup, whose connection has most likely gone. Kafka leaves it unanswered for good."""
+    if member.join_ticket is None:
+        return ()
+    refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
+    return (Reply(member.join_ticket, refusal),)
+
+
+def _member(member_id: str, request: JoinGroupRequest, call: Call) -> Member:
+    return Member(
+        member_id=member_id,
+        client_id=call.client_id or "",
+        client_host=call.client_host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=_rebalance_timeout_ms(request, call),
+        protocols=_protocols(request),
+        instance_id=request.group_instance_id,
+    )
+
+
+def _asking(member: Member, call: Call) -> Member:
+    """The member with its JoinGroup parked."""
+    return replace(member, join_ticket=call.ticket, join_version=call.version)
+
+
+def _protocols(request: JoinGroupRequest) -> Protocols:
+    return tuple([(protocol.name, protocol.metadata) for protocol in request.protocols])
+
+
+def _rebalance_timeout_ms(request: JoinGroupRequest, call: Call) -> int:
+    """Version 0 has none: the session timeout stands for it."""
+    return request.session_timeout_ms if call.version == 0 else request.rebalance_timeout_ms

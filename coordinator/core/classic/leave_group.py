@@ -1,0 +1,121 @@
+"""LeaveGroup: members go, or an operator removes static ones by their instance ids. One rebalance for all of them."""
+
+from msgspec.structs import replace
+
+from coordinator.core import timers
+from coordinator.core.classic.admission import stranger
+from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.classic.rebalance import advanced, prepared
+from coordinator.core.classic.replies import join_refused, sync_refused
+from coordinator.core.classic.states import State
+from coordinator.core.classic.story import Why, event
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result
+from protocol.errors import ErrorCode
+from protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupRequestMemberIdentity,
+    LeaveGroupResponse,
+    LeaveGroupResponseMember,
+)
+
+BATCH_SINCE = 3
+BY = "LeaveGroup"
+
+
+def leave_group(
+    group: ClassicGroup | None, request: LeaveGroupRequest, call: Call, limits: Limits
+) -> Result[ClassicGroup]:
+    """Remove whom the request names, each with an answer of its own; before version 3 it names one."""
+    if not request.group_id:
+        return Result(response=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+    is_batch = call.version >= BATCH_SINCE
+    named = request.members if is_batch else (LeaveGroupRequestMemberIdentity(member_id=request.member_id),)
+    if group is None:
+        return Result(response=_answer(is_batch, tuple(_said(who, ErrorCode.UNKNOWN_MEMBER_ID) for who in named)))
+    return _left(group, named, call, limits, is_batch=is_batch)
+
+
+def _left(
+    group: ClassicGroup,
+    named: tuple[LeaveGroupRequestMemberIdentity, ...],
+    call: Call,
+    limits: Limits,
+    *,
+    is_batch: bool,
+) -> Result[ClassicGroup]:
+    after, effects, answers, whys = group, list[Effect](), list[LeaveGroupResponseMember](), list[Why]()
+    for who in named:
+        error, why = _found(after, who)
+        answers.append(_said(who, error))
+        if why is not None:
+            whys.append(why)
+            after, gone = removed(after, why)
+            effects += gone
+    result = _moved(group, after, call.now_ms, limits, whys) if whys else Result(group)
+    return result.preceded_by(*effects).answering(_answer(is_batch, tuple(answers)))
+
+
+def _found(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> tuple[ErrorCode, Why | None]:
+    """Whom the entry means, as the reason why the group changes; or the error for it."""
+    member_id = who.member_id
+    if not member_id:  # an operator names a static member by its instance id alone
+        member_id = group.instances.get(who.group_instance_id, "") if who.group_instance_id is not None else ""
+        if not member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID, None
+    elif member_id in group.pending:
+        return ErrorCode.NONE, Why(Cause.PENDING_MEMBER_LEFT, BY, member_id=member_id, reason=who.reason)
+    elif error := stranger(group, member_id, who.group_instance_id):
+        return error, None
+    return ErrorCode.NONE, Why(Cause.MEMBER_LEFT, BY, group.members[member_id], reason=who.reason)
+
+
+def removed(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Effect, ...]]:
+    """The group without the member or the pending id that `why` is about, and what ends with it."""
+    if why.member is None:
+        timer = CancelTimer(timers.session(group.group_id, why.member_id))
+        return group.not_expecting(why.member_id), (timer,)
+    return group.without(why.member), (*dismissal(why.member), CancelTimer(_session(group, why.member)))
+
+
+def dismissal(member: Member) -> tuple[Effect, ...]:
+    """What a member that is removed waits for is refused. (Kafka never answers its SyncGroup.)"""
+    effects: list[Effect] = []
+    if member.join_ticket is not None:
+        refusal = join_refused(ErrorCode.UNKNOWN_MEMBER_ID, "", member.join_version)
+        effects.append(Reply(member.join_ticket, refusal))
+    if member.sync_ticket is not None:
+        effects.append(Reply(member.sync_ticket, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)))
+    return tuple(effects)
+
+
+def _moved(
+    group: ClassicGroup, after: ClassicGroup, now_ms: int, limits: Limits, whys: list[Why]
+) -> Result[ClassicGroup]:
+    """One rebalance for all who left; the last of them is named as its cause, the others in events of their own."""
+    *others, last = whys
+    told = tuple(event(group, group, now_ms, why) for why in others)
+    match after.state:
+        case State.STABLE | State.COMPLETING_REBALANCE:
+            result = prepared(after, now_ms, limits, last)
+        case State.PREPARING_REBALANCE:
+            result = advanced(after, now_ms, last)
+        case _:
+            result = Result(after, events=(event(group, after, now_ms, last),))
+    return replace(result, events=told + result.events)
+
+
+def _session(group: ClassicGroup, member: Member) -> timers.TimerKey:
+    return timers.session(group.group_id, member.member_id)
+
+
+def _said(who: LeaveGroupRequestMemberIdentity, error: ErrorCode) -> LeaveGroupResponseMember:
+    """The entry as it was sent, with its outcome."""
+    return LeaveGroupResponseMember(who.member_id, who.group_instance_id, error)
+
+
+def _answer(is_batch: bool, answers: tuple[LeaveGroupResponseMember, ...]) -> LeaveGroupResponse:
+    if is_batch:
+        return LeaveGroupResponse(members=answers)
+    return LeaveGroupResponse(error_code=answers[0].error_code)

@@ -1,0 +1,167 @@
+"""How a rebalance starts, waits and completes.
+
+A rebalance begins with `prepared`: the group waits for all of its members to send JoinGroup, each of which is parked.
+It ends with `completed`, as soon as all have joined or when time is up: those who have not come are removed (static
+members stay, KIP-345), a protocol is chosen, and all who wait are answered at once. Then the group waits for the leader
+to assign (`sync_group`), while the `sync` timer sees to it that everybody asks for its assignment.
+
+A group that was empty waits for `group.initial.rebalance.delay.ms` instead, and longer while members keep coming.
+"""
+
+from msgspec.structs import replace
+
+from coordinator.core import timers
+from coordinator.core.classic import durable
+from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.classic.replies import joined, sync_refused
+from coordinator.core.classic.states import State
+from coordinator.core.classic.story import Why, event
+from coordinator.core.classic.voting import chosen_protocol, subscribed_topics
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits
+from coordinator.core.result import CancelTimer, Effect, Reply, Result, SetTimer
+from protocol.errors import ErrorCode
+
+
+def moved(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
+    """The members have changed, in whatever state the group is: rebalance, or see whether the rebalance is complete."""
+    if group.state is not State.PREPARING_REBALANCE:
+        return prepared(group, now_ms, limits, why)
+    return advanced(group, now_ms, why)
+
+
+def advanced(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+    """In a join phase: complete it if nobody is missing. The initial delay is not cut short by that."""
+    assert group.state is State.PREPARING_REBALANCE, f"group {group.group_id} is {group.state}"
+    told = event(group, group, now_ms, why)
+    if group.initial or not group.has_all_joined:
+        return Result(group, events=(told,))
+    return completed(group, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(events=(told,))
+
+
+def prepared(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
+    """Start a rebalance."""
+    waiting = _waiting(group, now_ms, limits)
+    after, effects = _interrupted(waiting, now_ms) if group.state is State.COMPLETING_REBALANCE else (waiting, ())
+    effects += (CancelTimer(timers.sync(group.group_id)),)
+    told = (event(group, after, now_ms, why),)
+    if after.initial:
+        at_ms = now_ms + limits.group_initial_rebalance_delay_ms
+        return Result(after, effects=(*effects, SetTimer(timers.join(group.group_id), at_ms)), events=told)
+    if after.has_all_joined:
+        return completed(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(*effects, events=told)
+    at_ms = now_ms + after.rebalance_timeout_ms
+    return Result(after, effects=(*effects, SetTimer(timers.join(group.group_id), at_ms)), events=told)
+
+
+def join_fired(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+    """The join phase is over, unless it was the initial delay, somebody came meanwhile and there is time left."""
+    assert group.state is State.PREPARING_REBALANCE, f"group {group.group_id}: a join timer while {group.state}"
+    if not (group.initial and group.newcomer and group.initial_left_ms):
+        cause = Cause.INITIAL_DELAY_PASSED if group.initial else Cause.REBALANCE_TIMED_OUT
+        return completed(group, now_ms, Why(cause, "timer join"))
+    delay_ms = min(limits.group_initial_rebalance_delay_ms, group.initial_left_ms)
+    left_ms = max(group.initial_left_ms - limits.group_initial_rebalance_delay_ms, 0)
+    later = replace(group, newcomer=False, initial_left_ms=left_ms)
+    return Result(later, effects=(SetTimer(timers.join(group.group_id), now_ms + delay_ms),))
+
+
+def completed(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+    """End the join phase: with a generation of those who joined, or without if all are gone. If none came, wait on."""
+    late = [member for member in group.members.values() if member.join_ticket is None and not member.is_static]
+    effects: tuple[Effect, ...] = (
+        CancelTimer(timers.join(group.group_id)),
+        *(CancelTimer(timers.session(group.group_id, member.member_id)) for member in late),
+    )
+    left = _without_all(group, late)
+    gone = tuple(event(group, group, now_ms, Why(Cause.REBALANCE_TIMED_OUT, why.by, member)) for member in late)
+    if not left.members:
+        result = emptied(left, now_ms, Why(Cause.NO_MEMBER_LEFT, why.by))
+    elif not left.joined:
+        result = _postponed(left, now_ms)
+    else:
+        result = _next_generation(left, now_ms, why)
+    return result.preceded_by(*effects, events=gone)
+
+
+def emptied(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+    """Nobody is left: a generation more, which is written, since offsets expire from this moment on."""
+    after = replace(group, generation=group.generation + 1, protocol=None, leader=None, unsynced=0, initial=False)
+    after = after.to(State.EMPTY, now_ms).subscribing(subscribed_topics(after))
+    return Result(after, records=(durable.record(after),), events=(event(group, after, now_ms, why),))
+
+
+def _waiting(group: ClassicGroup, now_ms: int, limits: Limits) -> ClassicGroup:
+    """The group in its join phase, its members as they were."""
+    if group.unsynced:
+        group = group.with_each(
+            {member_id: replace(member, unsynced=False) for member_id, member in group.members.items()}
+        )
+    initial = group.is_empty
+    if not initial:
+        return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=False)
+    left_ms = max(group.rebalance_timeout_ms - limits.group_initial_rebalance_delay_ms, 0)
+    return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=True, initial_left_ms=left_ms)
+
+
+def _interrupted(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[Effect, ...]]:
+    """No assignment will come: who waits for one is told to rejoin, and its session runs again from now."""
+    effects: list[Effect] = []
+    members: dict[str, Member] = {}
+    for member_id, member in group.members.items():
+        if member.sync_ticket is not None:
+            effects.append(Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)))
+            effects.append(session_timer(group.group_id, member, now_ms))
+        members[member_id] = replace(member, assignment=b"", sync_ticket=None)
+    return group.with_each(members), tuple(effects)
+
+
+def _postponed(group: ClassicGroup, now_ms: int) -> Result[ClassicGroup]:
+    """Only static members are left and none of them has joined: wait until one does or their sessions end."""
+    at_ms = now_ms + group.rebalance_timeout_ms
+    return Result(replace(group, initial_left_ms=0), effects=(SetTimer(timers.join(group.group_id), at_ms),))
+
+
+def _next_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+    """Those who joined, and the static members, are the next generation."""
+    begun = replace(
+        group.to(State.COMPLETING_REBALANCE, now_ms),
+        generation=group.generation + 1,
+        protocol=chosen_protocol(group),
+        leader=_leader(group),
+        initial=False,
+    )
+    begun = begun.subscribing(subscribed_topics(begun))
+    after = begun.with_each(
+        {
+            member_id: replace(member, join_ticket=None, is_new=False, unsynced=True)
+            for member_id, member in begun.members.items()
+        }
+    )
+    effects: list[Effect] = []
+    for member in group.members.values():
+        if member.join_ticket is not None:
+            effects.append(Reply(member.join_ticket, joined(after, member.member_id)))
+        effects.append(session_timer(group.group_id, member, now_ms))
+    effects.append(SetTimer(timers.sync(group.group_id), now_ms + after.rebalance_timeout_ms))
+    return Result(after, effects=tuple(effects), events=(event(group, after, now_ms, why),))
+
+
+def _leader(group: ClassicGroup) -> str:
+    """The leader stays if it has joined; else the first of those who have leads."""
+    if group.leader is not None and group.members[group.leader].join_ticket is not None:
+        return group.leader
+    first: Member = next(member for member in group.members.values() if member.join_ticket is not None)
+    return first.member_id
+
+
+def _without_all(group: ClassicGroup, removed: list[Member]) -> ClassicGroup:
+    if not removed:
+        return group
+    ids = {member.member_id for member in removed}
+    return group.with_all({member_id: member for member_id, member in group.members.items() if member_id not in ids})
+
+
+def session_timer(group_id: str, member: Member, now_ms: int) -> SetTimer:
+    """The member's session runs from now."""
+    return SetTimer(timers.session(group_id, member.member_id), now_ms + member.session_timeout_ms)

@@ -1,0 +1,84 @@
+"""A static member comes back under a new member id (KIP-345): its partitions wait for it.
+
+Whoever used the old id is fenced. If the group is stable and would choose the protocol that it has, nothing moves: the
+new id is written into the group's record and answered with the running generation. A returning leader is told to skip
+the assignment (KIP-814); before version 9, which has no words for that, it is told that its old self leads, and so
+believes itself a follower.
+"""
+
+from msgspec.structs import replace
+
+from coordinator.core import timers
+from coordinator.core.classic import durable
+from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.classic.rebalance import advanced, prepared, session_timer
+from coordinator.core.classic.replies import join_refused, joined, sync_refused
+from coordinator.core.classic.states import State
+from coordinator.core.classic.story import Why, event
+from coordinator.core.classic.voting import chosen_protocol
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest
+
+SKIPS_ASSIGNMENT_SINCE = 9  # KIP-814
+
+
+def replaced(
+    group: ClassicGroup, old: Member, asking: Member, request: JoinGroupRequest, call: Call, limits: Limits
+) -> Result[ClassicGroup]:
+    """Put `asking`, the returning incarnation with its JoinGroup parked, in the place of `old`."""
+    assert group.members, f"group {group.group_id} is {group.state} and has a static member"
+    new = replace(asking, client_id=old.client_id, client_host=old.client_host, assignment=old.assignment)
+    after = _renamed(group, old, new)
+    effects = (*_fenced(group, old), _session(group.group_id, old, new, call.now_ms))
+    why = Why(Cause.STATIC_MEMBER_REPLACED, "JoinGroup", new, reason=request.reason)
+    if group.state is State.PREPARING_REBALANCE:
+        result = advanced(after, call.now_ms, why)
+    elif group.state is State.STABLE and chosen_protocol(after) == group.protocol:
+        result = _continued(group, after, new, call, why)
+    else:
+        # While the leader is assigning it knows the old id, and nothing would be assigned to the new one.
+        result = prepared(after, call.now_ms, limits, why)
+    return result.preceded_by(*effects)
+
+
+def _continued(group: ClassicGroup, after: ClassicGroup, new: Member, call: Call, why: Why) -> Result[ClassicGroup]:
+    """Answer with the running generation, of which nobody else needs to hear."""
+    stable = after.having(replace(new, join_ticket=None))
+    leads = stable.leader == new.member_id
+    if call.version >= SKIPS_ASSIGNMENT_SINCE:
+        response = joined(stable, new.member_id, skip=leads)
+    else:
+        response = joined(stable, new.member_id, leader=group.leader)
+    effects = () if stable.unsynced or not group.unsynced else (CancelTimer(timers.sync(group.group_id)),)
+    return Result(
+        stable,
+        response=response,
+        records=(durable.record(stable),),
+        effects=effects,
+        events=(event(group, stable, call.now_ms, why),),
+    )
+
+
+def _renamed(group: ClassicGroup, old: Member, new: Member) -> ClassicGroup:
+    """The same group, in which the static member goes by its new id. If it led, it leads."""
+    after = group.without(old).having(new)
+    return replace(after, leader=new.member_id if group.leader == old.member_id else group.leader)
+
+
+def _fenced(group: ClassicGroup, old: Member) -> tuple[Effect, ...]:
+    """What the old incarnation waits for, it is refused; its session is nobody's any more."""
+    effects: list[Effect] = []
+    if old.join_ticket is not None:
+        refusal = join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id, old.join_version)
+        effects.append(Reply(old.join_ticket, refusal))
+    if old.sync_ticket is not None:
+        effects.append(Reply(old.sync_ticket, sync_refused(ErrorCode.FENCED_INSTANCE_ID)))
+    return (*effects, CancelTimer(timers.session(group.group_id, old.member_id)))
+
+
+def _session(group_id: str, old: Member, new: Member, now_ms: int) -> Effect:
+    """The new id's session runs, for as long as the old one's did: the new timeout counts from its next renewal."""
+    return session_timer(group_id, replace(new, session_timeout_ms=old.session_timeout_ms), now_ms)

@@ -1,0 +1,104 @@
+"""SyncGroup: the leader brings the assignment of the generation, and everybody gets its own part."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from coordinator.core import timers
+from coordinator.core.classic import durable
+from coordinator.core.classic.admission import stranger
+from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.classic.rebalance import session_timer
+from coordinator.core.classic.replies import sync_refused, synced
+from coordinator.core.classic.states import State
+from coordinator.core.classic.story import Why, event
+from coordinator.core.events import Cause
+from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result
+from protocol.errors import ErrorCode
+from protocol.messages.sync_group import SyncGroupRequest
+
+
+def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
+    """Answer with the member's assignment; while there is none yet, wait for the leader's, under `call.ticket`."""
+    if error := _refusal(group, request, call):
+        return Result(response=sync_refused(error))
+    assert group is not None, "a member of no group"
+    member = group.members[request.member_id]
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            return Result(response=sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        case State.COMPLETING_REBALANCE:
+            return _parked(group, member, request, call)
+        case State.STABLE:
+            after, effects = _heard(group, member, replace(member, unsynced=False))
+            return Result(after, response=synced(after, member), effects=effects)
+        case State.EMPTY | State.DEAD:
+            raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
+        case never:
+            assert_never(never)
+
+
+def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> ErrorCode:
+    """Why the request is not answered with an assignment, NONE if it may be; in Kafka's order."""
+    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None or group.is_empty:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if error := stranger(group, request.member_id, request.group_instance_id):
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def _differs(asked: str | None, actual: str | None) -> bool:
+    """Only what both sides state can differ."""
+    return asked is not None and actual is not None and asked != actual
+
+
+def _parked(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
+    waiting = replace(member, sync_ticket=call.ticket, unsynced=False)
+    after, effects = _heard(group, member, waiting)
+    if member.sync_ticket is not None:  # asked before, on a connection that has most likely gone
+        refusal = Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        effects = (refusal, *effects)
+    if member.member_id != group.leader:
+        return Result(after, effects=effects)
+    assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+    return _assigned(after, assignments, waiting, call.now_ms).preceded_by(*effects)
+
+
+def _heard(group: ClassicGroup, member: Member, after: Member) -> tuple[ClassicGroup, tuple[Effect, ...]]:
+    """The member has synced. When it was the last one, nobody needs to be watched for it any more."""
+    if after is member or after == member:
+        return group, ()
+    changed = group.having(after)
+    if changed.unsynced or not group.unsynced:
+        return changed, ()
+    return changed, (CancelTimer(timers.sync(group.group_id)),)
+
+
+def _assigned(
+    group: ClassicGroup, assignments: Mapping[str, bytes], leader: Member, now_ms: int
+) -> Result[ClassicGroup]:
+    """The group is stable, which is written down; who waits is answered. Whom the leader left out has nothing."""
+    stable = group.with_each(
+        {
+            member_id: replace(member, assignment=assignments.get(member_id, b""), sync_ticket=None)
+            for member_id, member in group.members.items()
+        }
+    )
+    effects: list[Effect] = []
+    for member_id, member in group.members.items():
+        if member.sync_ticket is not None:
+            effects.append(Reply(member.sync_ticket, synced(stable, stable.members[member_id])))
+            effects.append(session_timer(group.group_id, member, now_ms))
+    written = durable.record(stable)  # with the moment of the generation's beginning, as Kafka has it
+    after = stable.to(State.STABLE, now_ms)
+    told = event(group, after, now_ms, Why(Cause.LEADER_SYNCED, "SyncGroup", leader))
+    return Result(after, records=(written,), effects=tuple(effects), events=(told,))

@@ -1,0 +1,52 @@
+"""Which protocol a generation uses, and which topics its members subscribe to."""
+
+from coordinator.core.classic.group import ClassicGroup
+from protocol import codec
+from protocol.errors import ProtocolError
+from protocol.messages.consumer_protocol import SUBSCRIPTION
+
+CONSUMER = "consumer"  # the protocol type of consumers; Connect and others have types of their own, which are opaque
+
+
+def chosen_protocol(group: ClassicGroup) -> str:
+    """The protocol with the most votes: each member votes for the first of its own that all members offer.
+
+    Of several with as many votes the one that was named first wins, members in the order of their joining.
+    """
+    everybody = len(group.members)
+    candidates = {name for name, count in group.supports.items() if count == everybody}
+    assert candidates, f"group {group.group_id}: no protocol for all, though each joiner was checked"
+    votes: dict[str, int] = {}
+    for member in group.members.values():
+        vote = next(name for name, _ in member.protocols if name in candidates)
+        votes[vote] = votes.get(vote, 0) + 1
+    return max(votes, key=lambda name: votes[name])
+
+
+def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
+    """The topics that any member wants; None when that is not known.
+
+    Only consumers' metadata is looked into, and of it only the fields of version 0, which all versions begin with. What
+    cannot be read makes the whole not known, and never fails a request.
+    """
+    if group.protocol_type != CONSUMER:
+        return None
+    if not group.members:
+        return frozenset()
+    try:
+        distinct = {member.metadata(group.protocol) for member in group.members.values()}
+        return frozenset().union(*(_topics(metadata) for metadata in distinct))
+    except ProtocolError:
+        return None
+
+
+def is_subscribed(group: ClassicGroup, topic: str) -> bool:
+    """Whether the topic's offsets are in use. Members of whom it is not known may want anything."""
+    return group.protocol_type == CONSUMER if group.topics is None else topic in group.topics
+
+
+def _topics(metadata: bytes) -> tuple[str, ...]:
+    if len(metadata) < 2:
+        raise ProtocolError("no version in front of a subscription")
+    topics: tuple[str, ...] = codec.read(SUBSCRIPTION, metadata[2:], 0).topics
+    return topics

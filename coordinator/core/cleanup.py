@@ -1,0 +1,65 @@
+"""What goes: offsets whose time is over, groups that have nothing left, what is deleted on purpose."""
+
+from collections.abc import Collection
+from typing import Any
+
+from coordinator.core.classic import durable
+from coordinator.core.dispatch import Group
+from coordinator.core.events import Cause, Event
+from coordinator.core.offsets.expiry import expired_of, orphaned
+from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.records import Record
+from coordinator.core.result import Result
+from protocol.errors import ErrorCode
+
+
+def delete_refusal(group: Group | None) -> ErrorCode:
+    """Why a group cannot be deleted, NONE if it can."""
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
+
+
+def deleted(group: Group, offsets: OffsetStore, now_ms: int) -> Result[Any]:
+    """The end of a group and of all its offsets, committed and pending, in one batch."""
+    records = (*_tombstones(offsets.keys(group.group_id)), *ends(group))
+    return Result(records=records, events=(_event(group, now_ms, Cause.GROUP_DELETED, "DeleteGroups"),))
+
+
+def expired(group: Group, offsets: OffsetStore, now_ms: int, retention_ms: int) -> tuple[Result[Any], bool]:
+    """What has run out in a group; and whether that is all of it, so that it ends in the same batch."""
+    keys = expired_of(group, offsets, now_ms, retention_ms)
+    group_id = group.group_id
+    held = sum(map(len, offsets.of_group(group_id).values()))
+    ends_too = group.is_empty and held == len(keys) and not offsets.pending_of(group_id)
+    if not ends_too:
+        return Result(records=_tombstones(keys)), False
+    told = _event(group, now_ms, Cause.GROUP_EXPIRED, "timer expiry")
+    return Result(records=(*_tombstones(keys), *ends(group)), events=(told,)), True
+
+
+def orphans(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> Result[Any]:
+    """The end of the group's offsets of topics that do not exist any more. The group stays until it expires."""
+    return Result(records=_tombstones(orphaned(group_id, offsets, gone)))
+
+
+def ends(group: Group) -> tuple[Record, ...]:
+    """The end of the group itself."""
+    return (durable.tombstone(group.group_id),)
+
+
+def _tombstones(keys: Any) -> tuple[Record, ...]:
+    return tuple([Record(key, None) for key in keys])
+
+
+def _event(group: Group, now_ms: int, cause: Cause, by: str) -> Event:
+    """A group has ended. Kafka's name for that state is one that nobody ever sees it in."""
+    return Event(
+        at_ms=now_ms,
+        group=group.group_id,
+        cause=cause,
+        before=group.state.value,
+        after="Dead",
+        generation=getattr(group, "generation", 0),
+        by=by,
+    )

@@ -1,0 +1,89 @@
+"""Which function decides which request: by the request's class, then by the class of the group that it is about."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.heartbeat import heartbeat
+from coordinator.core.classic.join_group import join_group
+from coordinator.core.classic.leave_group import leave_group
+from coordinator.core.classic.sync_group import sync_group
+from coordinator.core.classic.voting import is_subscribed
+from coordinator.core.offsets import validation
+from coordinator.core.offsets.offset_commit import offset_commit
+from coordinator.core.offsets.offset_delete import delete_refusal, offset_delete
+from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
+from coordinator.core.result import Call, Result
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
+from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+if TYPE_CHECKING:
+    from coordinator.core.shard import Shard  # which imports this table
+
+Group = ClassicGroup
+Handler = Callable[["Shard", Any, Call], Result[Any]]
+
+
+def _heartbeat(shard: "Shard", request: HeartbeatRequest, call: Call) -> Result[Any]:
+    return heartbeat(shard.groups.get(request.group_id), request, call)
+
+
+def _join_group(shard: "Shard", request: JoinGroupRequest, call: Call) -> Result[Any]:
+    return join_group(shard.groups.get(request.group_id), request, call, shard.limits)
+
+
+def _sync_group(shard: "Shard", request: SyncGroupRequest, call: Call) -> Result[Any]:
+    return sync_group(shard.groups.get(request.group_id), request, call)
+
+
+def _leave_group(shard: "Shard", request: LeaveGroupRequest, call: Call) -> Result[Any]:
+    return leave_group(shard.groups.get(request.group_id), request, call, shard.limits)
+
+
+def _offset_commit(shard: "Shard", request: OffsetCommitRequest, call: Call) -> Result[Any]:
+    group = shard.groups.get(request.group_id)
+
+    def refusal() -> ErrorCode:
+        generation, member_id = request.generation_id_or_member_epoch, request.member_id
+        return validation.commit_refusal(group, generation, member_id, request.group_instance_id, call.version)
+
+    return offset_commit(group, request, call, shard.limits, shard.topics, refusal)
+
+
+def _txn_offset_commit(shard: "Shard", request: TxnOffsetCommitRequest, call: Call) -> Result[Any]:
+    group = shard.groups.get(request.group_id)
+
+    def refusal() -> ErrorCode:
+        return validation.txn_commit_refusal(group, request.generation_id, request.member_id, request.group_instance_id)
+
+    return txn_offset_commit(request, call, shard.limits, shard.topics, refusal)
+
+
+def _offset_delete(shard: "Shard", request: OffsetDeleteRequest, call: Call) -> Result[Any]:
+    group = shard.groups.get(request.group_id)
+    if not request.group_id:
+        refusal = ErrorCode.INVALID_GROUP_ID
+    else:
+        refusal = ErrorCode.GROUP_ID_NOT_FOUND if group is None else delete_refusal(group)
+
+    def in_use(topic: str) -> bool:
+        return group is not None and is_subscribed(group, topic)
+
+    return offset_delete(request, shard.offsets, shard.topics, refusal, in_use)
+
+
+HANDLERS: Final[dict[type, Handler]] = {
+    HeartbeatRequest: _heartbeat,
+    JoinGroupRequest: _join_group,
+    SyncGroupRequest: _sync_group,
+    LeaveGroupRequest: _leave_group,
+    OffsetCommitRequest: _offset_commit,
+    TxnOffsetCommitRequest: _txn_offset_commit,
+    OffsetDeleteRequest: _offset_delete,
+}

@@ -1,0 +1,73 @@
+"""Which offsets have been kept for long enough (KIP-211), and which belong to topics that are gone.
+
+    the group                               its offsets run out, `offsets.retention.minutes` after
+    never had members                       each was committed
+    has lost its members                    it lost them, all together, however lately they were committed
+    has consumers as members, and is stable each was committed, of topics that nobody subscribes to; others never
+    has other members, or is rebalancing    never
+
+An offset that was committed with a retention of its own (OffsetCommit v2-v4) runs out at that time instead.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import State
+from coordinator.core.classic.voting import CONSUMER, is_subscribed
+from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
+
+Base = Callable[[OffsetCommitValue], int]  # from when on an offset's time runs
+
+
+def base(group: ClassicGroup) -> Base | None:
+    """From when on a classic group's offsets run out; None if they do not."""
+    if group.protocol_type is None:
+        return committed_at
+    if group.is_empty:
+        since_ms = group.state_since_ms
+        return committed_at if since_ms == -1 else lambda value: since_ms
+    if group.protocol_type == CONSUMER and group.state is State.STABLE and group.topics is not None:
+        return committed_at
+    return None
+
+
+def committed_at(value: OffsetCommitValue) -> int:
+    """When it was committed."""
+    return value.commit_timestamp
+
+
+def expired(
+    group_id: str,
+    offsets: OffsetStore,
+    since: Base,
+    in_use: Callable[[str], bool],
+    now_ms: int,
+    retention_ms: int,
+) -> Iterator[OffsetCommitKey]:
+    """The committed offsets whose time is over: of no topic `in_use`, and with no transaction open on them."""
+    for topic, partitions in offsets.of_group(group_id).items():
+        if in_use(topic):
+            continue
+        for partition, value in partitions.items():
+            end_ms = since(value) + retention_ms if value.expire_timestamp == -1 else value.expire_timestamp
+            if now_ms >= end_ms and not offsets.has_pending(group_id, topic, partition):
+                yield OffsetCommitKey(group_id, topic, partition)
+
+
+def expired_of(group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention_ms: int) -> list[OffsetCommitKey]:
+    """What has run out in a classic group."""
+    since = base(group)
+    if since is None:
+        return []
+    in_use = _nothing if group.is_empty else lambda topic: is_subscribed(group, topic)
+    return list(expired(group.group_id, offsets, since, in_use, now_ms, retention_ms))
+
+
+def orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
+    """All offsets of the group, pending ones too, that belong to topics in `gone`."""
+    return [key for key in offsets.keys(group_id) if key.topic in gone]
+
+
+def _nothing(topic: str) -> bool:
+    return False

@@ -1,0 +1,122 @@
+"""OffsetCommit: how far a group has got, partition by partition.
+
+The order of things is Kafka's: what does not exist is taken out first, and if nothing is left nobody asks who wants
+to know; then the group decides about all that is left at once; then each partition's metadata is measured.
+"""
+
+from collections.abc import Callable
+
+from coordinator.core import timers
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import State
+from coordinator.core.limits import Limits
+from coordinator.core.offsets.validation import exists, is_too_long, topic_meant
+from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.result import Call, Effect, Result, SetTimer
+from coordinator.core.topics import Topic, Topics
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+Refusal = Callable[[], ErrorCode]  # why the group does not take the commit; asked only if something exists
+
+
+def offset_commit(
+    group: ClassicGroup | None,
+    request: OffsetCommitRequest,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+    refusal: Refusal,
+) -> Result[ClassicGroup]:
+    """Take what may be committed; each partition has an outcome of its own. `group` is None unless it is classic."""
+    named = [(topic, topic_meant(topic, call.version, topics)) for topic in request.topics]
+    if not any(_has_any(topic, meant) for topic, meant in named):
+        return Result(response=_answer([_refused(topic, meant, ErrorCode.NONE) for topic, meant in named]))
+    if error := refusal():
+        return Result(response=_answer([_refused(topic, meant, error) for topic, meant in named]))
+    records: list[Record] = []
+    outcomes = [_taken(topic, meant, request, call, limits, records) for topic, meant in named]
+    return Result(response=_answer(outcomes), records=tuple(records), effects=_renewed(group, request, call))
+
+
+def _has_any(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode) -> bool:
+    return isinstance(meant, Topic) and any(exists(each.partition_index, meant) for each in topic.partitions)
+
+
+def _taken(
+    topic: OffsetCommitRequestTopic,
+    meant: Topic | ErrorCode,
+    request: OffsetCommitRequest,
+    call: Call,
+    limits: Limits,
+    records: list[Record],
+) -> OffsetCommitResponseTopic:
+    """Add a record for each partition that may be committed; say what became of each."""
+    if not isinstance(meant, Topic):
+        return _refused(topic, meant, ErrorCode.NONE)
+    outcomes = []
+    expire_ms = -1 if request.retention_time_ms == -1 else call.now_ms + request.retention_time_ms
+    for each in topic.partitions:
+        error = ErrorCode.NONE
+        if not exists(each.partition_index, meant):
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif is_too_long(each.committed_metadata, limits.offset_metadata_max_bytes):
+            error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            key = OffsetCommitKey(request.group_id, meant.name, each.partition_index)
+            records.append(Record(key, _value(each, meant, call.now_ms, expire_ms)))
+        outcomes.append(OffsetCommitResponsePartition(each.partition_index, error))
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(outcomes))
+
+
+def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire_ms: int) -> OffsetCommitValue:
+    """What is kept. Only version 1 of the request brings a timestamp of its own."""
+    return OffsetCommitValue(
+        each.committed_offset,
+        each.committed_leader_epoch,
+        each.committed_metadata or "",
+        now_ms if each.commit_timestamp == -1 else each.commit_timestamp,
+        expire_ms,
+        topic.id,
+    )
+
+
+def _renewed(group: ClassicGroup | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
+    """A commit is a sign of life: it renews the session of a member as a heartbeat does."""
+    if group is None or group.state not in (State.STABLE, State.PREPARING_REBALANCE):
+        return ()
+    member = group.members[request.member_id]
+    at_ms = call.now_ms + member.session_timeout_ms
+    return (SetTimer(timers.session(group.group_id, member.member_id), at_ms),)
+
+
+def _refused(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode, error: ErrorCode) -> OffsetCommitResponseTopic:
+    """The topic with `error` on each partition that exists, and on the others why they do not."""
+    outcomes = []
+    for each in topic.partitions:
+        if not isinstance(meant, Topic):
+            outcome = meant
+        elif exists(each.partition_index, meant):
+            outcome = error
+        else:
+            outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        outcomes.append(OffsetCommitResponsePartition(each.partition_index, outcome))
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(outcomes))
+
+
+def _answer(topics: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+    """Each topic once, even if the request named it more often."""
+    merged: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    for topic in topics:
+        key = topic.name or topic.topic_id
+        seen = merged.get(key)
+        partitions = topic.partitions if seen is None else seen.partitions + topic.partitions
+        merged[key] = OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions)
+    return OffsetCommitResponse(topics=tuple(merged.values()))

@@ -1,0 +1,145 @@
+"""OffsetFetch: what a group has committed. From version 8 for several groups at once, which may live in several shards.
+
+`asked` and `answered` turn the one group of older versions into the many and back, so that all else knows one form.
+"""
+
+from typing import Final
+
+from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.offsets.validation import TOPIC_IDS_SINCE, topic_meant
+from coordinator.core.records import OffsetCommitValue
+from coordinator.core.topics import NO_ID, Topic, Topics
+from protocol.errors import ErrorCode
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+GROUPS_SINCE: Final = 8
+GROUP_ERROR_SINCE: Final = 2  # before, the group's error is that of each partition
+
+
+def asked(request: OffsetFetchRequest, version: int) -> tuple[OffsetFetchRequestGroup, ...]:
+    """What is asked for, group by group, in any version."""
+    if version >= GROUPS_SINCE:
+        return request.groups
+    topics = request.topics
+    if topics is not None:
+        topics_asked = tuple(OffsetFetchRequestTopics(each.name, NO_ID, each.partition_indexes) for each in topics)
+        return (OffsetFetchRequestGroup(request.group_id, topics=topics_asked),)
+    return (OffsetFetchRequestGroup(request.group_id, topics=None),)
+
+
+def answered(
+    groups: tuple[OffsetFetchResponseGroup, ...], request: OffsetFetchRequest, version: int
+) -> OffsetFetchResponse:
+    """The answers of all groups in the form of that version."""
+    if version >= GROUPS_SINCE:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    if group.error_code and version < GROUP_ERROR_SINCE:
+        return OffsetFetchResponse(topics=_all_refused(request, group.error_code))
+    topics = tuple(_as_before(topic) for topic in group.topics)
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+
+
+def fetch_offsets(
+    wanted: OffsetFetchRequestGroup, version: int, offsets: OffsetStore, topics: Topics, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """One group's offsets: those asked for, or all. What was never committed is -1, and that is no error."""
+    if wanted.topics is None:
+        found = _everything(wanted.group_id, version, offsets, topics, require_stable=require_stable)
+    else:
+        found = [_topic(wanted.group_id, each, version, offsets, topics, require_stable) for each in wanted.topics]
+    return OffsetFetchResponseGroup(wanted.group_id, tuple(found))
+
+
+def refused(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
+    """The group's answer when it gives none."""
+    return OffsetFetchResponseGroup(group_id, (), error)
+
+
+def _topic(
+    group_id: str,
+    wanted: OffsetFetchRequestTopics,
+    version: int,
+    offsets: OffsetStore,
+    topics: Topics,
+    require_stable: bool,
+) -> OffsetFetchResponseTopics:
+    """The partitions asked for. By name a topic need not exist; by id it must, and be the one that was committed to."""
+    name, topic_id = wanted.name, wanted.topic_id
+    if version >= TOPIC_IDS_SINCE:
+        meant = topic_meant(wanted, version, topics)
+        if not isinstance(meant, Topic):
+            nothing = tuple(_nothing(partition, meant) for partition in wanted.partition_indexes)
+            return OffsetFetchResponseTopics(name, topic_id, nothing)
+        name = meant.name
+    committed = offsets.of_group(group_id).get(name, {})
+    unstable = {at for topic, at in offsets.pending_of(group_id) if topic == name} if require_stable else ()
+    found = []
+    for partition in wanted.partition_indexes:
+        value = committed.get(partition)
+        if partition in unstable:
+            found.append(_nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+        elif value is None or _is_of_another_topic(value, topic_id):
+            found.append(_nothing(partition))
+        else:
+            found.append(_committed(partition, value))
+    return OffsetFetchResponseTopics(name, topic_id, tuple(found))
+
+
+def _everything(
+    group_id: str, version: int, offsets: OffsetStore, topics: Topics, *, require_stable: bool
+) -> list[OffsetFetchResponseTopics]:
+    """All that is committed. By id, topics that are gone cannot be named and are left out."""
+    every = []
+    for name, partitions in offsets.of_group(group_id).items():
+        topic_id = topics.id_of(name)
+        if version >= TOPIC_IDS_SINCE and topic_id == NO_ID:
+            continue
+        wanted = OffsetFetchRequestTopics(name, topic_id, tuple(partitions))
+        every.append(_topic(group_id, wanted, version, offsets, topics, require_stable))
+    return every
+
+
+def _is_of_another_topic(value: OffsetCommitValue, topic_id: bytes) -> bool:
+    """The topic was deleted and created again since. Only who asks by id can tell, and only if an id was kept."""
+    return topic_id != NO_ID and value.topic_id not in (NO_ID, topic_id)
+
+
+def _committed(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata)
+
+
+def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition, -1, -1, "", error)
+
+
+def _as_before(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
+    """The topic in the form of versions 0-7."""
+    partitions = tuple(
+        OffsetFetchResponsePartition(
+            each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code
+        )
+        for each in topic.partitions
+    )
+    return OffsetFetchResponseTopic(topic.name, partitions)
+
+
+def _all_refused(request: OffsetFetchRequest, error: int) -> tuple[OffsetFetchResponseTopic, ...]:
+    """The error on each partition asked for, since versions 0 and 1 have no other place for it."""
+    return tuple(
+        OffsetFetchResponseTopic(
+            topic.name,
+            tuple(OffsetFetchResponsePartition(at, -1, -1, "", error) for at in topic.partition_indexes),
+        )
+        for topic in request.topics or ()
+    )

@@ -1,0 +1,70 @@
+"""TxnOffsetCommit: offsets that belong to a transaction. They are pending until its marker, and invisible till then.
+
+Whether the transaction is open, and whose it is, has been seen to before (by the transaction coordinator's rules).
+"""
+
+from collections.abc import Callable
+
+from coordinator.core.limits import Limits
+from coordinator.core.offsets.validation import exists, is_too_long
+from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.result import Call, Producer, Result
+from coordinator.core.topics import Topic, Topics
+from protocol.errors import ErrorCode
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+
+def txn_offset_commit(
+    request: TxnOffsetCommitRequest,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+    refusal: Callable[[], ErrorCode],
+) -> Result[None]:
+    """Take what may be committed, pending. `refusal` is the group's, and asked only if something exists."""
+    named = [(topic, topics.get(topic.name)) for topic in request.topics]
+    some = any(meant and exists(each.partition_index, meant) for topic, meant in named for each in topic.partitions)
+    error = refusal() if some else ErrorCode.NONE
+    records: list[Record] = []
+    outcomes = [_taken(topic, meant, error, request, call, limits, records) for topic, meant in named]
+    return Result(
+        response=TxnOffsetCommitResponse(topics=tuple(outcomes)),
+        records=tuple(records),
+        producer=Producer(request.producer_id, request.producer_epoch) if records else None,
+    )
+
+
+def _taken(
+    topic: TxnOffsetCommitRequestTopic,
+    meant: Topic | None,
+    refused: ErrorCode,
+    request: TxnOffsetCommitRequest,
+    call: Call,
+    limits: Limits,
+    records: list[Record],
+) -> TxnOffsetCommitResponseTopic:
+    """Add a record for each partition that may be committed; say what became of each."""
+    outcomes = []
+    for each in topic.partitions:
+        error = refused
+        if meant is None or not exists(each.partition_index, meant):
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif not refused and is_too_long(each.committed_metadata, limits.offset_metadata_max_bytes):
+            error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        elif not refused:
+            value = OffsetCommitValue(
+                offset=each.committed_offset,
+                leader_epoch=each.committed_leader_epoch,
+                metadata=each.committed_metadata or "",
+                commit_timestamp=call.now_ms,
+                topic_id=meant.id,
+            )
+            records.append(Record(OffsetCommitKey(request.group_id, meant.name, each.partition_index), value))
+        outcomes.append(TxnOffsetCommitResponsePartition(each.partition_index, error))
+    return TxnOffsetCommitResponseTopic(topic.name, tuple(outcomes))

@@ -1,0 +1,76 @@
+"""What the requests about offsets share: which partitions exist, who may commit, how long metadata may be."""
+
+from typing import Final, Protocol
+
+from coordinator.core.classic.admission import stranger
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import COMMIT
+from coordinator.core.topics import NO_ID, Topic, Topics
+from protocol.errors import ErrorCode
+
+TOPIC_IDS_SINCE: Final = 10  # KIP-848: OffsetCommit and OffsetFetch name topics by id
+
+
+class NamedTopic(Protocol):
+    """A topic in a request: by name, or from version 10 by id."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+
+def topic_meant(topic: NamedTopic, version: int, topics: Topics) -> Topic | ErrorCode:
+    """The topic that a request names, or the error for each of its partitions."""
+    if version >= TOPIC_IDS_SINCE:
+        found = None if topic.topic_id == NO_ID else topics.by_id(topic.topic_id)
+        return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found
+    found = topics.get(topic.name)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found
+
+
+def is_too_long(metadata: str | None, most: int) -> bool:
+    """Whether a commit's metadata is longer than `most` UTF-16 code units, which is how Kafka counts its bytes."""
+    if metadata is None or len(metadata) * 2 <= most:
+        return False
+    return len(metadata) + sum(character > "\uffff" for character in metadata) > most
+
+
+def commit_refusal(
+    group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None, version: int
+) -> ErrorCode:
+    """Why OffsetCommit to a classic group is refused, NONE if it is not.
+
+    A commit without a generation is one of a consumer that manages its partitions itself, or an operator's: it is
+    taken as long as the group has no members.
+    """
+    if group is None:
+        if generation < 0:
+            return ErrorCode.NONE  # a group of offsets alone comes to be
+        return ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
+    if generation < 0 and group.is_empty:
+        return ErrorCode.NONE
+    if generation < 0 and not member_id and instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if error := stranger(group, member_id, instance_id):
+        return error
+    return ErrorCode.ILLEGAL_GENERATION if generation != group.generation else COMMIT[group.state]
+
+
+def txn_commit_refusal(
+    group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None
+) -> ErrorCode:
+    """The same for TxnOffsetCommit, whose old versions know no members, and which no state stops."""
+    if group is None:
+        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+    if generation < 0 and (group.is_empty or (not member_id and instance_id is None)):
+        return ErrorCode.NONE
+    if error := stranger(group, member_id, instance_id):
+        return error
+    return ErrorCode.ILLEGAL_GENERATION if generation != group.generation else ErrorCode.NONE
+
+
+def exists(partition: int, topic: Topic) -> bool:
+    """Whether the topic has that partition."""
+    return 0 <= partition < topic.partitions
