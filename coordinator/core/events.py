@@ -44,6 +44,7 @@ class Cause(StrEnum):
     PATTERN_RESOLVED = "pattern resolved"
     TOPICS_CHANGED = "topics changed"
     ASSIGNMENT_COMPUTED = "assignment computed"
+    REVOCATION_AWAITED = "revocation awaited"  # a member was told to give up partitions
     PARTITIONS_REVOKED = "partitions revoked"  # a member gave up what it had to
     MEMBER_RECONCILED = "member reconciled"  # a member has all of its target
 

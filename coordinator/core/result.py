@@ -27,6 +27,7 @@ class Call(Struct, frozen=True, gc=False):
     client_id: str | None
     client_host: str  # as Kafka renders it: `/127.0.0.1`
     fresh_id: Callable[[], str]  # a random UUID, 36 lower-case characters
+    sees: Callable[[str], bool] | None = None  # by its name, whether the client may see a topic; None: all of them
 
 
 class Reply(Struct, frozen=True, gc=False):
@@ -37,10 +38,11 @@ class Reply(Struct, frozen=True, gc=False):
 
 
 class SetTimer(Struct, frozen=True, gc=False):
-    """Fire `key` at `at_ms`; the deadline that it had before is forgotten."""
+    """Fire `key` at `at_ms`; the deadline that it had before is forgotten, unless it is to be kept."""
 
     key: TimerKey
     at_ms: int
+    keep: bool = False  # a deadline that is set already stays as it is
 
 
 class CancelTimer(Struct, frozen=True, gc=False):

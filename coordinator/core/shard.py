@@ -159,7 +159,8 @@ class Shard:
             self._put(result.group)
         for effect in result.effects:
             if type(effect) is SetTimer:
-                self.timers.set(effect.key, effect.at_ms)
+                if not effect.keep or effect.key not in self.timers:
+                    self.timers.set(effect.key, effect.at_ms)
             elif type(effect) is CancelTimer:
                 self.timers.cancel(effect.key)
             else:
