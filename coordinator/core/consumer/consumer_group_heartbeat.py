@@ -1,0 +1,285 @@
+"""ConsumerGroupHeartbeat: a member joins, tells what it owns, is told what it shall own, and leaves.
+
+    1  what it says about itself is kept, if it is new                     record 5
+    2  if that, or the topics, change what the group wants: a new epoch    record 3
+    3  if the target is behind the epoch: a new target                     records 7, 6
+    4  the member itself, and nobody else, moves one step towards it       record 8
+
+A heartbeat with nothing new is most of them, and is seen as such at the start: it renews a timer and changes nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from coordinator.core.assignors import BUILT_IN
+from coordinator.core.assignors.spec import Assignor
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.consumer import facts, patterns, upgrade
+from coordinator.core.consumer.group import AWAY, LEFT, ConsumerGroup, Member
+from coordinator.core.consumer.membership import (
+    group_full,
+    identified,
+    is_full,
+    taken_over,
+    unreleased,
+    wrong_epoch,
+)
+from coordinator.core.consumer.owners import Owned
+from coordinator.core.consumer.refusal import Refusal, fenced_instance, unknown_instance, unknown_member
+from coordinator.core.consumer.removal import removed
+from coordinator.core.consumer.steps import Changes, advance
+from coordinator.core.consumer.turn import Turn
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call, Result, SetTimer
+from coordinator.core.topics import Topics
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatResponseAssignment,
+    ConsumerGroupHeartbeatResponseTopicPartitions,
+)
+
+Group = ConsumerGroup | ClassicGroup
+Answer = Result[Any]
+BY: Final = "ConsumerGroupHeartbeat"
+
+
+def consumer_group_heartbeat(
+    group: Group | None,
+    request: ConsumerGroupHeartbeatRequest,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+    assignors: Mapping[str, Assignor] = BUILT_IN,
+) -> Answer:
+    """Decide one heartbeat. A classic group is upgraded by a member that joins."""
+    if type(group) is ConsumerGroup:
+        member = group.members.get(request.member_id)
+        if member is not None and _has_nothing_new(group, member, request, call, limits, topics):
+            return _renewed(group, member, call, limits)
+    wrong = malformed(request, call.version, limits)
+    if wrong is not None:
+        return refused(wrong)
+    decide = _beat if request.member_epoch >= 0 else _leave
+    answer = decide(group, request, call, limits, topics, assignors)
+    return refused(answer) if isinstance(answer, Refusal) else answer
+
+
+def malformed(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) -> Refusal | None:
+    """What is wrong with the request as such, whatever the group."""
+    epoch, is_joining = request.member_epoch, request.member_epoch == 0
+    if _is_blank(request.member_id) and (version >= 1 or epoch > 0 or epoch == LEFT):
+        return _invalid("MemberId can't be empty.")
+    if _is_blank(request.group_id):
+        return _invalid("GroupId can't be empty.")
+    if _is_blank(request.instance_id):
+        return _invalid("InstanceId can't be empty.")
+    if _is_blank(request.rack_id):
+        return _invalid("RackId can't be empty.")
+    if is_joining and request.rebalance_timeout_ms == -1:
+        return _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if is_joining and (request.topic_partitions is None or request.topic_partitions):
+        return _invalid("TopicPartitions must be empty when (re-)joining.")
+    if is_joining and request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        return _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    if epoch == AWAY and request.instance_id is None:
+        return _invalid("InstanceId can't be null.")
+    if epoch < AWAY:
+        return _invalid("MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in limits.group_consumer_assignors:
+        supported = ", ".join(limits.group_consumer_assignors)
+        message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
+        return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+    return None
+
+
+def refused(refusal: Refusal) -> Answer:
+    """The answer that says no, and nothing else."""
+    return Result(response=ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message))
+
+
+def _is_blank(text: str | None) -> bool:
+    return text is not None and not text.strip()
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, message)
+
+
+def _has_nothing_new(
+    group: ConsumerGroup,
+    member: Member,
+    request: ConsumerGroupHeartbeatRequest,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+) -> bool:
+    """Whether the request says only that the member is there, and the group has nothing to tell it either."""
+    metadata = member.metadata
+    return (
+        request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
+        and member.state == 0
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and (request.instance_id is None or request.instance_id == metadata.instance_id)
+        and request.rebalance_timeout_ms in (-1, metadata.rebalance_timeout_ms)
+        and metadata.classic_member_metadata is None
+        and metadata.client_id == (call.client_id or "")
+        and metadata.client_host == call.client_host
+        and group.topics_seen == topics.version
+        and (not group.patterns or patterns.is_quiet(group, topics, limits, call.now_ms))
+    )
+
+
+def _renewed(group: ConsumerGroup, member: Member, call: Call, limits: Limits) -> Answer:
+    key = ("session", group.group_id, member.member_id)
+    return Result(
+        response=ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=limits.group_consumer_heartbeat_interval_ms,
+        ),
+        effects=(SetTimer(key, call.now_ms + limits.group_consumer_session_timeout_ms),),
+    )
+
+
+def _beat(
+    group: Group | None,
+    request: ConsumerGroupHeartbeatRequest,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+    assignors: Mapping[str, Assignor],
+) -> Answer | Refusal:
+    """A member that joins, or goes on."""
+    is_joining = request.member_epoch == 0
+    if group is None or type(group) is ClassicGroup:
+        if not is_joining:
+            return _no_group(request.group_id)
+    turn = upgrade.consumer_turn(group, request.group_id, call, limits, topics, assignors, BY)
+    if isinstance(turn, Refusal):
+        return turn
+    if is_full(turn.group, request.member_id, request.instance_id, limits):
+        return group_full(limits)
+    member_id = request.member_id or call.fresh_id()
+    found = _joining(turn, request, member_id) if is_joining else _known(turn.group, request)
+    if isinstance(found, Refusal):
+        return found
+    changes = advance(turn, found, _metadata(found, request, call), request.topic_partitions, call)
+    if isinstance(changes, Refusal):
+        return changes
+    timeout_ms = limits.group_consumer_session_timeout_ms
+    turn.set_timer("session", member_id, timeout_ms)
+    return turn.result(_response(found, changes, request, limits))
+
+
+def _joining(turn: Turn, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | Refusal:
+    """The member that joins: a new one, one that rejoins, or one that takes over from a static member."""
+    instance_id = request.instance_id
+    if instance_id is None:
+        known = turn.group.members.get(member_id)
+        return Member(member_id) if known is None else known
+    old = turn.group.by_instance(instance_id)
+    if old is None:
+        known = turn.group.members.get(member_id)
+        return Member(member_id) if known is None else known
+    return unreleased(old, instance_id) or taken_over(turn, old, member_id)
+
+
+def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Member | Refusal:
+    found = identified(group, request.member_id, request.instance_id)
+    if isinstance(found, Refusal):
+        return found
+    return wrong_epoch(found, request.member_epoch, request.topic_partitions) or found
+
+
+def _metadata(member: Member, request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:
+    """What the member said about itself, with what the request says anew. Null means unchanged."""
+    said: dict[str, Any] = {
+        "client_id": call.client_id or "",
+        "client_host": call.client_host,
+        "classic_member_metadata": None,
+    }
+    for field in ("instance_id", "rack_id", "server_assignor", "subscribed_topic_regex"):
+        if (value := getattr(request, field)) is not None:
+            said[field] = value
+    if request.rebalance_timeout_ms != -1:
+        said["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+    if request.subscribed_topic_names is not None:
+        said["subscribed_topic_names"] = tuple(sorted(set(request.subscribed_topic_names)))
+    return replace(member.metadata, **said)
+
+
+def _response(
+    found: Member, changes: Changes, request: ConsumerGroupHeartbeatRequest, limits: Limits
+) -> ConsumerGroupHeartbeatResponse:
+    """The assignment is told to whoever joins or asks with everything, and when it has changed."""
+    member = changes.member
+    is_full_request = (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.topic_partitions is not None
+    )
+    is_told = request.member_epoch == 0 or is_full_request or member.assigned != found.assigned
+    return ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=limits.group_consumer_heartbeat_interval_ms,
+        assignment=_assignment(member.assigned) if is_told else None,
+    )
+
+
+def _assignment(assigned: Owned) -> ConsumerGroupHeartbeatResponseAssignment:
+    return ConsumerGroupHeartbeatResponseAssignment(
+        tuple(
+            ConsumerGroupHeartbeatResponseTopicPartitions(topic_id, tuple(sorted(assigned[topic_id])))
+            for topic_id in sorted(assigned)
+        )
+    )
+
+
+def _leave(
+    group: Group | None,
+    request: ConsumerGroupHeartbeatRequest,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+    assignors: Mapping[str, Assignor],
+) -> Answer | Refusal:
+    """A member that leaves, for good or for a while. Its epoch is not asked for."""
+    if type(group) is not ConsumerGroup:
+        return _no_group(request.group_id)
+    turn = Turn(group, call.now_ms, limits, topics, assignors, BY)
+    instance_id, member_id = request.instance_id, request.member_id
+    found = group.members.get(member_id) if instance_id is None else group.by_instance(instance_id)
+    if found is None:
+        return unknown_member(member_id, group.group_id) if instance_id is None else unknown_instance(instance_id)
+    if instance_id is not None and found.member_id != member_id:
+        return fenced_instance(instance_id, member_id)
+    response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+    if request.member_epoch == AWAY:
+        return _away(turn, found, response)
+    return removed(turn, {found.member_id: found}, response, Cause.MEMBER_LEFT)
+
+
+def _away(turn: Turn, member: Member, response: ConsumerGroupHeartbeatResponse) -> Answer:
+    """A static member means to come back: what it has stays its own as long as its session, what it owed is free.
+
+    The epochs at which it came to own its partitions become 0, so that its next incarnation may commit what this one
+    had in hand (KIP-1251).
+    """
+    assigned = {topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()}
+    away = replace(member, epoch=AWAY, assigned=assigned, pending={})
+    turn.write(facts.current(turn.group.group_id, away))
+    turn.tell(Cause.STATIC_MEMBER_AWAY, member)
+    return turn.result(response)
+
+
+def _no_group(group_id: str) -> Refusal:
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group, or does not exist.")

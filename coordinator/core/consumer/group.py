@@ -1,0 +1,232 @@
+"""A consumer group (KIP-848) and its members, as frozen values.
+
+All that is durable is made by applying records, one after the other, with `replay.applied`: a handler that wants a
+change writes its record and applies it, so that start-up and normal work share one road. Beside it stand counters and
+indices, which answer in one step what would be a walk over the members, and three soft facts at the end.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator.core.assignors.spec import NOTHING, Assignment
+from coordinator.core.consumer.owners import Owned, Owners, moved
+from coordinator.core.consumer.states import GroupState, MemberState
+from coordinator.core.records import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMemberMetadataValueClassicMemberMetadata,
+)
+from coordinator.core.table import Table
+from coordinator.core.topics import Topics
+
+NOBODY: Final[Table[str, Any]] = Table()
+LEFT: Final = -1  # the epoch of a member that leaves for good, and of one whose record 8 was deleted
+AWAY: Final = -2  # the epoch of a static member that means to come back
+
+Metadata = ConsumerGroupMemberMetadataValue
+ClassicMetadata = ConsumerGroupMemberMetadataValueClassicMemberMetadata
+
+
+class Member(Struct, frozen=True, gc=False):
+    """One member: what it said about itself (its record 5), and how far it is (its record 8)."""
+
+    member_id: str
+    metadata: Metadata = Metadata(subscribed_topic_regex="")
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Owned = {}  # what it may own now
+    pending: Owned = {}  # what it may still own, and has to give up
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.metadata.instance_id
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics that it subscribes to by name."""
+        return self.metadata.subscribed_topic_names
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that it subscribes to, "" for none."""
+        return self.metadata.subscribed_topic_regex or ""
+
+    @property
+    def classic(self) -> ClassicMetadata | None:
+        """What a member that speaks the classic protocol said; None for one that speaks this one."""
+        return self.metadata.classic_member_metadata
+
+    def is_at(self, epoch: int) -> bool:
+        """Whether it has all of the target of that epoch."""
+        return self.epoch == epoch and self.state is MemberState.STABLE
+
+
+class Resolved(Struct, frozen=True, gc=False):
+    """What a regular expression matched."""
+
+    topics: frozenset[str]
+    version: int  # of the topics that were looked at
+    at_ms: int
+
+
+class Resolving(Struct, frozen=True):
+    """Patterns that are being matched against the topics of one moment, some at a time."""
+
+    topics: Topics
+    sees: Callable[[str], bool] | None  # which topics the member that asked may see; None: all
+    left: tuple[str, ...]
+    done: Mapping[str, frozenset[str]] = {}
+
+
+class ConsumerGroup(Struct, frozen=True):
+    """One group. `epoch` counts changes of its inputs; `assignment_epoch` is the one its target was computed for."""
+
+    group_id: str
+    epoch: int = 1
+    assignment_epoch: int = 1
+    assignment_at_ms: int = 0  # when the target was computed; 0: not known, so the next need not wait
+    metadata_hash: int = 0  # of the subscribed topics, as they were at the last change of the epoch
+    has_topics_record: bool = False  # a record 4 of Kafka 4.0 is in the log, to be deleted
+    members: Table[str, Member] = NOBODY
+    targets: Table[str, Assignment] = NOBODY
+    resolved: Mapping[str, Resolved] = {}  # by regular expression
+    # what follows from the members
+    instances: Table[str, str] = NOBODY  # instance id -> member id
+    owners: Owners = {}
+    settled: int = 0  # members that have all of the target
+    names: Mapping[str, int] = {}  # topic -> how many members subscribe to it by name
+    patterns: Mapping[str, int] = {}  # regular expression -> how many members subscribe to it
+    votes: Mapping[str, int] = {}  # assignor -> how many members ask for it
+    classics: int = 0  # members that speak the classic protocol
+    protocols: Mapping[str, int] = {}  # protocol name -> how many classic members offer it
+    # soft: gone when the server stops
+    topics_seen: int = -1  # the version of the topics for which the epoch was last held against them
+    resolving: Resolving | None = None
+
+    @property
+    def state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        return GroupState.STABLE if self.settled == len(self.members) else GroupState.RECONCILING
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def target(self, member_id: str) -> Assignment:
+        """What a member shall own."""
+        target: Assignment = self.targets.get(member_id, NOTHING)
+        return target
+
+    def by_instance(self, instance_id: str) -> Member | None:
+        """The static member of that instance id."""
+        member_id = self.instances.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def matched(self, pattern: str) -> frozenset[str]:
+        """The topics of a regular expression; none as long as it is not resolved."""
+        resolved = self.resolved.get(pattern)
+        return frozenset() if resolved is None else resolved.topics
+
+    def having(self, member: Member) -> "ConsumerGroup":
+        """This group with a member more, or with another value for a member."""
+        old = self.members.get(member.member_id)
+        group = replace(
+            self,
+            members=self.members.having(member.member_id, member),
+            settled=self.settled + member.is_at(self.assignment_epoch) - _is_at(old, self.assignment_epoch),
+            owners=_owners(self.owners, old, member),
+        )
+        if old is None or old.metadata is not member.metadata:
+            return group._counting(old, member)
+        return group
+
+    def without(self, member: Member) -> "ConsumerGroup":
+        """This group without that member."""
+        return replace(
+            self,
+            members=self.members.without(member.member_id),
+            settled=self.settled - member.is_at(self.assignment_epoch),
+            owners=_owners(self.owners, member, None),
+        )._counting(member, None)
+
+    def at(self, assignment_epoch: int, at_ms: int) -> "ConsumerGroup":
+        """This group with the target of another epoch."""
+        settled = sum(member.is_at(assignment_epoch) for member in self.members.values())
+        return replace(self, assignment_epoch=assignment_epoch, assignment_at_ms=at_ms, settled=settled)
+
+    def _counting(self, old: Member | None, new: Member | None) -> "ConsumerGroup":
+        """The counters and indices after `old` became `new`."""
+        instances = self.instances
+        if new is not None and new.instance_id is not None:
+            instances = instances.having(new.instance_id, new.member_id)
+        elif new is None and old is not None and old.instance_id is not None:
+            if instances.get(old.instance_id) == old.member_id:
+                instances = instances.without(old.instance_id)
+        return replace(
+            self,
+            instances=instances,
+            names=_counted(self.names, _names(old), _names(new)),
+            patterns=_counted(self.patterns, _pattern(old), _pattern(new)),
+            votes=_counted(self.votes, _vote(old), _vote(new)),
+            classics=self.classics + _speaks_classic(new) - _speaks_classic(old),
+            protocols=_counted(self.protocols, _protocols(old), _protocols(new)),
+        )
+
+
+def _is_at(member: Member | None, epoch: int) -> bool:
+    return member is not None and member.is_at(epoch)
+
+
+def _owners(owners: Owners, old: Member | None, new: Member | None) -> Owners:
+    if old is not None and new is not None and old.epoch == new.epoch:
+        if old.assigned is new.assigned and old.pending is new.pending:
+            return owners
+    return moved(
+        owners,
+        (old.assigned, old.pending) if old is not None else (),
+        old.epoch if old is not None else 0,
+        (new.assigned, new.pending) if new is not None else (),
+        new.epoch if new is not None else 0,
+    )
+
+
+def _counted(counts: Mapping[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> Mapping[str, int]:
+    """The counts once `old` were taken back and `new` cast."""
+    if old == new:
+        return counts
+    after = dict(counts)
+    for name in new:
+        after[name] = after.get(name, 0) + 1
+    for name in old:
+        after[name] -= 1
+        if not after[name]:
+            del after[name]
+    return after
+
+
+def _names(member: Member | None) -> tuple[str, ...]:
+    return () if member is None else member.names
+
+
+def _pattern(member: Member | None) -> tuple[str, ...]:
+    return (member.pattern,) if member is not None and member.pattern else ()
+
+
+def _vote(member: Member | None) -> tuple[str, ...]:
+    vote = None if member is None else member.metadata.server_assignor
+    return () if vote is None else (vote,)
+
+
+def _speaks_classic(member: Member | None) -> bool:
+    return member is not None and member.classic is not None
+
+
+def _protocols(member: Member | None) -> tuple[str, ...]:
+    classic = None if member is None else member.classic
+    return () if classic is None else tuple(dict.fromkeys(protocol.name for protocol in classic.supported_protocols))

@@ -1,0 +1,70 @@
+"""Heartbeat to a consumer group: a member of the classic protocol is alive, and learns whether it has to rejoin."""
+
+from typing import Any
+
+from coordinator.core.classic.heartbeat import ANSWERS
+from coordinator.core.consumer.group import ConsumerGroup, Member
+from coordinator.core.consumer.membership import identified
+from coordinator.core.consumer.owners import is_free
+from coordinator.core.consumer.refusal import Refusal
+from coordinator.core.consumer.states import MemberState
+from coordinator.core.consumer.turn import JOIN
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call, Effect, Result, SetTimer
+from coordinator.core.timers import session
+from coordinator.core.topics import Topics
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
+
+
+def heartbeat(
+    group: ConsumerGroup, request: HeartbeatRequest, call: Call, limits: Limits, topics: Topics
+) -> Result[Any]:
+    """Renew the member's session, also when it has to rejoin."""
+    member = classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
+    if isinstance(member, ErrorCode):
+        return Result(response=ANSWERS[member])
+    assert member.classic is not None, "classic_member has seen to it"
+    at_ms = call.now_ms + member.classic.session_timeout_ms
+    renewed = SetTimer(session(group.group_id, member.member_id), at_ms)
+    if not has_to_rejoin(group, member):
+        return Result(response=ANSWERS[ErrorCode.NONE], effects=(renewed,))
+    effects = (renewed, *rejoin_timer(group, member, call.now_ms))
+    return Result(response=ANSWERS[ErrorCode.REBALANCE_IN_PROGRESS], effects=effects)
+
+
+def classic_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+) -> Member | ErrorCode:
+    """The classic member of that generation, or the error for it."""
+    found = identified(group, member_id, instance_id)
+    if isinstance(found, Refusal):
+        return found.error
+    if found.classic is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return found if found.epoch == generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def has_to_rejoin(group: ConsumerGroup, member: Member) -> bool:
+    """Whether the member's next step is a JoinGroup: there is a newer target, something to give up, or all to take.
+
+    As long as others hold what it waits for it is left in peace.
+    """
+    if member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member)
+
+
+def rejoin_timer(group: ConsumerGroup, member: Member, now_ms: int) -> tuple[Effect, ...]:
+    """It has its rebalance timeout for coming back, from the first time that it was told."""
+    return (
+        SetTimer((JOIN, group.group_id, member.member_id), now_ms + member.metadata.rebalance_timeout_ms, keep=True),
+    )
+
+
+def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+    return any(
+        partition not in member.assigned.get(topic_id, {}) and not is_free(group.owners, topic_id, partition)
+        for topic_id, partitions in group.target(member.member_id).items()
+        for partition in partitions
+    )

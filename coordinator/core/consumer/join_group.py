@@ -1,0 +1,176 @@
+"""JoinGroup to a consumer group: a member of the classic protocol joins, or comes back for its next step.
+
+Nobody waits: the answer names the member's epoch as its generation, and no leader, so that no client ever assigns. What
+a member of the new protocol hears in one answer, a classic one learns in turns: Heartbeat tells it to rejoin, JoinGroup
+says which partitions it owns, SyncGroup tells it what it may own.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from coordinator.core.assignors import BUILT_IN
+from coordinator.core.assignors.spec import Assignor
+from coordinator.core.classic.join_group import join_group as classic_join_group
+from coordinator.core.classic.replies import join_refused
+from coordinator.core.classic.voting import CONSUMER
+from coordinator.core.consumer import downgrade
+from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
+from coordinator.core.consumer.membership import identified, is_full, taken_over
+from coordinator.core.consumer.reconcile import Told
+from coordinator.core.consumer.refusal import Refusal
+from coordinator.core.consumer.steps import advance, keep, move
+from coordinator.core.consumer.turn import JOIN, SYNC, Turn
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits, MigrationPolicy
+from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
+from coordinator.core.result import Call, Result
+from coordinator.core.topics import Topics
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, read_subscription
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+BY: Final = "JoinGroup"
+MEMBER_ID_REQUIRED_SINCE: Final = 4  # KIP-394
+
+
+def join_group(
+    group: ConsumerGroup,
+    request: JoinGroupRequest,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+    assignors: Mapping[str, Assignor] = BUILT_IN,
+) -> Result[Any]:
+    """Admit a classic member. An empty consumer group ends, and a classic one begins in its place."""
+    if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
+        return Result(response=join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call.version))
+    if group.is_empty:
+        return _replaced(group, request, call, limits, topics)
+    turn = Turn(group, call.now_ms, limits, topics, assignors, BY)
+    member_id = request.member_id or call.fresh_id()
+    if error := _refusal(group, member_id, request, limits):
+        return _refused(error, call)
+    has_id = request.member_id or request.group_instance_id is not None
+    if not has_id and call.version >= MEMBER_ID_REQUIRED_SINCE:
+        return Result(response=join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version))
+    result = _admitted(turn, member_id, request, call)
+    return _refused(result.error, call) if isinstance(result, Refusal) else result
+
+
+def _refused(error: ErrorCode, call: Call) -> Result[Any]:
+    return Result(response=join_refused(error, "", call.version))
+
+
+def _refusal(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, limits: Limits) -> ErrorCode:
+    """NONE when the policy, the room and the protocols let the member in."""
+    if limits.group_consumer_migration_policy is MigrationPolicy.DISABLED:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if is_full(group, member_id, request.group_instance_id, limits):
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    shared = (group.protocols.get(protocol.name, 0) == group.classics for protocol in request.protocols)
+    if request.protocol_type != CONSUMER or not any(shared):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def _replaced(
+    group: ConsumerGroup, request: JoinGroupRequest, call: Call, limits: Limits, topics: Topics
+) -> Result[Any]:
+    result = classic_join_group(None, request, call, limits)
+    if result.group is None:
+        return result
+    turn = Turn(group, call.now_ms, limits, topics, by=BY)
+    turn.tell(Cause.PROTOCOL_DOWNGRADED)
+    written = (*downgrade.tombstones(group), *result.records)
+    return replace(result, records=written).preceded_by(events=tuple(turn.events))
+
+
+def _admitted(turn: Turn, member_id: str, request: JoinGroupRequest, call: Call) -> Result[Any] | Refusal:
+    before = turn.group
+    found = _found(turn, member_id, request)
+    if isinstance(found, Refusal):
+        return found
+    try:
+        subscription = read_subscription(request.protocols[0].metadata)
+    except ProtocolError as error:
+        # Kafka 4.3.1 fails with an internal error; a later release answers this (KAFKA-20662).
+        return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error))
+    metadata, told = _metadata(found, request, subscription, call), _told(subscription, turn.topics)
+    old = None if request.group_instance_id is None else before.by_instance(request.group_instance_id)
+    if old is not None and downgrade.is_possible_replacing(before, old, turn.limits):
+        return _downgraded(turn, found, metadata, told, call)
+    changes = advance(turn, found, metadata, told, call)
+    if isinstance(changes, Refusal):
+        return changes
+    turn.cancel_timer(JOIN, found.member_id)
+    turn.set_timer("session", found.member_id, request.session_timeout_ms)
+    turn.set_timer(SYNC, found.member_id, metadata.rebalance_timeout_ms)
+    return turn.result(_response(changes.member))
+
+
+def _downgraded(turn: Turn, found: Member, metadata: Metadata, told: Told, call: Call) -> Result[Any] | Refusal:
+    """The member takes over from the last one of the new protocol, and so the group becomes classic."""
+    changes = keep(turn, found, metadata, call)
+    if isinstance(changes, Refusal):
+        return changes
+    is_behind = turn.group.assignment_epoch < turn.group.epoch
+    if not is_behind:
+        changes = move(turn, changes, told)
+        if isinstance(changes, Refusal):
+            return changes
+    return downgrade.continued(turn, rebalance=is_behind, response=_response(changes.member))
+
+
+def _found(turn: Turn, member_id: str, request: JoinGroupRequest) -> Member | Refusal:
+    """Who joins. A dynamic member's id is taken as it is; a static one without takes over from its earlier self."""
+    instance_id = request.group_instance_id
+    if instance_id is not None and request.member_id:
+        return identified(turn.group, request.member_id, instance_id)
+    old = None if instance_id is None else turn.group.by_instance(instance_id)
+    if old is not None:
+        return taken_over(turn, old, member_id)
+    known = turn.group.members.get(member_id)
+    return Member(member_id) if known is None else known
+
+
+def _metadata(
+    member: Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, call: Call
+) -> Metadata:
+    """What the member says. All of its protocols are taken to carry the same subscription."""
+    timeout_ms = request.rebalance_timeout_ms
+    protocols = tuple(ConsumerGroupMemberMetadataValueClassicProtocol(p.name, p.metadata) for p in request.protocols)
+    instance_id, rack_id = request.group_instance_id, subscription.rack_id
+    return replace(
+        member.metadata,
+        instance_id=member.metadata.instance_id if instance_id is None else instance_id,
+        rack_id=member.metadata.rack_id if rack_id is None else rack_id,
+        client_id=call.client_id or "",
+        client_host=call.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=request.session_timeout_ms if timeout_ms == -1 else timeout_ms,
+        classic_member_metadata=ClassicMetadata(request.session_timeout_ms, protocols),
+    )
+
+
+def _told(subscription: ConsumerProtocolSubscription, topics: Topics) -> Told:
+    """What it says that it owns, by ids; one that does not say owns nothing."""
+    found = ((topics.get(entry.topic), entry.partitions) for entry in subscription.owned_partitions)
+    return tuple(
+        ConsumerGroupHeartbeatRequestTopicPartitions(topic.id, partitions)
+        for topic, partitions in found
+        if topic is not None
+    )
+
+
+def _response(member: Member) -> JoinGroupResponse:
+    assert member.classic is not None, f"member {member.member_id} does not speak the classic protocol"
+    return JoinGroupResponse(
+        generation_id=member.epoch,
+        protocol_type=CONSUMER,
+        protocol_name=member.classic.supported_protocols[0].name,
+        member_id=member.member_id,
+    )

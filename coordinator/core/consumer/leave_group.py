@@ -1,0 +1,55 @@
+"""LeaveGroup to a consumer group: members go, of either protocol, or an operator removes static ones by instance id."""
+
+from typing import Any, Final
+
+from coordinator.core.consumer.group import ConsumerGroup, Member
+from coordinator.core.consumer.membership import identified
+from coordinator.core.consumer.refusal import Refusal, unknown_instance
+from coordinator.core.consumer.removal import removed
+from coordinator.core.consumer.turn import Turn
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call, Result
+from coordinator.core.topics import Topics
+from protocol.errors import ErrorCode
+from protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupRequestMemberIdentity,
+    LeaveGroupResponse,
+    LeaveGroupResponseMember,
+)
+
+BY: Final = "LeaveGroup"
+BATCH_SINCE: Final = 3
+
+
+def leave_group(
+    group: ConsumerGroup, request: LeaveGroupRequest, call: Call, limits: Limits, topics: Topics
+) -> Result[Any]:
+    """Remove whom the request names, all at once, each with an answer of its own; before version 3 it names one."""
+    is_batch = call.version >= BATCH_SINCE
+    named = request.members if is_batch else (LeaveGroupRequestMemberIdentity(member_id=request.member_id),)
+    going: dict[str, Member] = {}
+    answers = []
+    for who in named:
+        found = _found(group, who)
+        if not isinstance(found, Refusal):
+            going[found.member_id] = found
+        error = found.error if isinstance(found, Refusal) else ErrorCode.NONE
+        answers.append(LeaveGroupResponseMember(who.member_id, who.group_instance_id, error))
+    response = (
+        LeaveGroupResponse(members=tuple(answers)) if is_batch else LeaveGroupResponse(error_code=answers[0].error_code)
+    )
+    if not going:
+        return Result(response=response)
+    reason = next((who.reason for who in named if who.reason), "")
+    turn = Turn(group, call.now_ms, limits, topics, by=BY)
+    result = removed(turn, going, response, Cause.MEMBER_LEFT, reason)
+    return Result(response=LeaveGroupResponse(error_code=result.error)) if isinstance(result, Refusal) else result
+
+
+def _found(group: ConsumerGroup, who: LeaveGroupRequestMemberIdentity) -> Member | Refusal:
+    """Whom the entry means. An operator names a static member by its instance id alone."""
+    if who.group_instance_id is not None and not who.member_id:
+        return group.by_instance(who.group_instance_id) or unknown_instance(who.group_instance_id)
+    return identified(group, who.member_id, who.group_instance_id)

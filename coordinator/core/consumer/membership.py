@@ -1,0 +1,80 @@
+"""Who a request is from: the member it names, whether its epoch counts, and who takes over from a static member."""
+
+from msgspec.structs import replace
+
+from coordinator.core.consumer import facts
+from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
+from coordinator.core.consumer.reconcile import Told, is_within
+from coordinator.core.consumer.refusal import Refusal, fenced_instance, unknown_instance, unknown_member
+from coordinator.core.consumer.turn import Turn
+from coordinator.core.limits import Limits
+from protocol.errors import ErrorCode
+
+
+def is_full(group: ConsumerGroup, member_id: str, instance_id: str | None, limits: Limits) -> bool:
+    """Whether there is no room for a member that is not in the group. One that takes over from another needs none.
+
+    Kafka 4.3.1 refuses a returning static member of a full group; a later release mends that (KAFKA-20601).
+    """
+    if len(group.members) < limits.group_consumer_max_size or member_id in group.members:
+        return False
+    return instance_id is None or instance_id not in group.instances
+
+
+def group_full(limits: Limits) -> Refusal:
+    """The group has as many members as it may have."""
+    message = f"The consumer group has reached its maximum capacity of {limits.group_consumer_max_size} members."
+    return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+
+
+def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member | Refusal:
+    """The member that has these ids; an instance id must belong to the member id."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        return unknown_member(member_id, group.group_id) if member is None else member
+    member = group.by_instance(instance_id)
+    if member is None:
+        return unknown_instance(instance_id)
+    return member if member.member_id == member_id else fenced_instance(instance_id, member_id)
+
+
+def wrong_epoch(member: Member, epoch: int, told: Told) -> Refusal | None:
+    """Why a heartbeat's epoch is refused; None when it is good.
+
+    The epoch before the current one is good for a member that owns nothing but what it was told: the answer that raised
+    its epoch may have been lost. Epoch 0 always is: a member that was fenced rejoins with it.
+    """
+    if epoch in (0, member.epoch):
+        return None
+    if epoch == member.previous_epoch and epoch < member.epoch and is_within(told, member.assigned):
+        return None
+    than = "greater" if epoch > member.epoch else "smaller"
+    message = (
+        f"The consumer group member has a {than} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}). The member must abandon all its partitions and rejoin."
+    )
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
+
+
+def taken_over(turn: Turn, old: Member, member_id: str) -> Member:
+    """A static member under a new member id: with all that the old one had, at epoch 0.
+
+    The old one's timers are left to run into nothing.
+    """
+    group_id, target = turn.group.group_id, turn.group.target(old.member_id)
+    member = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+    turn.write(
+        *facts.removal(group_id, old.member_id),
+        facts.member(group_id, member_id, member.metadata),
+        facts.target(group_id, member_id, target),
+        facts.current(group_id, member),
+    )
+    return member
+
+
+def unreleased(member: Member, instance_id: str) -> Refusal | None:
+    """Why nobody may take over from this static member of the consumer protocol: it has not said that it is away."""
+    if member.classic is not None or member.epoch == AWAY:
+        return None
+    message = f"Static member {member.member_id} with instance id {instance_id} is in use and has not left."
+    return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, message)

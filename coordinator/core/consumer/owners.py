@@ -1,0 +1,72 @@
+"""Who holds what: for each partition the epoch at which some member of the group holds it, or that it is free.
+
+A member holds what it is assigned and what it has yet to give up. Whether a partition is free is asked for each one
+that a member wants, so a topic's epochs lie in one array: looking is an index, and a changed array is copied whole,
+which for ten thousand partitions takes two microseconds.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+Owned = Mapping[bytes, Mapping[int, int]]
+"""Topic id -> partition -> the epoch in which the member came to own it (KIP-1251). No topic without partitions."""
+
+Owners = Mapping[bytes, "array[int]"]
+"""Topic id -> the holder's member epoch by partition. Never changed in place once it is in a group."""
+
+FREE: Final = -(2**31)  # no member epoch is: -2 is a static member that is away, and still holds
+
+
+class Inconsistent(Exception):  # noqa: N818 - it says what the records are
+    """Records that contradict each other: only a damaged log has them, and its shard cannot be loaded."""
+
+
+def is_free(owners: Owners, topic_id: bytes, partition: int) -> bool:
+    """Whether nobody holds the partition."""
+    epochs = owners.get(topic_id)
+    return epochs is None or partition >= len(epochs) or epochs[partition] == FREE
+
+
+def moved(owners: Owners, before: Iterable[Owned], old_epoch: int, after: Iterable[Owned], epoch: int) -> Owners:
+    """The index once a member that held `before` at `old_epoch` holds `after` at `epoch`.
+
+    Entries of another epoch than the member's old one are left alone: compaction may have taken the records in between.
+    Raises Inconsistent for a partition that somebody else holds at the same or a later epoch.
+    """
+    changed: dict[bytes, array[int]] = {}
+    for held in before:
+        for topic_id, partitions in held.items():
+            epochs = _writable(owners, changed, topic_id, 0)
+            for partition in partitions:
+                if partition < len(epochs) and epochs[partition] == old_epoch:
+                    epochs[partition] = FREE
+    for held in after:
+        for topic_id, partitions in held.items():
+            epochs = _writable(owners, changed, topic_id, max(partitions) + 1)
+            for partition in partitions:
+                if epochs[partition] != FREE and epochs[partition] >= epoch:
+                    raise Inconsistent(
+                        f"{topic_id.hex()}-{partition} is held at epoch {epochs[partition]}, not {epoch}"
+                    )
+                epochs[partition] = epoch
+    return {**owners, **changed} if changed else owners
+
+
+def holders(owners: Owners) -> dict[tuple[bytes, int], int]:
+    """The epochs of all partitions that are held, for tests and for people."""
+    return {
+        (topic_id, partition): epoch
+        for topic_id, epochs in owners.items()
+        for partition, epoch in enumerate(epochs)
+        if epoch != FREE
+    }
+
+
+def _writable(owners: Owners, changed: "dict[bytes, array[int]]", topic_id: bytes, size: int) -> "array[int]":
+    epochs = changed.get(topic_id)
+    if epochs is None:
+        epochs = changed[topic_id] = array("i", owners.get(topic_id, ()))
+    if len(epochs) < size:
+        epochs.extend([FREE] * (size - len(epochs)))
+    return epochs

@@ -1,0 +1,95 @@
+"""When a group's regular expressions are matched against the topics, and what the answer changes.
+
+All patterns of a group are matched together, some thousand names at a time, by a timer that is due as soon as the
+turn's requests are decided: no heartbeat waits for it. The answer is a change of its own; the next heartbeat finds it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from coordinator.core.consumer import facts, regex
+from coordinator.core.consumer.group import ConsumerGroup, Resolved, Resolving
+from coordinator.core.consumer.subscription import metadata_hash
+from coordinator.core.consumer.turn import REGEX, Turn
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits
+from coordinator.core.topics import Topics
+
+THROTTLE_MS: Final = 10_000  # between two resolutions of a group, whatever its members ask for
+_LOOKS_MAX: Final = 20_000  # names held against patterns in one go: some ten milliseconds
+
+Sees = Callable[[str], bool] | None
+
+
+def is_stale(
+    patterns: Mapping[str, int], resolved: Mapping[str, Resolved], topics: Topics, limits: Limits, now_ms: int
+) -> bool:
+    """Whether patterns are not resolved, topics were created since, or it is time to look again."""
+    if len(patterns) != len(resolved):
+        return True
+    oldest = min((each.version for each in resolved.values()), default=topics.version)
+    if oldest < topics.created_version or oldest > topics.version:
+        return True  # a version ahead of ours was counted by a server before a restart
+    return now_ms > _resolved_at(resolved) + limits.group_consumer_regex_refresh_interval_ms
+
+
+def may_refresh(resolved: Mapping[str, Resolved], now_ms: int) -> bool:
+    """Whether the last resolution is long enough ago."""
+    return not resolved or now_ms > _resolved_at(resolved) + THROTTLE_MS
+
+
+def is_quiet(group: ConsumerGroup, topics: Topics, limits: Limits, now_ms: int) -> bool:
+    """Whether a heartbeat with nothing new need not think of patterns."""
+    if not group.patterns or group.resolving is not None or not may_refresh(group.resolved, now_ms):
+        return True
+    return not is_stale(group.patterns, group.resolved, topics, limits, now_ms)
+
+
+def start(turn: Turn, sees: Sees) -> None:
+    """Begin to match all patterns of the group."""
+    group = turn.group
+    if not group.patterns:
+        return
+    resolving = Resolving(turn.topics, sees, tuple(sorted(group.patterns)))
+    turn.group = replace(group, resolving=resolving)
+    turn.set_timer(REGEX, "", 0)
+
+
+def fired(turn: Turn) -> None:
+    """Match some more; with the last pattern, apply the answer."""
+    resolving = turn.group.resolving
+    if resolving is None:
+        return
+    names = list(resolving.topics)
+    count = max(1, _LOOKS_MAX // max(1, len(names)))
+    done = dict(resolving.done)
+    for pattern in resolving.left[:count]:
+        done[pattern] = frozenset(filter(resolving.sees, regex.matches(pattern, names)))
+    if left := resolving.left[count:]:
+        turn.group = replace(turn.group, resolving=replace(resolving, left=left, done=done))
+        turn.set_timer(REGEX, "", 1)
+        return
+    turn.group = replace(turn.group, resolving=None)
+    _apply(turn, {pattern: Resolved(topics, resolving.topics.version, turn.now_ms) for pattern, topics in done.items()})
+
+
+def _apply(turn: Turn, answer: Mapping[str, Resolved]) -> None:
+    """Keep the answer; raise the epoch if topics came or went. The target waits for a heartbeat."""
+    group = turn.group
+    is_changed = False
+    for pattern, resolved in answer.items():
+        if pattern in group.patterns:  # somebody still subscribes to it
+            is_changed |= group.matched(pattern) != resolved.topics
+            turn.write(facts.pattern(group.group_id, pattern, resolved))
+    topics_hash = metadata_hash(turn.group, turn.topics)
+    if is_changed or topics_hash != group.metadata_hash:
+        turn.write(facts.epoch(group.group_id, group.epoch + 1, topics_hash))
+        turn.group = replace(turn.group, topics_seen=turn.topics.version)
+        turn.tell(Cause.PATTERN_RESOLVED)
+
+
+def _resolved_at(resolved: Mapping[str, Resolved]) -> int:
+    """All patterns of a group are resolved together, so any of them tells when."""
+    return next(iter(resolved.values())).at_ms if resolved else -THROTTLE_MS

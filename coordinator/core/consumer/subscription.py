@@ -1,0 +1,57 @@
+"""What a group's subscriptions come to: which topics, which of them a member gets, and whether anything changed.
+
+Members name topics, patterns match them; ids exist only for topics that do. A hash over everything that the group's
+topics are decides whether its epoch must rise: a topic created, deleted, made again or grown changes it.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+
+from coordinator.core.consumer.group import ConsumerGroup, Member
+from coordinator.core.topics import Topic, Topics
+
+
+def topic_names(group: ConsumerGroup) -> set[str]:
+    """All topics that the group subscribes to, whether they exist or not."""
+    return set(group.names).union(*(resolved.topics for resolved in group.resolved.values()))
+
+
+def member_topics(group: ConsumerGroup, member: Member) -> Iterable[str]:
+    """The topics that one member subscribes to. A pattern that is not resolved yet stands for none."""
+    if not member.pattern:
+        return member.names
+    matched = group.matched(member.pattern)
+    return sorted(matched.union(member.names)) if member.names else sorted(matched)
+
+
+def topic_ids(group: ConsumerGroup, member: Member, topics: Topics) -> tuple[bytes, ...]:
+    """The ids of those of them that exist."""
+    found = (topics.get(name) for name in member_topics(group, member))
+    return tuple(topic.id for topic in found if topic is not None)
+
+
+def is_homogeneous(group: ConsumerGroup) -> bool:
+    """Whether everybody subscribes to the same: all by name, or all by one and the same pattern (K-112)."""
+    members = len(group.members)
+    if not group.patterns:
+        return all(count == members for count in group.names.values())
+    # With a pattern for everybody and nothing by name, each topic has that one source.
+    return not group.names and len(group.patterns) == 1 and next(iter(group.patterns.values())) == members
+
+
+def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
+    """A signed 64-bit number that changes with the topics that the group subscribes to; 0 when none of them exists."""
+    found = [topic for name in sorted(topic_names(group)) if (topic := topics.get(name)) is not None]
+    if not found:
+        return 0
+    return _signed(b"".join(map(_topic_hash, found)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _topic_hash(topic: Topic) -> bytes:
+    return blake2b(b"%b %d %b" % (topic.id, topic.partitions, topic.name.encode()), digest_size=8).digest()
+
+
+def _signed(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)

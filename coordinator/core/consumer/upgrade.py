@@ -1,0 +1,149 @@
+"""A classic group becomes a consumer group: by a member of the new protocol that joins it.
+
+An empty one simply ends, and its offsets stay. One with members goes on: its generation becomes the epoch, what its
+leader assigned last becomes target and current assignment, and its members keep speaking the classic protocol to it.
+"""
+
+from collections.abc import Mapping
+
+from coordinator.core import timers
+from coordinator.core.assignors.spec import Assignment, Assignor
+from coordinator.core.classic import durable
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.group import Member as ClassicMember
+from coordinator.core.classic.replies import join_refused, sync_refused
+from coordinator.core.consumer import facts
+from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
+from coordinator.core.consumer.refusal import Refusal
+from coordinator.core.consumer.subscription import metadata_hash
+from coordinator.core.consumer.turn import Turn
+from coordinator.core.events import Cause
+from coordinator.core.limits import Limits
+from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
+from coordinator.core.result import Call, CancelTimer, Effect, Reply
+from coordinator.core.topics import Topics
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.consumer_protocol import read_assignment, read_subscription
+
+CONSUMER = "consumer"  # the protocol type of consumers
+
+
+def consumer_turn(
+    group: ConsumerGroup | ClassicGroup | None,
+    group_id: str,
+    call: Call,
+    limits: Limits,
+    topics: Topics,
+    assignors: Mapping[str, Assignor],
+    by: str,
+) -> Turn | Refusal:
+    """The consumer group that a member may join, as it is, made new, or made of a classic one."""
+    if type(group) is ConsumerGroup:
+        return Turn(group, call.now_ms, limits, topics, assignors, by)
+    turn = Turn(ConsumerGroup(group_id), call.now_ms, limits, topics, assignors, by)
+    if group is None:
+        turn.tell(Cause.GROUP_CREATED)
+        return turn
+    assert type(group) is ClassicGroup, f"{group!r} is no group"
+    if group.is_empty:
+        turn.records.append(durable.tombstone(group_id))
+        turn.effects += [CancelTimer(timers.session(group_id, member_id)) for member_id in group.pending]
+        turn.tell(Cause.PROTOCOL_UPGRADED)
+        return turn
+    return _wrong_policy(group, limits) or _converted(turn, group)
+
+
+def _wrong_policy(group: ClassicGroup, limits: Limits) -> Refusal | None:
+    if not limits.group_consumer_migration_policy.upgrades:
+        return _cannot(group, "online upgrade is disabled")
+    if group.protocol_type != CONSUMER:
+        return _cannot(group, "the group does not use the consumer embedded protocol")
+    if len(group.members) > limits.group_consumer_max_size:
+        return _cannot(group, "the group size exceeds the consumer group maximum size")
+    if group.protocol is None:
+        # Kafka fails with an internal error, which kills the client; this one makes it try again.
+        message = f"Classic group {group.group_id} is still forming its first generation."
+        return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message)
+    return None
+
+
+def _cannot(group: ClassicGroup, why: str) -> Refusal:
+    message = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}."
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def _converted(turn: Turn, group: ClassicGroup) -> Turn | Refusal:
+    """The consumer group of the same members. Those who wait in JoinGroup or SyncGroup are told to rejoin."""
+    try:
+        members = [_member(member, group, turn.topics) for member in group.members.values()]
+    except ProtocolError:
+        return _cannot(group, "the embedded consumer protocol is malformed")
+    except CustomAssignor:
+        return _cannot(group, "an unsupported custom assignor is in use")
+    group_id, epoch = group.group_id, group.generation
+    turn.effects += _dismissed(group)
+    turn.records.append(durable.tombstone(group_id))
+    turn.write(*(facts.member(group_id, member.member_id, member.metadata) for member in members))
+    turn.write(facts.epoch(group_id, epoch, metadata_hash(turn.group, turn.topics)))
+    turn.write(*(facts.target(group_id, member.member_id, _bare(member)) for member in members))
+    turn.write(facts.target_epoch(group_id, epoch, 0))
+    turn.write(*(facts.current(group_id, member) for member in members))
+    turn.tell(Cause.PROTOCOL_UPGRADED)
+    for classic in group.members.values():
+        turn.set_timer("session", classic.member_id, classic.session_timeout_ms)
+    return turn
+
+
+def _dismissed(group: ClassicGroup) -> list[Effect]:
+    """What ends with the classic group."""
+    effects: list[Effect] = [CancelTimer(timers.join(group.group_id)), CancelTimer(timers.sync(group.group_id))]
+    effects += [CancelTimer(timers.session(group.group_id, member_id)) for member_id in group.pending]
+    for member in group.members.values():
+        if member.join_ticket is not None:
+            refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
+            effects.append(Reply(member.join_ticket, refusal))
+        if member.sync_ticket is not None:
+            effects.append(Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)))
+    return effects
+
+
+class CustomAssignor(Exception):  # noqa: N818 - it says what is found
+    """An assignment with user data: the assignor that put it there would miss it."""
+
+
+def _member(member: ClassicMember, group: ClassicGroup, topics: Topics) -> Member:
+    """A classic member as one of a consumer group, at the epoch of its generation. Raises ProtocolError."""
+    subscription = read_subscription(member.metadata(group.protocol))
+    assigned = _assigned(member.assignment, topics)
+    protocols = tuple(ConsumerGroupMemberMetadataValueClassicProtocol(*protocol) for protocol in member.protocols)
+    metadata = Metadata(
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic_member_metadata=ClassicMetadata(member.session_timeout_ms, protocols),
+    )
+    owned = {topic_id: dict.fromkeys(partitions, group.generation) for topic_id, partitions in assigned.items()}
+    return Member(member.member_id, metadata, group.generation, group.generation, assigned=owned)
+
+
+def _assigned(assignment: bytes, topics: Topics) -> Assignment:
+    """What the leader assigned, by topic ids. One that has never synced has nothing."""
+    if not assignment:
+        return {}
+    read = read_assignment(assignment)
+    if read.user_data:
+        raise CustomAssignor
+    assigned: dict[bytes, set[int]] = {}
+    for entry in read.assigned_partitions:
+        topic = topics.get(entry.topic)
+        if topic is not None and entry.partitions:
+            assigned.setdefault(topic.id, set()).update(entry.partitions)
+    return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in assigned.items()}
+
+
+def _bare(member: Member) -> Assignment:
+    return {topic_id: tuple(held) for topic_id, held in member.assigned.items()}
