@@ -139,7 +139,7 @@ def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str]) -> b
             yield from _counters(stats, api_name)
 
     registry = CollectorRegistry()
-    registry.register(Collector())  # type: ignore[arg-type]  # what has collect() is a collector
+    registry.register(Collector())
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)

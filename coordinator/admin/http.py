@@ -84,7 +84,7 @@ async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Asked | 
             if connection.they_are_waiting_for_100_continue:
                 go_on = h11.InformationalResponse(status_code=100, headers=[])
                 await stream.send_all(connection.send(go_on) or b"")
-            connection.receive_data(await stream.receive_some(16_384))
+            connection.receive_data(bytes(await stream.receive_some(16_384)))
         elif isinstance(event, h11.Request):
             head = event
         elif isinstance(event, h11.Data):

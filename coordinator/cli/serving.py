@@ -1,50 +1,231 @@
 """The life of a server process: bind, lock, load, serve, stop. What `muster serve` runs once its options are understood."""
 
+import contextlib
 import gc
 import json
 import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 import trio
 
-from coordinator import __version__
 from coordinator.cli import fail
 from coordinator.cli.logs import set_up
-from coordinator.cli.serve import Options
+from coordinator.cli.options import Options
 from coordinator.config import ConfigError
+from coordinator.core.events import Event
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
-from coordinator.runtime.node import Node
+from coordinator.runtime.node import Node, Setup
 from coordinator.server.frontend import Frontend
-from coordinator.server.listener import Listener, listen, shown
+from coordinator.server.listener import Listener, listen
 from coordinator.server.poller import Poller
-from storage.errors import StorageDamaged, StorageFailed, StorageLocked
-
-if TYPE_CHECKING:
-    from coordinator.admin.http import Handler
+from protocol.apis import APIS, LATEST_RANGES
+from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageFailed
+from storage.layout import DamagedLog
 
 log = logging.getLogger("muster")
+group_log = logging.getLogger("muster.group")
+
+LOCK_FILE: Final = "muster.lock"
+TEND_SECONDS: Final = 300.0
 
 
 def serve(options: Options) -> int:
     """Serve until a signal says stop. Returns the exit code."""
     set_up(options.log_level, options.log_format)
-    listeners: list[Listener] = []
-    try:
-        listeners += [_bound("--listen", text, options.advertise) for text in options.listen]
-        admin = _bound("--admin", options.admin) if options.admin else None
-        trio.run(_run, options, listeners, admin)
-    except (ConfigError, ValueError) as error:
-        return fail("serve", error, 2)
-    except* (StorageFailed, StorageDamaged, StorageLocked, OSError) as errors:
-        return fail("serve", _first(errors))
-    finally:
-        for listener in listeners:
-            listener.sock.close()
+    with contextlib.ExitStack() as stack:
+        try:
+            listeners = [_bound(stack, "--listen", text, options.advertise) for text in options.listen]
+            admin = _bound(stack, "--admin", options.admin) if options.admin else None
+            files, data_dir = _storage(stack, options)
+            server = Server(options, listeners, admin, files, data_dir)
+            trio.run(server.run)
+        except ConfigError as error:
+            return fail("serve", error, 2)
+        except (StorageFailed, DamagedLog) as error:
+            return fail("serve", error)
+        except DirectoryLocked as error:
+            return fail("serve", f"{options.data_dir} is in use by another muster, pid {error.pid or 'unknown'}")
+        except BindFailed as error:
+            return fail("serve", error)
+        except BaseExceptionGroup as group:
+            failure = _storage_failure(group)
+            if failure is None:
+                raise
+            return fail("serve", failure)
     return 0
+
+
+class BindFailed(Exception):  # noqa: N818  # reads as the fact that it is
+    """An address that cannot be listened on."""
+
+
+def _bound(stack: contextlib.ExitStack, option: str, text: str, advertise: str | None = None) -> Listener:
+    try:
+        listener = listen(text, advertise)
+    except OSError as error:
+        raise BindFailed(f"{option}: cannot listen on {text}: {error.strerror or error}") from None
+    stack.callback(listener.sock.close)
+    return listener
+
+
+def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]:
+    """Where the logs are kept, held against a second process."""
+    if options.data_dir is None:
+        from storage.memory_files import MemoryFiles
+
+        return MemoryFiles(), "memory"
+    files = RealFiles()
+    files.make_directory(options.data_dir)
+    lock: Lock = files.lock(f"{options.data_dir}/{LOCK_FILE}")
+    stack.callback(lock.release)
+    return files, options.data_dir
+
+
+def _storage_failure(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """The storage's own complaint among what ended the tasks, None if it is not why they ended."""
+    found = group.subgroup((StorageFailed, DamagedLog))
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]  # type: ignore[assignment]  # a group or at last a leaf
+    return found
+
+
+class Server:
+    """One process: a node, the connections of clients, the admin port."""
+
+    def __init__(
+        self, options: Options, listeners: list[Listener], admin: Listener | None, files: Files, data_dir: str
+    ) -> None:
+        self._options = options
+        self._listeners = listeners
+        self._admin = admin
+        self._clock = Clock.real()
+        self._stats = Stats()
+        config, fresh_id = options.config, fresh_ids(options.seed)
+        setup = Setup(
+            config=config,
+            files=files,
+            data_dir=data_dir,
+            fresh_id=fresh_id,
+            real_ms=self._clock.now_ms,
+            tell=self._tell,
+            versions=LATEST_RANGES,
+            is_synced=options.fsync,
+            topics=options.topics,
+        )
+        self._node = Node(setup)
+        self._frontend = Frontend(
+            self._node, self._clock, self._stats, fresh_id, frame_bytes_max=config["socket.request.max.bytes"]
+        )
+        self._poller = Poller(
+            self._frontend,
+            listeners,
+            self._clock,
+            connections_max=config["max.connections"],
+            idle_ms=config["connections.max.idle.ms"],
+        )
+        self._started_ms = self._clock.now_ms()
+        self._recovery_seconds = 0.0
+        self._is_ready = False
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        self._node.open(self._clock.now_ms())
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._poller.run)
+                if self._admin is not None:
+                    nursery.start_soon(self._serve_admin, self._admin)
+                nursery.start_soon(self._load_and_tend)
+                async for number in signals:
+                    log.info("stopping on %s", signal.Signals(number).name)
+                    nursery.cancel_scope.cancel()
+                    break
+        self._node.close()
+
+    async def _load_and_tend(self) -> None:
+        """Load what the logs hold, between the turns of those who are served already; then look after them."""
+        began = time.monotonic()
+        reported, records = began, 0
+        for step in self._node.load(self._clock.now_ms):
+            records += step
+            if time.monotonic() - reported >= 1:
+                reported = time.monotonic()
+                log.info("loading", extra={"records": records, "partitions_left": self._node.loading})
+            await trio.lowlevel.checkpoint()
+        gc.collect()
+        gc.freeze()  # what was loaded stays: no later pass of the collector need look at it
+        self._recovery_seconds = time.monotonic() - began
+        self._is_ready = True
+        self._say_ready()
+        while True:
+            self._node.tend(self._clock.now_ms())
+            await trio.sleep(TEND_SECONDS)
+
+    def _say_ready(self) -> None:
+        seconds = round(time.monotonic() - self._options.started, 2)
+        listeners = [listener.address for listener in self._listeners]
+        admin = f"http://{self._admin.address}" if self._admin else None
+        data = self._options.data_dir
+        print(
+            f"muster ready kafka={listeners[0]} admin={admin or 'off'} data={data or 'memory'} after {seconds:.2f} s",
+            flush=True,
+        )
+        if self._options.ready_file:
+            facts = {
+                "kafka": listeners[0], "listeners": listeners, "admin": admin, "data": data, "pid": os.getpid(), "seconds": seconds,
+            }  # fmt: skip
+            _write_whole(Path(self._options.ready_file), json.dumps(facts) + "\n")
+
+    def _tell(self, event: Event) -> None:
+        """A group did something: count it, and say so in the log."""
+        self._stats.happened(event)
+        if group_log.isEnabledFor(logging.INFO):
+            group_log.info(str(event.cause), extra=dict(_facts(event)))
+
+    async def _serve_admin(self, listener: Listener) -> None:
+        from coordinator.admin import http  # h11 need not be there before the first client is served
+        from coordinator.admin.app import App
+        from coordinator.admin.views import readiness, snapshot
+        from coordinator.metrics import exposition
+
+        def metrics() -> bytes:
+            now = snapshot(self._node, self._poller.connections, self._recovery_seconds, self._started_ms)
+            return exposition(self._stats, now, lambda api_key: APIS[api_key].name)
+
+        app = App(lambda: readiness(self._node, self._is_ready), metrics)
+        await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), app)
+
+
+def _facts(event: Event) -> Iterator[tuple[str, object]]:
+    """What a log line says of an event, besides its cause; nothing that says nothing."""
+    yield "group", event.group
+    if event.moved:
+        yield "from", event.before
+        yield "to", event.after
+    else:
+        yield "state", event.after
+    yield "generation", event.generation
+    for name in ("member", "instance", "client_id", "protocol", "by", "reason"):
+        if value := getattr(event, name):
+            yield name, value
+    if event.deadline_ms >= 0:
+        yield "last_beat_ms", event.last_beat_ms
+        yield "deadline_ms", event.deadline_ms
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Whoever reads the file reads all of it."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, "utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"--ready-file: cannot write {path}: {error.strerror}") from None
+

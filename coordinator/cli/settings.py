@@ -68,7 +68,7 @@ def _option(file: str, name: str, value: Any) -> Any:
         raise ConfigError(f"--config: {file}: {name} is no option; it may be [set] or one of {', '.join(OPTIONS)}")
     if kind is list and isinstance(value, str):
         return [value]
-    if type(value) is not kind or (kind is list and not all(isinstance(one, str) for one in value)):
+    if type(value) is not kind or (isinstance(value, list) and not all(isinstance(one, str) for one in value)):
         words = {list: "a list of strings", str: "a string", bool: "true or false", int: "a whole number"}
         raise ConfigError(f"--config: {file}: {name}: {value!r} will not do; it may be {words[kind]}")
     return value

@@ -76,6 +76,10 @@ class Timers:
             self._settle()
         return None
 
+    def look_ms(self) -> int | None:
+        """Not later than the earliest deadline, and often earlier: what a caller may ask after every single request."""
+        return self._heap[0][0] if self._heap else None
+
     def pop_due(self, now_ms: int) -> tuple[TimerKey, int] | None:
         """Take the earliest (key, deadline) that is due at `now_ms`; None when none is."""
         while self._heap and self._heap[0][0] <= now_ms:

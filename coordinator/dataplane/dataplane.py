@@ -193,6 +193,10 @@ class DataPlane:
             if governing.is_deleted:
                 log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
 
+    def log_bytes(self) -> dict[str, int]:
+        """Bytes by topic, of the logs that were opened since the start."""
+        return self._state.logs.sizes()
+
     def close(self) -> None:
         """Leave every log on the disk."""
         self._state.logs.close()

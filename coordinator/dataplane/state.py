@@ -21,8 +21,8 @@ class Ledger(Protocol):
     def catalog(self) -> Catalog: ...
     @property
     def transactions(self) -> Transactions: ...
-    def flush(self) -> None:
-        """Append what was recorded and is not in the log yet."""
+    def flush(self) -> bool:
+        """Append what was recorded and is not in the log yet; whether there was anything."""
 
 
 class Runtime(Protocol):

@@ -67,6 +67,13 @@ class TopicLogs:
         """The partitions that have anything on the disk."""
         return [found for _, found in self._directories()]
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes by topic, of the logs that are open."""
+        sizes: dict[str, int] = {}
+        for (topic, _), log in self._open.items():
+            sizes[topic] = sizes.get(topic, 0) + log.size
+        return sizes
+
     def close(self) -> None:
         """Leave everything on the disk."""
         for log in self._open.values():

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from coordinator.dataplane.brokers import Broker
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -15,30 +16,30 @@ _FROM_BATCHES: Final = 4  # the version that asks for many keys
 
 
 def find_coordinator(
-    request: FindCoordinatorRequest, version: int, node_id: int, host: str, port: int
+    request: FindCoordinatorRequest, version: int, broker: Broker
 ) -> FindCoordinatorResponse:
-    """This node for each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
+    """`broker`, as the client reaches it, for each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
     if version < _FROM_BATCHES:
         refused = _refusal(request.key_type)
         if refused:
             return FindCoordinatorResponse(
                 error_code=ErrorCode.INVALID_REQUEST, error_message=refused, node_id=-1, host="", port=-1
             )
-        return FindCoordinatorResponse(error_message="NONE", node_id=node_id, host=host, port=port)
-    return FindCoordinatorResponse(
-        coordinators=tuple(_coordinators(request.coordinator_keys, request.key_type, node_id, host, port))
-    )
+        return FindCoordinatorResponse(
+            error_message="NONE", node_id=broker.node_id, host=broker.host, port=broker.port
+        )
+    return FindCoordinatorResponse(coordinators=tuple(_coordinators(request.coordinator_keys, request.key_type, broker)))
 
 
 def _coordinators(
-    keys: Iterable[str], key_type: int, node_id: int, host: str, port: int
+    keys: Iterable[str], key_type: int, broker: Broker
 ) -> Iterable[FindCoordinatorResponseCoordinator]:
     refused = _refusal(key_type)
     for key in keys:
         if refused:
             yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, refused)
         else:
-            yield FindCoordinatorResponseCoordinator(key, node_id, host, port, ErrorCode.NONE, "")
+            yield FindCoordinatorResponseCoordinator(key, broker.node_id, broker.host, broker.port, 0, "")
 
 
 def _refusal(key_type: int) -> str:

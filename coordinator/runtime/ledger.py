@@ -59,18 +59,18 @@ class Ledger:
             self._apply(one)
         self._last += _written(outcome.records, now_ms)
 
-    def flush(self) -> None:
-        """Append what was gathered. Raises StorageFailed."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self.log.append(record_batch.encode(waiting))
+    def flush(self) -> bool:
+        """Append what was gathered; whether there was anything. Raises StorageFailed."""
+        if not self._waiting:
+            return False
+        waiting, self._waiting = self._waiting, []
+        self.log.append(record_batch.encode(waiting))
+        return True
 
     def settle(self) -> bool:
         """Append what was to come last; whether there was anything."""
         self._waiting, self._last = self._last, []
-        is_due = bool(self._waiting)
-        self.flush()
-        return is_due
+        return self.flush()
 
     def _apply(self, one: CatalogRecord) -> Change | None:
         self.transactions.replay(one)

@@ -4,6 +4,7 @@ A turn: `handle` for each request that has come, `fire` for the timers that are 
 what all of them have led to. Nothing that a turn decides may be told to anybody before its `flush` has returned.
 """
 
+import base64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -11,27 +12,36 @@ from msgspec import Struct
 
 from coordinator.config import Config, limits
 from coordinator.core.catalog.catalog import Change
-from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.outcome import Markers, Outcome
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.events import Event
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Reply, Result
 from coordinator.core.transactions.ending import completed
 from coordinator.core.transactions.expiry import forgotten, timed_out
+from coordinator.dataplane.brokers import Broker
+from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings
-from coordinator.metrics import Stats
-from coordinator.runtime import loader
+from coordinator.runtime import loader, router
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
+from protocol.errors import UnsupportedVersion
 from storage.files import Files
 from storage.log import Log, LogConfig
 from storage.names import partition_directory
 
+__all__ = ["NODE_ID", "NO_ANSWER", "Node", "Setup", "Where"]
+
 NODE_ID: Final = 0
-FORGET_TRANSACTIONS_MS: Final = 3_600_000  # how often unused transactional ids are looked for
 
 Replies = list[tuple[int, Any]]  # (ticket, response)
+
+
+class Where(Struct, frozen=True):
+    """How the asking client reaches the brokers."""
+
+    brokers: tuple[Broker, ...]
 
 
 class Setup(Struct, frozen=True):
@@ -41,8 +51,9 @@ class Setup(Struct, frozen=True):
     files: Files
     data_dir: str
     fresh_id: Callable[[], str]
-    stats: Stats
+    real_ms: Callable[[], int]  # the time by which fetches wait, whatever the coordinator's clock shows
     tell: Callable[[Event], None]  # what happened to a group
+    versions: Mapping[int, range]  # of APIs, to be offered where they are answered
     is_synced: bool = False  # whether an answer waits for the disk (--fsync)
     topics: Mapping[str, int] = {}  # to be created at start if they are not there: name -> partitions
 
@@ -52,30 +63,37 @@ class Node:
 
     def __init__(self, setup: Setup) -> None:
         self.config = setup.config
-        self.stats = setup.stats
         self._setup = setup
         self._replies: Replies = []
         self._dirty: dict[Partition, None] = {}
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
-        self._forget_at_ms = 0
+        self.offered: dict[int, range] = router.offered(setup.versions)  # versions by API key
+        self._routes = router.routes(self.offered)
         self.ledger = Ledger(catalog_settings(setup.config, (NODE_ID,)), lambda: self._open_log(DIRECTORY))
         self.partitions = Partitions(0, self._partition)
+        self.dataplane: DataPlane  # once it is open
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     def open(self, now_ms: int) -> None:
         """Read what exists, and make what the set-up asks for. The groups are loaded by `load`, step by step."""
+        setup, facts = self._setup, self.ledger.catalog.facts
         self.ledger.load()
-        offsets = self.ledger.catalog.facts.get(OFFSETS_TOPIC)
-        if offsets is None:
+        missing = {name: count for name, count in setup.topics.items() if name not in facts}
+        if OFFSETS_TOPIC not in facts:
             # How many partitions there are is fixed from now on: the number decides which of them owns a group.
-            self._create(OFFSETS_TOPIC, self.config["offsets.topic.num.partitions"], now_ms)
-            offsets = self.ledger.catalog.facts[OFFSETS_TOPIC]
-        for name, partitions in self._setup.topics.items():
-            if name not in self.ledger.catalog.facts:
-                self._create(name, partitions, now_ms)
-        self.partitions = Partitions(offsets.partitions, self._partition)
-        self.flush()
+            missing[OFFSETS_TOPIC] = self.config["offsets.topic.num.partitions"]
+        self.ledger.record(Outcome(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms)
+        self.ledger.flush()
+        self.partitions = Partitions(facts[OFFSETS_TOPIC].partitions, self._partition)
+        self.dataplane = DataPlane(
+            setup.files, setup.data_dir, self.config, self, setup.real_ms, cluster_id=self.cluster_id
+        )
+
+    @property
+    def cluster_id(self) -> str:
+        """22 characters as Kafka's: this data directory's own, made with it."""
+        return base64.urlsafe_b64encode(self.ledger.catalog.facts[OFFSETS_TOPIC].id).decode().rstrip("=")
 
     def load(self, now_ms: Callable[[], int]) -> Iterator[int]:
         """Load the partitions, one after the other. Yields now and then how many records it has read since."""
@@ -84,8 +102,7 @@ class Node:
                 yield from loader.replay(partition)
             partition.is_loaded = True
             for result in partition.shard.loaded(now_ms()):
-                self._take(partition, result, now_ms())
-            self._watch(partition)
+                self.take(partition, result, now_ms())
         for markers in self.ledger.transactions.unfinished():
             self._mark(markers, now_ms())
         self.flush()
@@ -101,12 +118,12 @@ class Node:
         for partition in self.partitions:
             if partition.has_log:
                 partition.log.close()
+        self.dataplane.close()
         self.ledger.log.close()
 
-    def _create(self, topic: str, partitions: int, now_ms: int) -> None:
+    def _topic(self, name: str, partitions: int, now_ms: int) -> CatalogRecord:
         topic_id = bytes.fromhex(self._setup.fresh_id().replace("-", ""))
-        fact = TopicValue(topic_id, partitions, 1, now_ms)
-        self._record(Outcome(records=(CatalogRecord(TopicKey(topic), fact),)), now_ms)
+        return CatalogRecord(TopicKey(name), TopicValue(topic_id, partitions, 1, now_ms))
 
     def _partition(self, index: int) -> Partition:
         directory = partition_directory(OFFSETS_TOPIC, index)
@@ -124,14 +141,46 @@ class Node:
     def _directory(self, topic: str, partition: int) -> str:
         return f"{self._setup.data_dir}/{partition_directory(topic, partition)}"
 
+    def log_bytes(self) -> dict[str, int]:
+        """Bytes of all logs by topic."""
+        own = sum(partition.log.size for partition in self.partitions if partition.has_log)
+        return {OFFSETS_TOPIC: own, CATALOG_TOPIC: self.ledger.log.size, **self.dataplane.log_bytes()}
+
+    def offsets_log(self, index: int) -> Log | None:
+        """The log of a partition of `__consumer_offsets`, None where nothing was ever written."""
+        partition = self.partitions[index]
+        return partition.log if partition.has_log else None
+
     # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Any:
+        """The answer to a request: a message, None while it is parked under `call.ticket`, or NO_ANSWER.
+
+        Raises UnsupportedVersion for what is not offered.
+        """
+        handler = self._routes.get((api_key, call.version))
+        if handler is None:
+            raise UnsupportedVersion(api_key, call.version, 0)
+        return handler(self, request, call, where)
 
     def decide(self, partition: Partition, request: Any, call: Call) -> Any:
         """Let a partition's shard decide. Returns the answer; None when the request is parked."""
-        result = partition.shard.handle(request, call)
-        if result.effects or result.records or result.events:
-            self._take(partition, result, call.now_ms)
-            self._watch(partition)
+        return self.take(partition, partition.shard.handle(request, call), call.now_ms)
+
+    def take(self, partition: Partition, result: Result[Any], now_ms: int) -> Any:
+        """Gather what a shard's result leads to, and return its answer."""
+        if result.records:
+            partition.remember(result, now_ms)
+            self._dirty[partition] = None
+        for effect in result.effects:
+            if type(effect) is Reply:
+                self._replies.append((effect.ticket, effect.response))
+        for event in result.events:
+            self._setup.tell(event)
+        if result.effects:
+            due_ms = partition.shard.timers.look_ms()
+            if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
+                self._due_ms = due_ms
         return result.response
 
     def record(self, outcome: Outcome, now_ms: int) -> Any:
@@ -148,55 +197,50 @@ class Node:
     def replies(self) -> Replies:
         """The parked requests that are answered, since this was last asked."""
         replies, self._replies = self._replies, []
-        return replies
+        return replies + self.dataplane.replies()
+
+    def forget(self, ticket: int) -> None:
+        """The client that waited under the ticket has left: a fetch need not wait for it, a group's member must."""
+        self.dataplane.forget(ticket)
 
     def fire(self, now_ms: int) -> None:
         """Do what is due by now."""
-        if self._due_ms is None or self._due_ms > now_ms:
-            return
-        for partition in self.partitions:
-            if _is_due(partition.shard.next_deadline_ms(), now_ms):
-                for result in partition.shard.fire(now_ms):
-                    self._take(partition, result, now_ms)
+        if self._due_ms is not None and self._due_ms <= now_ms:
+            for partition in self.partitions:
+                if _is_due(partition.shard.timers.look_ms(), now_ms):
+                    for result in partition.shard.fire(now_ms):
+                        self.take(partition, result, now_ms)
+            looks = [at_ms for p in self.partitions if (at_ms := p.shard.next_deadline_ms()) is not None]
+            self._due_ms = min(looks, default=None)
         if _is_due(self.ledger.transactions.next_deadline_ms(), now_ms):
             self.record(timed_out(self.ledger.transactions, now_ms), now_ms)
-        if now_ms >= self._forget_at_ms:
-            self.record(forgotten(self.ledger.transactions, now_ms), now_ms)
-            self._forget_at_ms = now_ms + FORGET_TRANSACTIONS_MS
-        self._due_ms = min(
-            (at_ms for at_ms in (p.shard.next_deadline_ms() for p in self.partitions) if at_ms is not None),
-            default=None,
-        )
+
+    def tend(self, now_ms: int) -> None:
+        """What need not be done at a certain moment: old records deleted, unused transactional ids forgotten."""
+        self.record(forgotten(self.ledger.transactions, now_ms), now_ms)
+        self.dataplane.tend(now_ms)
+        self.flush()
 
     def next_deadline_ms(self) -> int | None:
         """When `fire` may have something to do; None for never."""
-        return self._due_ms
+        others = (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_poll_ms())
+        return min((at_ms for at_ms in (self._due_ms, *others) if at_ms is not None), default=None)
 
     def flush(self) -> None:
         """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageFailed."""
-        self.ledger.flush()
+        is_synced = self._setup.is_synced
+        wrote = self.ledger.flush()
         dirty, self._dirty = self._dirty, {}
         for partition in dirty:
-            partition.flush()
-        if self._setup.is_synced:
+            self.dataplane.offsets_appended(partition.index, partition.flush())
+        if is_synced:
+            if wrote:
+                self.ledger.log.sync()
             for partition in dirty:
                 partition.log.sync()
-        self.ledger.settle()
-
-    def _take(self, partition: Partition, result: Result[Any], now_ms: int) -> None:
-        if result.records:
-            partition.remember(result, now_ms)
-            self._dirty[partition] = None
-        for reply in result.replies:
-            self._replies.append((reply.ticket, reply.response))
-        for event in result.events:
-            self._setup.tell(event)
-
-    def _watch(self, partition: Partition) -> None:
-        """See to it that `fire` is not later than the partition's next timer."""
-        due_ms = partition.shard.next_deadline_ms()
-        if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
-            self._due_ms = due_ms
+        self.dataplane.flush(is_synced)
+        if self.ledger.settle() and is_synced:
+            self.ledger.log.sync()
 
     def _record(self, outcome: Outcome, now_ms: int) -> None:
         changes = self.ledger.record(outcome, now_ms)
@@ -204,18 +248,21 @@ class Node:
             self._topics_changed(changes, now_ms)
 
     def _topics_changed(self, changes: tuple[Change, ...], now_ms: int) -> None:
+        self.dataplane.topics_changed(changes)
         for partition in self.partitions:
             for result in partition.shard.topics_changed(self.ledger.catalog.topics, now_ms):
-                self._take(partition, result, now_ms)
-            self._watch(partition)
+                self.take(partition, result, now_ms)
 
     def _mark(self, markers: Markers, now_ms: int) -> None:
         """Write the end of a transaction into its partitions; it is complete when they are in their logs."""
+        if self._setup.is_synced:
+            self.ledger.log.sync()  # that it is decided is on the disk before any of its markers
+        self.dataplane.mark(markers, now_ms)
         for topic, index in markers.partitions:
             if topic == OFFSETS_TOPIC:
                 partition = self.partitions[index]
                 for result in partition.shard.end_transaction(markers.producer_id, markers.committed):
-                    self._take(partition, result, now_ms)
+                    self.take(partition, result, now_ms)
                 partition.mark(markers.producer_id, markers.producer_epoch, markers.committed, now_ms)
                 self._dirty[partition] = None
         self.ledger.complete(completed(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)

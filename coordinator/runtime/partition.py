@@ -64,12 +64,13 @@ class Partition:
             record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch)
         )
 
-    def flush(self) -> None:
-        """Append what was gathered, in one write. Raises StorageFailed, after which nothing may be answered."""
+    def flush(self) -> int:
+        """Append what was gathered, in one write; how many bytes. Raises StorageFailed, after which nothing may be answered."""
         self._seal()
-        if self._batches:
-            batches, self._batches = self._batches, []
+        batches, self._batches = self._batches, []
+        if batches:
             self.log.append(batches)
+        return sum(map(len, batches))
 
     @staticmethod
     def _transactional(facts: list[LogRecord], producer: Producer) -> bytes:

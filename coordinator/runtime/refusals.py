@@ -47,11 +47,6 @@ def loading(request: Any, version: int) -> Any:
     return refused(request, version, _LOADING)
 
 
-def needs_group_id(request: Any) -> bool:
-    """Whether an empty group id is refused before the group is looked for."""
-    return type(request) in _NEEDS_GROUP_ID
-
-
 def _join_group(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:
     member_id = "" if code is _LOADING else request.member_id
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None if version >= 7 else "")
@@ -91,9 +86,3 @@ _ANSWERS: Final[Mapping[type, Callable[[Any, int, ErrorCode], Any]]] = {
     OffsetDeleteRequest: lambda request, version, code: OffsetDeleteResponse(error_code=code),
     ConsumerGroupHeartbeatRequest: lambda request, version, code: ConsumerGroupHeartbeatResponse(error_code=code),
 }
-
-_NEEDS_GROUP_ID: Final = frozenset(
-    {
-        JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, TxnOffsetCommitRequest, OffsetDeleteRequest,
-    }
-)  # fmt: skip

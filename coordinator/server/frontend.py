@@ -12,13 +12,13 @@ from typing import Any
 from coordinator.core.result import Call
 from coordinator.metrics import Stats, error_counter
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.connection import Connection, Parked
 from coordinator.server.listener import Listener
 from protocol.apis import API_VERSIONS
 from protocol.codec import decode_request, encode_response
-from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
-from protocol.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
+from protocol.errors import ProtocolError, UnsupportedVersion
 
 log = logging.getLogger("muster.server")
 
@@ -104,19 +104,17 @@ class Frontend:
         """Decide one request: owe its answer, or park it. Raises ProtocolError for bytes that cannot be read."""
         try:
             request = decode_request(frame)
+            api_key, version = request.api_key, request.version
+            ticket = next(self._tickets)
+            call = Call(ticket, self._now_ms, version, request.client_id, connection.host, self._fresh_id)
+            response = self._node.handle(api_key, request.body, call, connection.listener.where)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
-            # KIP-511: the one request of a version unknown to us that is answered, so that a client can find a known one.
-            known = self._node.versions_of(API_VERSIONS)
-            entry = ApiVersionsResponseApiKey(api_key=API_VERSIONS, min_version=known.start, max_version=known[-1])
-            answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(entry,))
+            # The one request of an unknown version that is answered, so that a client can find a known one.
+            answer = unknown_version(self._node.offered[API_VERSIONS], API_VERSIONS)
             connection.owe(encode_response(API_VERSIONS, 0, error.correlation_id, answer))
             return
-        api_key, version = request.api_key, request.version
-        ticket = next(self._tickets)
-        call = Call(ticket, self._now_ms, version, request.client_id, connection.host, self._fresh_id)
-        response = self._node.handle(api_key, request.body, call, connection.listener)
         if response is None:
             connection.parked = Parked(ticket, api_key, version, request.correlation_id, self._now_ms)
             self._parked[ticket] = connection

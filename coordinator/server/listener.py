@@ -5,6 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.dataplane.brokers import Broker
+from coordinator.runtime.node import NODE_ID, Where
+
 BACKLOG: Final = 4096
 
 
@@ -14,6 +17,7 @@ class Listener(Struct, frozen=True):
     sock: socket.socket
     host: str  # as it is advertised
     port: int
+    where: Where
 
     @property
     def address(self) -> str:
@@ -56,5 +60,9 @@ def listen(text: str, advertised: str | None = None) -> Listener:
     bound = sock.getsockname()[1]
     if advertised:
         told_host, told_port = address(advertised)
-        return Listener(sock, told_host, told_port or bound)
-    return Listener(sock, "localhost" if host in ("", "0.0.0.0", "::") else host, bound)  # noqa: S104  # compared, not bound
+        return _listener(sock, told_host, told_port or bound)
+    return _listener(sock, "localhost" if host in ("", "0.0.0.0", "::") else host, bound)  # noqa: S104  # compared, not bound
+
+
+def _listener(sock: socket.socket, host: str, port: int) -> Listener:
+    return Listener(sock, host, port, Where((Broker(NODE_ID, host, port),)))

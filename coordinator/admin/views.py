@@ -1,0 +1,47 @@
+"""What operators see: values read off the node at the moment of asking. Changes nothing."""
+
+from collections import Counter
+
+from coordinator import __version__
+from coordinator.admin.app import Readiness
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.metrics import GROUPS_MAX, OTHER, Snapshot
+from coordinator.runtime.node import Node
+
+
+def readiness(node: Node, is_ready: bool) -> Readiness:
+    """Whether all is loaded."""
+    return Readiness(ready=is_ready, loading=node.loading, total=len(node.partitions))
+
+
+def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: int) -> Snapshot:
+    """All that a scrape counts. A walk over the groups, none over their offsets."""
+    groups: Counter[tuple[str, str]] = Counter()
+    members: Counter[str] = Counter()
+    group_members: Counter[str] = Counter()
+    group_generation: dict[str, int] = {}
+    offsets = 0
+    for partition in node.partitions:
+        offsets += partition.shard.offsets.count
+        for group_id, group in partition.shard.groups.items():
+            protocol = "classic" if isinstance(group, ClassicGroup) else "consumer"
+            groups[protocol, str(group.state)] += 1
+            members[protocol] += len(group.members)
+            label = group_id if group_id in group_members or len(group_members) < GROUPS_MAX else OTHER
+            group_members[label] += len(group.members)
+            if label != OTHER:
+                group_generation[label] = group.generation
+    loading = node.loading
+    return Snapshot(
+        groups=groups,
+        members=members,
+        group_members=group_members,
+        group_generation=group_generation,
+        offsets=offsets,
+        partitions={"loading": loading, "active": len(node.partitions) - loading},
+        log_bytes=node.log_bytes(),
+        connections=connections,
+        recovery_seconds=recovery_seconds,
+        started_seconds=started_ms / 1000,
+        version=__version__,
+    )

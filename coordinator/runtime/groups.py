@@ -1,0 +1,137 @@
+"""Requests about groups: each is given to the partition that owns the group, or split over all and put together again."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from coordinator.core.admin.list_groups import Wanted
+from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.offsets.offset_fetch import answered, asked
+from coordinator.core.offsets.offset_fetch import refused as fetch_refused
+from coordinator.core.result import Call
+from coordinator.core.transactions import add_offsets_to_txn as adding
+from coordinator.core.transactions.membership import error_unless_joined, joined
+from coordinator.runtime.refusals import loading, refused
+from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.delete_groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteGroupsResponseDeletableGroupResult,
+)
+from protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+)
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+if TYPE_CHECKING:
+    from coordinator.runtime.node import Node
+
+_LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+GROUP_OPERATIONS: Final = 3400  # read, delete, describe, describe configs, alter configs: all, as nobody is refused any
+_JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
+_ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
+
+
+def one_group(node: "Node", request: Any, call: Call) -> Any:
+    """A request that names one group. Returns its answer, None while it is parked."""
+    partition = node.partitions.owner(request.group_id)
+    if not partition.is_loaded:
+        return loading(request, call.version)
+    return node.decide(partition, request, call)
+
+
+def offset_fetch(node: "Node", request: OffsetFetchRequest, call: Call) -> Any:
+    """Offsets of one group, or from version 8 on of several."""
+    groups = tuple(_fetched(node, wanted, request, call) for wanted in asked(request, call.version))
+    return answered(groups, request, call.version)
+
+
+def _fetched(
+    node: "Node", wanted: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call
+) -> OffsetFetchResponseGroup:
+    partition = node.partitions.owner(wanted.group_id)
+    if not partition.is_loaded:
+        return fetch_refused(wanted.group_id, _LOADING)
+    return partition.shard.fetch_offsets(wanted, call.version, require_stable=request.require_stable)
+
+
+def describe_groups(node: "Node", request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    """Each group by itself."""
+    described: list[DescribeGroupsResponseDescribedGroup] = []
+    for group_id in request.groups:
+        partition = node.partitions.owner(group_id)
+        if not partition.is_loaded:
+            described.append(DescribeGroupsResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
+            continue
+        group = partition.shard.describe(group_id, call.version)
+        if request.include_authorized_operations and not group.error_code:
+            group = replace(group, authorized_operations=GROUP_OPERATIONS)
+        described.append(group)
+    return DescribeGroupsResponse(groups=tuple(described))
+
+
+def list_groups(node: "Node", request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    """All groups of all partitions; none of them while one of these is not loaded, as the list would not be true."""
+    if node.loading:
+        return ListGroupsResponse(error_code=_LOADING)
+    wanted = Wanted(request)
+    listed = (group for partition in node.partitions for group in partition.shard.listed())
+    return ListGroupsResponse(groups=tuple(group for group in listed if wanted.has(group)))
+
+
+def delete_groups(node: "Node", request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+    """Each group by itself, and each once."""
+    return DeleteGroupsResponse(results=tuple(_deleted(node, dict.fromkeys(request.groups_names), call)))
+
+
+def _deleted(
+    node: "Node", group_ids: Iterable[str], call: Call
+) -> Iterable[DeleteGroupsResponseDeletableGroupResult]:
+    for group_id in group_ids:
+        partition = node.partitions.owner(group_id)
+        if partition.is_loaded:
+            yield node.take(partition, partition.shard.delete(group_id, call.now_ms), call.now_ms)
+        else:
+            yield DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING)
+
+
+def add_offsets_to_txn(node: "Node", request: AddOffsetsToTxnRequest, call: Call) -> Any:
+    """The partition that keeps the group's offsets joins the transaction."""
+    index = node.partitions.owner(request.group_id).index
+    return node.record(adding.add_offsets_to_txn(node.ledger.transactions, index, request, call), call.now_ms)
+
+
+def txn_offset_commit(node: "Node", request: TxnOffsetCommitRequest, call: Call) -> Any:
+    """Offsets in a transaction, which must have the group's partition in it, or from version 5 on takes it in."""
+    error = _not_in_transaction(node, request, call) if request.group_id else ErrorCode.NONE
+    if error:
+        return refused(request, call.version, error)
+    return one_group(node, request, call)
+
+
+def _not_in_transaction(node: "Node", request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
+    """Why the producer may not commit this group's offsets now; NONE when it may (O-116, KIP-890)."""
+    transactions = node.ledger.transactions
+    producer = (request.producer_id, request.producer_epoch)
+    partition = (OFFSETS_TOPIC, node.partitions.owner(request.group_id).index)
+    if call.version >= _JOINS_SINCE:
+        outcome = joined(transactions, request.transactional_id, producer, (partition,), call.now_ms)
+        if not isinstance(outcome, ErrorCode):
+            node.record(outcome, call.now_ms)
+            return ErrorCode.NONE
+        error = outcome
+    elif node.config["transaction.partition.verification.enable"]:
+        error = error_unless_joined(transactions, request.transactional_id, producer, partition)
+    else:
+        return ErrorCode.NONE
+    if error == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error == ErrorCode.TRANSACTION_ABORTABLE and call.version < _ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
