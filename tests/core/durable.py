@@ -1,0 +1,71 @@
+"""What of a shard has to survive a restart, as a value: a shard rebuilt from its records must have the same."""
+
+from typing import Any
+
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import State
+from coordinator.core.shard import Shard
+from coordinator.core.table import Table
+
+SOFT = {"topics_seen", "resolving"}  # of a consumer group
+
+
+def facts(shard: Shard) -> dict[str, Any]:
+    """Groups as of their last written generation are what the records say; offsets are all of them."""
+    offsets = {
+        group_id: {topic: dict(partitions) for topic, partitions in shard.offsets.of_group(group_id).items()}
+        for group_id in shard.offsets.groups()
+    }
+    pending = {
+        group_id: {key: set(producers) for key, producers in shard.offsets.pending_of(group_id).items()}
+        for group_id in shard.offsets.groups()
+    }
+    return {
+        "groups": {group_id: _group(group) for group_id, group in shard.groups.items()},
+        "offsets": offsets,
+        "pending": pending,
+        "count": shard.offsets.count,
+    }
+
+
+def _group(group: Any) -> Any:
+    """A classic group is what was written only while it is settled; while it moves, only that it exists."""
+    if not isinstance(group, ClassicGroup):
+        return {name: _plain(getattr(group, name)) for name in group.__struct_fields__ if name not in SOFT}
+    if group.state not in (State.STABLE, State.EMPTY):
+        return "moving"
+    return {
+        "state": group.state,
+        "generation": group.generation,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "leader": group.leader,
+        "topics": group.topics,
+        "instances": dict(group.instances.items()),
+        "members": {
+            member.member_id: (
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(group.protocol),
+                member.assignment,
+            )
+            for member in group.members.values()
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    return dict(value.items()) if isinstance(value, Table) else value
+
+
+def assert_equal(rebuilt: dict[str, Any], old: dict[str, Any]) -> None:
+    """The rebuilt shard has all that the old one had. Of a group that moved, that it exists is enough."""
+    for what in ("offsets", "pending", "count"):
+        assert rebuilt[what] == old[what], f"{what}: {rebuilt[what]} after the restart, {old[what]} before"
+    assert rebuilt["groups"].keys() == old["groups"].keys()
+    for group_id, group in old["groups"].items():
+        if group != "moving":
+            assert rebuilt["groups"][group_id] == group, f"{group_id}: {rebuilt['groups'][group_id]} was {group}"

@@ -1,0 +1,41 @@
+"""A test is a script: commands, a line of dashes, and what happened. `pytest --rewrite` writes the second part.
+
+    # Rule numbers and the story, in a sentence.
+    limits group_initial_rebalance_delay_ms=3000
+
+    join client=a
+    advance 3s
+    ----
+    0:03 join fires
+    a <- joined generation=1 leader=a-1 members=(a-1)
+
+A block is as many commands as belong together; blocks are parted by empty lines. Lines that begin with # are kept.
+"""
+
+from pathlib import Path
+
+from tests.core.world import World
+
+DASHES = "----"
+
+
+def played(path: Path) -> str:
+    """The script as it reads when its commands have been run, one after the other, in one world."""
+    world = World()
+    blocks = path.read_text().strip("\n").split("\n\n")
+    return "\n\n".join(_played(block, world, path) for block in blocks) + "\n"
+
+
+def _played(block: str, world: World, path: Path) -> str:
+    lines = block.split("\n")
+    commands = lines[: lines.index(DASHES)] if DASHES in lines else lines
+    told: list[str] = []
+    for command in commands:
+        if command and not command.startswith("#"):
+            try:
+                told += world.run(command)
+            except Exception as error:
+                raise AssertionError(f"{path.name}: {command}: {type(error).__name__}: {error}") from error
+    if not told:
+        return "\n".join(commands)
+    return "\n".join([*commands, DASHES, *told])
