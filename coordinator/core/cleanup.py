@@ -1,12 +1,16 @@
 """What goes: offsets whose time is over, groups that have nothing left, what is deleted on purpose."""
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from coordinator.core.classic import durable
+from coordinator.core.consumer import api as consumer
+from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.dispatch import Group
 from coordinator.core.events import Cause, Event
-from coordinator.core.offsets.expiry import expired_of, orphaned
+from coordinator.core.offsets.expiry import committed_at, expired_of, orphaned
+from coordinator.core.offsets.expiry import expired as expired_offsets
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import Record
 from coordinator.core.result import Result
@@ -28,8 +32,12 @@ def deleted(group: Group, offsets: OffsetStore, now_ms: int) -> Result[Any]:
 
 def expired(group: Group, offsets: OffsetStore, now_ms: int, retention_ms: int) -> tuple[Result[Any], bool]:
     """What has run out in a group; and whether that is all of it, so that it ends in the same batch."""
-    keys = expired_of(group, offsets, now_ms, retention_ms)
     group_id = group.group_id
+    if isinstance(group, ConsumerGroup):
+        in_use = partial(consumer.is_subscribed, group)
+        keys = list(expired_offsets(group_id, offsets, committed_at, in_use, now_ms, retention_ms))
+    else:
+        keys = expired_of(group, offsets, now_ms, retention_ms)
     held = sum(map(len, offsets.of_group(group_id).values()))
     ends_too = group.is_empty and held == len(keys) and not offsets.pending_of(group_id)
     if not ends_too:
@@ -45,6 +53,8 @@ def orphans(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> Resul
 
 def ends(group: Group) -> tuple[Record, ...]:
     """The end of the group itself."""
+    if isinstance(group, ConsumerGroup):
+        return consumer.tombstones(group)
     return (durable.tombstone(group.group_id),)
 
 
@@ -60,6 +70,7 @@ def _event(group: Group, now_ms: int, cause: Cause, by: str) -> Event:
         cause=cause,
         before=group.state.value,
         after="Dead",
-        generation=getattr(group, "generation", 0),
+        generation=group.epoch if isinstance(group, ConsumerGroup) else group.generation,
+        type="consumer" if isinstance(group, ConsumerGroup) else "classic",
         by=by,
     )

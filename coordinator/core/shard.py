@@ -19,24 +19,31 @@ Consumer groups (KIP-848) have the same way in, by the class of the group, throu
     consumer_group_heartbeat(group | None, request, call, limits, topics) -> Result    upgrades a ClassicGroup
     join_group, sync_group, heartbeat, leave_group(group, request, call, limits, topics) -> Result     classic members
     fired(group, kind, member_id, deadline_ms, now_ms, limits, topics) -> Result       a timer of the group went off
-    topics_changed(group, topics, now_ms) -> Result | None        loaded(group, now_ms, limits, topics) -> Result
+    loaded(group, now_ms, limits, topics) -> Result               is_subscribed(group, topic) -> bool
     replay(group | None, record) -> ConsumerGroup | None          tombstones(group) -> tuple[Record, ...]
-    commit_refusal(group, request, call) -> ErrorCode             fetch_refusal(group, member_id, epoch) -> ErrorCode
-    describe(group, topics) -> DescribedGroup                     is_subscribed(group, topic) -> bool
+    commit_refusal(group, request, call, topics) -> ErrorCode     fetch_refusal(group, member_id, epoch) -> ErrorCode
+    describe(group, limits, topics) -> DescribedGroup             not_found(group_id) -> DescribedGroup
+
+That topics have changed a consumer group finds out for itself, at its next heartbeat.
 
 All that is durable is in the groups, in the offsets, and in the records that made them. What is soft, and named here
 once: parked requests and pending members (in the classic groups), and the timers.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from coordinator.core import cleanup, timers
 from coordinator.core.admin import list_groups
 from coordinator.core.admin.describe_groups import described
+from coordinator.core.assignors import BUILT_IN
+from coordinator.core.assignors.spec import Assignor
 from coordinator.core.classic import durable, expiry
 from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.consumer import api as consumer
+from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.consumer.owners import Inconsistent
 from coordinator.core.dispatch import HANDLERS, Group
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.offset_fetch import fetch_offsets
@@ -45,6 +52,8 @@ from coordinator.core.records import GroupMetadataKey, OffsetCommitKey, Record, 
 from coordinator.core.result import Call, CancelTimer, Reply, Result, SetTimer
 from coordinator.core.timers import EXPIRY, Timers
 from coordinator.core.topics import Topics
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from protocol.messages.delete_groups import DeleteGroupsResponseDeletableGroupResult
 from protocol.messages.describe_groups import DescribeGroupsResponseDescribedGroup
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
@@ -56,9 +65,13 @@ CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some 
 class Shard:
     """The groups and offsets of one partition of `__consumer_offsets`."""
 
-    def __init__(self, partition: int, limits: Limits, topics: Topics) -> None:
+    def __init__(
+        self, partition: int, limits: Limits, topics: Topics, assignors: Mapping[str, Assignor] = BUILT_IN
+    ) -> None:
         self.partition = partition
         self.limits = limits
+        self.own_limits: Mapping[str, Limits] = {}  # of groups with settings of their own; set by the runtime
+        self.assignors = assignors
         self.topics = topics
         self.offsets = OffsetStore()
         self.timers = Timers()
@@ -71,6 +84,10 @@ class Shard:
     def handle(self, request: Any, call: Call) -> Result[Any]:
         """Decide one request."""
         return self._done(HANDLERS[type(request)](self, request, call))
+
+    def limits_of(self, group_id: str) -> Limits:
+        """The limits of a group: the server's, unless it has settings of its own."""
+        return self.own_limits.get(group_id, self.limits) if self.own_limits else self.limits
 
     def next_deadline_ms(self) -> int | None:
         """When `fire` has something to do, None for never."""
@@ -112,6 +129,8 @@ class Shard:
             self._apply_offset(record, producer_id)
         elif type(key) is GroupMetadataKey:
             self._replay_classic(key.group, record)
+        elif type(key) in consumer.KEYS:
+            self._replay_consumer(record)
         else:
             assert type(key) is UnknownKey, f"{key!r}: nobody replays that"
 
@@ -130,10 +149,20 @@ class Shard:
         """DescribeGroups: one classic group."""
         return described(group_id, self.groups.get(group_id), version)
 
+    def describe_consumer(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
+        """ConsumerGroupDescribe: one consumer group."""
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return consumer.not_found(group_id)
+        return consumer.describe(group, self.limits_of(group_id), self.topics)
+
     def listed(self) -> Iterator[ListGroupsResponseListedGroup]:
         """ListGroups: all groups; `admin.list_groups.Wanted` is the request's filter."""
         for group in self.groups.values():
-            yield list_groups.listed(group, "classic", group.protocol_type)
+            if isinstance(group, ConsumerGroup):
+                yield list_groups.listed(group, "consumer", "consumer")
+            else:
+                yield list_groups.listed(group, "classic", group.protocol_type)
 
     def delete(self, group_id: str, now_ms: int) -> Result[Any]:
         """DeleteGroups: one group, with all of its offsets. The response is the entry about it."""
@@ -149,6 +178,12 @@ class Shard:
         self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
         """OffsetFetch: one group. `offsets.offset_fetch` has the old form, `asked`, and the old answer, `answered`."""
+        group = self.groups.get(wanted.group_id)
+        error = ErrorCode.NONE
+        if isinstance(group, ConsumerGroup):
+            error = consumer.fetch_refusal(group, wanted.member_id, wanted.member_epoch)
+        if error:
+            return OffsetFetchResponseGroup(wanted.group_id, error_code=error)
         return fetch_offsets(wanted, version, self.offsets, self.topics, require_stable=require_stable)
 
     # -- within --------------------------------------------------------------------------------------------------------
@@ -189,8 +224,9 @@ class Shard:
         if group is None:
             return
         self.counts[type(group), group.state] -= 1
-        for member_id in group.pending:
-            self.timers.cancel(timers.session(group_id, member_id))
+        if isinstance(group, ClassicGroup):
+            for member_id in group.pending:
+                self.timers.cancel(timers.session(group_id, member_id))
 
     def _apply_offset(self, record: Record, producer_id: int) -> None:
         """An offset makes its group exist: one that nobody ever joined is an empty group without a protocol type."""
@@ -200,9 +236,14 @@ class Shard:
             self._put(ClassicGroup(group_id))
 
     def _fired(self, group: Group, kind: str, member_id: str, deadline_ms: int, now_ms: int) -> Result[Any]:
+        if isinstance(group, ConsumerGroup):
+            limits = self.limits_of(group.group_id)
+            return consumer.fired(group, kind, member_id, deadline_ms, now_ms, limits, self.topics)
         return expiry.fired(group, kind, member_id, deadline_ms, now_ms, self.limits)
 
     def _restarted(self, group: Group, now_ms: int) -> Result[Any]:
+        if isinstance(group, ConsumerGroup):
+            return consumer.loaded(group, now_ms, self.limits_of(group.group_id), self.topics)
         return expiry.loaded(group, now_ms, self.limits)
 
     def _replay_classic(self, group_id: str, record: Record) -> None:
@@ -210,6 +251,21 @@ class Shard:
             self._remove(group_id)
         else:
             self._put(durable.restored(group_id, record.value))  # type: ignore[arg-type]  # the key says which
+
+    def _replay_consumer(self, record: Record) -> None:
+        """A consumer group takes the place of a group of offsets alone; of another classic one only after its end."""
+        group_id: str = record.key.group_id  # type: ignore[union-attr]  # all keys of consumer groups have it
+        old = self.groups.get(group_id)
+        if isinstance(old, ClassicGroup):
+            if record.value is None:
+                return
+            if old.members or old.protocol_type is not None:
+                raise Inconsistent(f"group {group_id} is a classic one, and has records of a consumer group")
+        group = consumer.replay(old if isinstance(old, ConsumerGroup) else None, record)
+        if group is not None:
+            self._put(group)
+        elif old is not None:
+            self._remove(group_id)
 
     def _cleaned(self, now_ms: int) -> list[Result[Any]]:
         """A part of the pass over all offsets; the rest has its turn in a millisecond, the next pass in its time."""

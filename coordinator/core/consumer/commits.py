@@ -15,6 +15,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MEMBER_EPOCHS_SINCE: Final = 9  # of OffsetCommit: older clients do not know the errors
+STALE_IN_TRANSACTIONS_SINCE: Final = 6  # of TxnOffsetCommit, which Kafka has from 4.4 on
 UNKNOWN_EPOCH: Final = -1
 
 
@@ -38,6 +39,8 @@ def commit_refusal(
         return ErrorCode.NONE
     if epoch < member.epoch and all(_owned_since(member, topic, p, epoch) for topic, p in _partitions(request, topics)):
         return ErrorCode.NONE
+    if is_transactional and call.version < STALE_IN_TRANSACTIONS_SINCE:
+        return ErrorCode.ILLEGAL_GENERATION
     return stale(member)
 
 
