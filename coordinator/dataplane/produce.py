@@ -92,6 +92,8 @@ def _appended(
     assert data.records is not None, "no records are refused"
     log = state.logs.log(name, data.index)
     header = record_batch.header_at(data.records)
+    if header.attributes & record_batch.LOG_APPEND_TIME:
+        return Refusal(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
     if header.producer_id != record_batch.NO_PRODUCER:
         known = _of_producer(state, log, transactional_id, (name, data.index), header, call)
         if isinstance(known, Refusal):

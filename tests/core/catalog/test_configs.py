@@ -1,0 +1,163 @@
+"""Settings of topics and of the broker: described with where they come from, changed as far as they can be."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.core.catalog.catalog import BROKER, TOPIC, Catalog
+from coordinator.core.catalog.handlers import HANDLERS
+from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.core.catalog.settings import BrokerSetting, Settings
+from coordinator.core.catalog.topic_configs import LONG
+from coordinator.core.result import Call
+from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestResource,
+)
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestResource,
+)
+
+CALL = Call(1, 5_000, 4, "c", "/h", lambda: "")
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    broker = (
+        BrokerSetting("log.retention.ms", "777", LONG, "How long.", is_default=False),
+        BrokerSetting("group.max.size", "5", LONG, "How many."),
+    )
+    catalog = Catalog(Settings(broker=broker))
+    catalog.replay(CatalogRecord(TopicKey("t"), TopicValue(b"t" * 16, 1, 1)))
+    return catalog
+
+
+def ask(catalog: Catalog, request: Any) -> Any:
+    outcome = HANDLERS[type(request)](catalog, request, CALL)
+    for record in outcome.records:
+        catalog.replay(record)
+    return outcome.response
+
+
+def change(catalog: Catalog, kind: int, name: str, *changes: tuple[str, int, str | None], **fields: Any) -> ErrorCode:
+    configs = tuple(IncrementalAlterConfigsRequestAlterableConfig(*one) for one in changes)
+    request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsRequestResource(kind, name, configs),), **fields)
+    return ErrorCode(ask(catalog, request).responses[0].error_code)
+
+
+def describe(catalog: Catalog, kind: int, name: str, *keys: str) -> dict[str, tuple[str | None, int]]:
+    request = DescribeConfigsRequest((DescribeConfigsRequestResource(kind, name, keys or None),), True, True)
+    (result,) = ask(catalog, request).results
+    assert result.error_code == 0, result
+    return {entry.name: (entry.value, entry.config_source) for entry in result.configs}
+
+
+def test_a_topics_value_is_its_own_else_the_brokers_else_the_default(catalog: Catalog) -> None:
+    assert describe(catalog, TOPIC, "t", "retention.ms", "segment.bytes") == {
+        "retention.ms": ("777", 4),
+        "segment.bytes": ("1073741824", 5),
+    }
+    assert change(catalog, BROKER, "", ("log.retention.ms", SET, "888")) == ErrorCode.NONE
+    assert describe(catalog, TOPIC, "t", "retention.ms") == {"retention.ms": ("888", 3)}
+    assert change(catalog, BROKER, "0", ("log.retention.ms", SET, "999")) == ErrorCode.NONE
+    assert describe(catalog, TOPIC, "t", "retention.ms") == {"retention.ms": ("999", 2)}
+    assert change(catalog, TOPIC, "t", ("retention.ms", SET, "5")) == ErrorCode.NONE
+    assert describe(catalog, TOPIC, "t", "retention.ms") == {"retention.ms": ("5", 1)}
+    assert catalog.governing("t").retention_ms == 5
+    assert change(catalog, TOPIC, "t", ("retention.ms", DELETE, None)) == ErrorCode.NONE
+    assert catalog.governing("t").retention_ms == 999
+
+
+def test_synonyms_name_every_value_that_there_is(catalog: Catalog) -> None:
+    change(catalog, BROKER, "", ("log.retention.ms", SET, "888"))
+    change(catalog, TOPIC, "t", ("retention.ms", SET, "5"))
+    request = DescribeConfigsRequest((DescribeConfigsRequestResource(TOPIC, "t", ("retention.ms",)),), True)
+    (entry,) = ask(catalog, request).results[0].configs
+    assert [(one.name, one.value, one.source) for one in entry.synonyms] == [
+        ("retention.ms", "5", 1),
+        ("log.retention.ms", "888", 3),
+        ("log.retention.ms", "777", 4),
+    ]
+    assert (entry.config_type, entry.documentation, entry.is_default) == (LONG, None, False)
+    without = DescribeConfigsRequest((DescribeConfigsRequestResource(TOPIC, "t", ("retention.ms",)),))
+    assert ask(catalog, without).results[0].configs[0].synonyms == ()
+
+
+def test_the_brokers_own_settings_are_described(catalog: Catalog) -> None:
+    found = describe(catalog, BROKER, "0")
+    assert found["group.max.size"] == ("5", 5)
+    assert found["log.retention.ms"] == ("777", 4)
+    assert found["message.max.bytes"] == ("1048588", 5)
+    assert describe(catalog, BROKER, "") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "../t", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "7", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (99, "t", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_not_there_is_neither_described_nor_changed(
+    catalog: Catalog, kind: int, name: str, error: ErrorCode
+) -> None:
+    (result,) = ask(catalog, DescribeConfigsRequest((DescribeConfigsRequestResource(kind, name),))).results
+    assert (result.error_code, result.configs) == (error, ())
+    assert change(catalog, kind, name) == error
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([("no.such", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", 9, "1")], ErrorCode.UNKNOWN_SERVER_ERROR),
+        ([("retention.ms", SET, "1"), ("segment.bytes", SET, "1")], ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_what_is_asked_of_a_resource_happens_as_a_whole_or_not(
+    catalog: Catalog, changes: list[tuple[str, int, str | None]], error: ErrorCode
+) -> None:
+    assert change(catalog, TOPIC, "t", *changes) == error
+    assert catalog.configs == {}
+
+
+def test_lists_are_added_to_and_taken_from(catalog: Catalog) -> None:
+    change(catalog, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    assert catalog.setting("t", "cleanup.policy") == "delete,compact"
+    change(catalog, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
+    assert (catalog.governing("t").is_compacted, catalog.governing("t").is_deleted) == (True, False)
+
+
+def test_most_of_the_broker_cannot_change_while_it_runs(catalog: Catalog) -> None:
+    assert change(catalog, BROKER, "0", ("group.max.size", SET, "9")) == ErrorCode.INVALID_REQUEST
+    assert change(catalog, BROKER, "0", ("log.retention.ms", SET, "x")) == ErrorCode.INVALID_REQUEST
+
+
+def test_to_validate_is_not_to_change(catalog: Catalog) -> None:
+    assert change(catalog, TOPIC, "t", ("retention.ms", SET, "1"), validate_only=True) == ErrorCode.NONE
+    assert catalog.configs == {}
+
+
+def test_the_old_way_replaces_all_settings(catalog: Catalog) -> None:
+    change(catalog, TOPIC, "t", ("retention.ms", SET, "1"), ("max.message.bytes", SET, "10"))
+    one = AlterConfigsRequestAlterableConfig
+    request = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, "t", (one("retention.ms", "2"),)),))
+    assert ask(catalog, request).responses[0].error_code == 0
+    assert catalog.configs == {(TOPIC, "t"): {"retention.ms": "2"}}
+    twice = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, "t"),) * 2)
+    assert {one.error_code for one in ask(catalog, twice).responses} == {ErrorCode.INVALID_REQUEST}
+    bad = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, "t", (one("retention.ms", None),)),))
+    assert ask(catalog, bad).responses[0].error_code == ErrorCode.INVALID_REQUEST

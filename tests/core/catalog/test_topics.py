@@ -1,0 +1,235 @@
+"""Topics are created, grown and deleted, or refused with Kafka's errors."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.handlers import HANDLERS
+from coordinator.core.catalog.names import reason_invalid
+from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue, decode, encode
+from coordinator.core.catalog.settings import Settings
+from coordinator.core.result import Call
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestAssignment,
+    CreatePartitionsRequestTopic,
+)
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableReplicaAssignment
+from protocol.messages.create_topics import CreateTopicsRequestCreatableTopic as New
+from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequestDeleteTopicState as Named
+from storage.names import partition_directory
+
+_ids = iter(range(1, 10**9))
+CALL = Call(1, 5_000, 7, "c", "/h", lambda: f"00000000-0000-4000-8000-{next(_ids):012x}")
+
+
+def ask(catalog: Catalog, request: Any) -> Any:
+    """Decide, and make it true by way of the bytes that the log would keep."""
+    outcome = HANDLERS[type(request)](catalog, request, CALL)
+    for record in outcome.records:
+        catalog.replay(decode(*encode(record)))
+    return outcome.response
+
+
+def create(catalog: Catalog, *topics: New, **fields: Any) -> dict[str, ErrorCode]:
+    return {one.name: ErrorCode(one.error_code) for one in ask(catalog, CreateTopicsRequest(topics, **fields)).topics}
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    catalog = Catalog(Settings(num_partitions=4))
+    create(catalog, New("t", 2, 1))
+    return catalog
+
+
+def test_a_topic_is_created_with_what_was_asked_for(catalog: Catalog) -> None:
+    asked = New("new", -1, -1, configs=(Setting("retention.ms", "5"),))
+    (result,) = ask(catalog, CreateTopicsRequest((asked,))).topics
+    assert (result.error_code, result.error_message, result.num_partitions, result.replication_factor) == (
+        0,
+        None,
+        4,
+        1,
+    )
+    assert result.topic_id == catalog.topics["new"].id != bytes(16)
+    shown = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert (shown["retention.ms"], shown["cleanup.policy"]) == (("5", 1), ("delete", 5))
+    assert catalog.governing("new").retention_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        (New("t", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (New("__consumer_offsets", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (New("__muster_catalog", 1, 1), ErrorCode.INVALID_REQUEST),
+        (New("../t", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (New("..", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (New("", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (New("x" * 250, 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (New("a.b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),  # collides with a_b
+        (New("x", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (New("x", -2, 1), ErrorCode.INVALID_PARTITIONS),
+        (New("x", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (New("x", 10_001, 1), ErrorCode.POLICY_VIOLATION),
+        (New("x", 1, 1, configs=(Setting("no.such", "1"),)), ErrorCode.INVALID_CONFIG),
+        (New("x", 1, 1, configs=(Setting("retention.ms", "soon"),)), ErrorCode.INVALID_CONFIG),
+        (New("x", 1, 1, configs=(Setting("retention.ms", "-2"),)), ErrorCode.INVALID_CONFIG),
+        (New("x", 1, 1, configs=(Setting("retention.ms", "1_000"),)), ErrorCode.INVALID_CONFIG),
+        (New("x", 1, 1, configs=(Setting("retention.ms", None),)), ErrorCode.INVALID_CONFIG),
+        (New("x", 1, 1, configs=(Setting("cleanup.policy", "burn"),)), ErrorCode.INVALID_CONFIG),
+        (New("x", 1, 3), ErrorCode.NONE),  # more copies than brokers: a set-up written for three runs here
+    ],
+)
+def test_what_cannot_be_created(catalog: Catalog, topic: New, error: ErrorCode) -> None:
+    create(catalog, New("a_b", 1, 1))
+    before = dict(catalog.facts)
+    assert create(catalog, topic) == {topic.name: error}
+    assert (catalog.facts == before) == (error != ErrorCode.NONE)
+
+
+def test_one_bad_topic_does_not_hold_up_the_others(catalog: Catalog) -> None:
+    found = create(catalog, New("a", 1, 1), New("t", 1, 1), New("b", 1, 1), New("b", 1, 1))
+    assert found == {"a": 0, "t": ErrorCode.TOPIC_ALREADY_EXISTS, "b": ErrorCode.INVALID_REQUEST}
+    assert set(catalog.facts) == {"t", "a"}
+
+
+def test_to_validate_is_not_to_create(catalog: Catalog) -> None:
+    assert create(catalog, New("a", 1, 1), validate_only=True) == {"a": 0}
+    assert set(catalog.facts) == {"t"}
+
+
+def placed(*replicas: tuple[int, ...], partitions: int = -1, copies: int = -1, first: int = 0) -> New:
+    one = CreateTopicsRequestCreatableReplicaAssignment
+    return New("x", partitions, copies, tuple(one(index, ids) for index, ids in enumerate(replicas, first)))
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        (placed((0,), (1,)), ErrorCode.NONE),
+        (placed((0, 1), (1, 0)), ErrorCode.NONE),
+        (placed((0,), partitions=1), ErrorCode.INVALID_REQUEST),
+        (placed((0,), copies=1), ErrorCode.INVALID_REQUEST),
+        (placed((0,), first=1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (placed((0,), (0, 1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (placed((), ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (placed((0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (placed((9,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_a_placement_by_hand(topic: New, error: ErrorCode) -> None:
+    assert create(Catalog(Settings(broker_ids=(0, 1))), topic) == {"x": error}
+
+
+def test_there_is_room_for_so_many_partitions() -> None:
+    catalog = Catalog(Settings(partitions_max=10))
+    assert create(catalog, New("a", 6, 1), New("b", 6, 1), New("c", 4, 1)) == {
+        "a": 0,
+        "b": ErrorCode.POLICY_VIOLATION,
+        "c": 0,
+    }
+    assert grow(catalog, "a", 7) == ErrorCode.POLICY_VIOLATION
+    ask(catalog, DeleteTopicsRequest((Named("c"),)))
+    assert grow(catalog, "a", 7) == ErrorCode.NONE
+
+
+def grow(catalog: Catalog, name: str, count: int, *replicas: tuple[int, ...]) -> ErrorCode:
+    assigned = tuple(CreatePartitionsRequestAssignment(ids) for ids in replicas) or None
+    request = CreatePartitionsRequest((CreatePartitionsRequestTopic(name, count, assigned),))
+    return ErrorCode(ask(catalog, request).results[0].error_code)
+
+
+def test_a_topic_grows_and_never_shrinks(catalog: Catalog) -> None:
+    topic_id = catalog.topics["t"].id
+    assert grow(catalog, "t", 5) == ErrorCode.NONE
+    assert (catalog.topics["t"].partitions, catalog.topics["t"].id) == (5, topic_id)
+    assert [grow(catalog, "t", count) for count in (5, 4, 0, -1)] == [ErrorCode.INVALID_PARTITIONS] * 4
+    assert grow(catalog, "u", 5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert grow(catalog, "t", 7, (0,)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert grow(catalog, "t", 6, (9,)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert grow(catalog, "t", 6, (0,)) == ErrorCode.NONE
+    assert grow(catalog, "t", 100_000) == ErrorCode.POLICY_VIOLATION
+
+
+def test_a_topic_is_deleted_with_its_settings(catalog: Catalog) -> None:
+    create(catalog, New("new", 1, 1, configs=(Setting("retention.ms", "5"),)))
+    topic_id = catalog.topics["new"].id
+    request = DeleteTopicsRequest((Named("new"), Named(None, b"?" * 16), Named("u"), Named("t"), Named("t")))
+    found = [(one.name, one.topic_id, one.error_code) for one in ask(catalog, request).responses]
+    assert found == [
+        ("new", topic_id, 0),
+        (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
+        ("u", bytes(16), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", bytes(16), ErrorCode.INVALID_REQUEST),
+    ]
+    assert (set(catalog.facts), catalog.configs) == ({"t"}, {})
+
+
+def test_a_topic_is_deleted_by_id_or_by_name_not_by_both(catalog: Catalog) -> None:
+    topic_id = catalog.topics["t"].id
+    assert (
+        ask(catalog, DeleteTopicsRequest((Named("t", topic_id),))).responses[0].error_code == ErrorCode.INVALID_REQUEST
+    )
+    assert ask(catalog, DeleteTopicsRequest((Named(None),))).responses[0].error_code == ErrorCode.INVALID_REQUEST
+    (result,) = ask(catalog, DeleteTopicsRequest((Named(None, topic_id),))).responses
+    assert (result.name, result.error_code) == ("t", 0)
+    create(catalog, New("t", 1, 1))
+    assert catalog.topics["t"].id != topic_id
+    assert ask(catalog, DeleteTopicsRequest(topic_names=("t",))).responses[0].error_code == 0
+
+
+@given(st.text(max_size=300))
+def test_what_may_name_a_topic_may_name_a_directory(name: str) -> None:
+    if reason_invalid(name) is None:
+        assert "/" not in partition_directory(name, 0)
+        assert partition_directory(name, 0) not in (".", "..")
+
+
+RECORDS = st.one_of(
+    st.builds(
+        lambda name, partitions: CatalogRecord(
+            TopicKey(name), TopicValue(name.ljust(16, "-").encode(), partitions, 1, 5)
+        ),
+        st.sampled_from("abc"),
+        st.integers(1, 9),
+    ),
+    st.builds(lambda name: CatalogRecord(TopicKey(name), None), st.sampled_from("abc")),
+    st.builds(
+        lambda name, value: CatalogRecord(ConfigKey(2, name, "retention.ms"), value),
+        st.sampled_from("abc"),
+        st.one_of(st.none(), st.builds(ConfigValue, st.sampled_from(["1", "2"]))),
+    ),
+)
+
+
+@given(st.lists(RECORDS))
+def test_the_latest_fact_of_each_key_is_all_there_is_to_it(records: list[CatalogRecord]) -> None:
+    """So the log may be compacted, and a catalog read back from it is the one that wrote it."""
+    whole, compacted = Catalog(), Catalog()
+    for record in records:
+        whole.replay(decode(*encode(record)))
+    latest = {record.key: record for record in records}
+    for record in records:
+        if latest[record.key] is record:
+            compacted.replay(record)
+    assert (whole.facts, whole.configs, whole.partitions) == (compacted.facts, compacted.configs, compacted.partitions)
+    assert {**whole.topics} == {**compacted.topics}
+
+
+def test_bytes_that_are_no_fact_are_refused() -> None:
+    for key, value in (
+        (None, b""),
+        (b"\0", None),
+        (b"\0\x63x", None),
+        (b"\0\0\0\x01t", b"\0\x01"),
+        (b"\0\0\0\x09t", None),
+    ):
+        with pytest.raises(ProtocolError):
+            decode(key, value)

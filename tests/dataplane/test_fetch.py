@@ -1,0 +1,260 @@
+"""What is read, how much at once, and who waits for how long."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from protocol import record_batch
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from tests.dataplane.broker import Broker, batch, fetch_request, read_values
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = Broker()
+    broker.create("t", partitions=2)
+    return broker
+
+
+def test_empty_is_empty_bytes_and_never_null(broker: Broker) -> None:
+    assert broker.fetch("t").records == b""
+    assert broker.fetch("t", 7).records == b""
+
+
+def test_from_an_offset_on(broker: Broker) -> None:
+    for value in "abc":
+        broker.produce("t", 0, batch(value))
+    data = broker.fetch("t", offset=1)
+    assert read_values(data.records) == ["b", "c"]
+    assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (3, 3, 0)
+    assert data.aborted_transactions is None
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 2**40])
+def test_an_offset_that_is_not_there(broker: Broker, offset: int) -> None:
+    broker.produce("t", 0, batch("a", "b", "c"))
+    data = broker.fetch("t", offset=offset, max_wait_ms=500)
+    assert (data.error_code, data.high_watermark, data.records) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")
+
+
+def test_a_partition_that_is_not_there(broker: Broker) -> None:
+    assert broker.fetch("t", 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.fetch("u").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    one = FetchRequestTopic(topic_id=b"x" * 16, partitions=(FetchRequestPartition(0),))
+    answer = broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=(one,)), version=17)
+    assert answer.responses[0].topic_id == b"x" * 16
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_an_epoch_from_the_future(broker: Broker) -> None:
+    assert broker.fetch("t", current_leader_epoch=0).error_code == ErrorCode.NONE
+    assert broker.fetch("t", current_leader_epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_the_first_batch_comes_however_large(broker: Broker) -> None:
+    broker.produce("t", 0, batch("a" * 1000))
+    broker.produce("t", 0, batch("b"))
+    assert read_values(broker.fetch("t", partition_max_bytes=10).records) == ["a" * 1000]
+    assert read_values(broker.fetch("t", max_bytes=10).records) == ["a" * 1000]
+
+
+def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
+    size = len(batch("a" * 1000))
+    for partition in (0, 1):
+        for _ in range(3):
+            broker.produce("t", partition, batch("a" * 1000))
+    both = FetchRequestTopic("t", partitions=tuple(FetchRequestPartition(p, partition_max_bytes=10**6) for p in (0, 1)))
+    answer = broker.ask(FetchRequest(max_bytes=4 * size + 10, topics=(both,)))
+    assert [len(data.records) for data in answer.responses[0].partitions] == [3 * size, size]
+    answer = broker.ask(FetchRequest(max_bytes=3 * size, topics=(both,)))
+    assert [len(data.records) for data in answer.responses[0].partitions] == [3 * size, 0]
+
+
+# -- waiting ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fetch_waits_for_records(broker: Broker) -> None:
+    assert broker.ask(fetch_request("t", max_wait_ms=500), ticket=7) is None
+    assert (broker.plane.next_poll_ms(), broker.plane.replies()) == (500, [])
+    broker.produce("t", 1, batch("elsewhere"))
+    assert broker.plane.replies() == []
+    broker.produce("t", 0, batch("here"))
+    ((ticket, answer),) = broker.plane.replies()
+    assert ticket == 7
+    assert read_values(answer.responses[0].partitions[0].records) == ["here"]
+    assert broker.plane.next_poll_ms() is None
+
+
+def test_a_fetch_waits_no_longer_than_it_says(broker: Broker) -> None:
+    broker.real_ms = 1000
+    broker.ask(fetch_request("t", max_wait_ms=500), ticket=7)
+    broker.real_ms = 1499
+    assert broker.plane.replies() == []
+    broker.real_ms = 1500
+    ((ticket, answer),) = broker.plane.replies()
+    assert (ticket, answer.responses[0].partitions[0].records) == (7, b"")
+
+
+def test_a_fetch_waits_for_enough(broker: Broker) -> None:
+    size = len(batch("a"))
+    broker.ask(fetch_request("t", max_wait_ms=500, min_bytes=2 * size), ticket=7)
+    broker.produce("t", 0, batch("a"))
+    assert broker.plane.replies() == []
+    broker.produce("t", 0, batch("b"))
+    assert [ticket for ticket, _ in broker.plane.replies()] == [7]
+
+
+def test_a_fetch_of_nothing_or_of_no_wait_is_answered(broker: Broker) -> None:
+    assert broker.ask(fetch_request("t", max_wait_ms=0)) is not None
+    assert broker.ask(fetch_request("t", max_wait_ms=500, min_bytes=0)) is not None
+    assert broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1), version=12) is not None
+
+
+def test_an_error_does_not_wait_but_a_missing_partition_does(broker: Broker) -> None:
+    broker.produce("t", 1, batch("a"))
+    gone = FetchRequestTopic("t", partitions=(FetchRequestPartition(0), FetchRequestPartition(1, fetch_offset=9)))
+    assert broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=(gone,)), version=12) is not None
+    missing = FetchRequestTopic("t", partitions=(FetchRequestPartition(0), FetchRequestPartition(9)))
+    assert broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=(missing,)), version=12) is None
+
+
+def test_who_has_left_is_not_answered(broker: Broker) -> None:
+    for ticket in range(1000):
+        broker.ask(fetch_request("t", max_wait_ms=10**9), ticket=ticket)
+        broker.plane.forget(ticket)
+    broker.produce("t", 0, batch("a"))
+    assert broker.plane.replies() == []
+    assert broker.plane.next_poll_ms() is None
+    assert len(broker.plane._state.polls._deadlines) < 100  # what left early leaves nothing behind
+
+
+def test_who_waits_hears_that_the_topic_is_gone(broker: Broker) -> None:
+    from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
+
+    broker.produce("t", 0, batch("a"))
+    broker.ask(fetch_request("t", offset=1, max_wait_ms=500), ticket=7)
+    broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))
+    ((_, answer),) = broker.plane.replies()
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_coordinators_own_log_can_be_read(broker: Broker) -> None:
+    broker.ledger.apply(CatalogRecord(TopicKey("__consumer_offsets"), TopicValue(b"o" * 16, 50, 1)))
+    data = broker.fetch("__consumer_offsets", 3)
+    assert (data.error_code, data.high_watermark, data.records) == (0, 0, b"")
+    assert broker.ask(fetch_request("__consumer_offsets", 3, max_wait_ms=500), ticket=7) is None
+    broker.append_offsets(3, batch("offset"))
+    ((_, answer),) = broker.plane.replies()
+    assert read_values(answer.responses[0].partitions[0].records) == ["offset"]
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------------
+
+
+class Consumer:
+    """A consumer with a fetch session, as KIP-227 has it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker, self.session, self.epoch = broker, 0, 0
+
+    def fetch(self, *partitions: tuple[int, int], forget: tuple[int, ...] = (), **fields: Any) -> Any:
+        from protocol.messages.fetch import FetchRequestForgottenTopic
+
+        asked = tuple(FetchRequestPartition(p, fetch_offset=o, partition_max_bytes=10**6) for p, o in partitions)
+        topics = (FetchRequestTopic("t", partitions=asked),) if asked else ()
+        gone = (FetchRequestForgottenTopic("t", partitions=forget),) if forget else ()
+        request = FetchRequest(
+            session_id=self.session, session_epoch=self.epoch, topics=topics, forgotten_topics_data=gone, **fields
+        )
+        answer = self.broker.ask(request)
+        if answer.session_id:
+            self.session, self.epoch = answer.session_id, self.epoch + 1
+        return answer
+
+    @staticmethod
+    def heard(answer: Any) -> dict[int, list[str]]:
+        found = [data for topic in answer.responses for data in topic.partitions]
+        return {data.partition_index: read_values(data.records) for data in found}
+
+
+def test_a_session_tells_only_what_is_new(broker: Broker) -> None:
+    consumer = Consumer(broker)
+    assert consumer.heard(consumer.fetch((0, 0), (1, 0))) == {0: [], 1: []}
+    assert consumer.session > 0
+    assert consumer.heard(consumer.fetch()) == {}
+    broker.produce("t", 1, batch("a"))
+    assert consumer.heard(consumer.fetch()) == {1: ["a"]}
+    assert consumer.heard(consumer.fetch((1, 1))) == {}
+    broker.produce("t", 0, batch("b"))
+    assert consumer.heard(consumer.fetch(forget=(0,))) == {}
+    assert consumer.heard(consumer.fetch((0, 0))) == {0: ["b"]}
+
+
+def test_a_session_tells_of_an_error_again_and_of_its_end(broker: Broker) -> None:
+    consumer = Consumer(broker)
+    broker.produce("t", 0, batch("a"))
+    consumer.fetch((0, 0))
+    for _ in range(2):
+        answer = consumer.fetch((0, 99))
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert consumer.heard(consumer.fetch((0, 1))) == {0: []}
+    assert consumer.heard(consumer.fetch()) == {}
+
+
+def test_who_was_served_last_is_served_first_no_more(broker: Broker) -> None:
+    consumer = Consumer(broker)
+    consumer.fetch((0, 0), (1, 0))
+    for partition in (0, 1):
+        broker.produce("t", partition, batch(str(partition) * 1000))
+    heard = [list(consumer.heard(consumer.fetch(max_bytes=1100))) for _ in range(3)]
+    assert [one[0] for one in heard] == [0, 1, 0]
+
+
+def test_what_is_wrong_with_a_session(broker: Broker) -> None:
+    def ask(session_id: int, epoch: int, version: int = 12) -> tuple[int, int]:
+        answer = broker.ask(FetchRequest(session_id=session_id, session_epoch=epoch), version=version)
+        return answer.error_code, answer.session_id
+
+    assert ask(99, 1) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    consumer = Consumer(broker)
+    consumer.fetch((0, 0))
+    assert ask(consumer.session, 7) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert ask(consumer.session, 1, version=17) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
+    assert ask(consumer.session, -1) == (ErrorCode.NONE, 0)  # the final one: the session is over
+    assert ask(consumer.session, 1) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+
+
+def test_there_are_as_many_sessions_as_the_setting_says() -> None:
+    broker = Broker(max_incremental_fetch_session_cache_slots=2)
+    broker.create("t", partitions=2)
+    consumers = [Consumer(broker) for _ in range(3)]
+    for consumer in consumers:
+        consumer.fetch((0, 0))
+    assert consumers[0].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert [one.fetch().error_code for one in consumers[1:]] == [0, 0]
+    without = Broker(max_incremental_fetch_session_cache_slots=0)
+    without.create("t")
+    assert without.ask(fetch_request("t", session_epoch=0), version=12).session_id == 0
+
+
+def test_a_session_by_ids_finds_the_topic_that_comes_later(broker: Broker) -> None:
+    topic_id = b"later-topic-id!!"
+    one = FetchRequestTopic(topic_id=topic_id, partitions=(FetchRequestPartition(0, partition_max_bytes=10**6),))
+    answer = broker.ask(FetchRequest(session_epoch=0, topics=(one,)), version=17)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    broker.ledger.apply(CatalogRecord(TopicKey("later"), TopicValue(topic_id, 1, 1)))
+    broker.produce("later", 0, batch("a"))
+    again = broker.ask(FetchRequest(session_id=answer.session_id, session_epoch=1), version=17)
+    assert read_values(again.responses[0].partitions[0].records) == ["a"]
+
+
+def test_what_is_fetched_is_whole_batches(broker: Broker) -> None:
+    for value in "abcdefgh":
+        broker.produce("t", 0, batch(value * 100))
+    size = len(batch("a" * 100))
+    for bound in range(1, 3 * size, 37):
+        records = broker.fetch("t", offset=2, partition_max_bytes=bound).records
+        assert sum(header.size for _, header in record_batch.batches(records)) == len(records)
+        assert len(records) == max(bound // size, 1) * size

@@ -1,0 +1,206 @@
+"""What is let into a log, and what is refused: with Kafka's error, and with nothing written."""
+
+import struct
+
+import cramjam
+import pytest
+from msgspec.structs import replace
+
+from coordinator.dataplane.dataplane import NO_ANSWER
+from protocol import record_batch
+from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.record_batch import HEADER_BYTES, sealed
+from tests.dataplane.broker import NOW, Broker, batch
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = Broker()
+    broker.create("t", partitions=2)
+    return broker
+
+
+def resealed(data: bytes, **fields: int) -> bytes:
+    """The batch with other header fields, and the checksum that belongs to them."""
+    return sealed(replace(record_batch.header_at(data), **fields), data[HEADER_BYTES:])
+
+
+def test_batches_stand_one_after_the_other(broker: Broker) -> None:
+    assert broker.produce("t", 0, batch("a", "b")).base_offset == 0
+    assert broker.produce("t", 0, batch("c")).base_offset == 2
+    assert broker.produce("t", 1, batch("d")).base_offset == 0
+    assert broker.values("t") == ["a", "b", "c"]
+
+
+def test_the_clients_bytes_are_kept(broker: Broker) -> None:
+    sent = batch("a", "b")
+    broker.produce("t", 0, sent)
+    kept = broker.fetch("t").records
+    assert (kept[8:12], kept[16:]) == (sent[8:12], sent[16:])  # all but the base offset and the leader epoch
+
+
+def test_who_wants_no_acknowledgement_gets_no_answer(broker: Broker) -> None:
+    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, batch("a")),))
+    assert broker.ask(ProduceRequest(None, 0, 0, (data,)), version=9) is NO_ANSWER
+    assert broker.values("t") == ["a"]
+
+
+def test_acks_are_none_one_or_all(broker: Broker) -> None:
+    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, batch("a")),))
+    answer = broker.ask(ProduceRequest(None, 2, 0, (data,)), version=9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert broker.values("t") == []
+
+
+def test_a_topic_by_its_id(broker: Broker) -> None:
+    topic_id = broker.ledger.catalog.facts["t"].id
+    for id_, error in ((topic_id, ErrorCode.NONE), (bytes(15) + b"!", ErrorCode.UNKNOWN_TOPIC_ID)):
+        data = ProduceRequestTopicData(topic_id=id_, partition_data=(ProduceRequestPartitionData(0, batch("a")),))
+        answer = broker.ask(ProduceRequest(None, 1, 0, (data,)), version=13)
+        assert answer.responses[0].partition_responses[0].error_code == error
+    assert broker.values("t") == ["a"]
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+GOOD = batch("a", "b")
+BAD = {
+    "a flipped bit": (flipped(GOOD), ErrorCode.CORRUPT_MESSAGE),
+    "a count above the records": (resealed(GOOD, count=3, last_offset_delta=2), ErrorCode.INVALID_RECORD),
+    "a count below the records": (resealed(GOOD, count=1, last_offset_delta=0), ErrorCode.INVALID_RECORD),
+    "offsets that contradict the count": (resealed(GOOD, last_offset_delta=7), ErrorCode.INVALID_RECORD),
+    "no records": (resealed(GOOD, count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
+    "a control batch": (resealed(GOOD, attributes=0x20), ErrorCode.INVALID_RECORD),
+    "a compression that is none": (resealed(GOOD, attributes=5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "gzip that is none": (resealed(GOOD, attributes=1), ErrorCode.CORRUPT_MESSAGE),
+    "a base offset": (resealed(GOOD, base_offset=5), ErrorCode.INVALID_RECORD),
+    "a producer without sequence": (resealed(GOOD, producer_id=7, producer_epoch=0), ErrorCode.INVALID_RECORD),
+    "the broker's kind of time": (resealed(GOOD, attributes=8), ErrorCode.INVALID_TIMESTAMP),
+    "two batches": (GOOD + GOOD, ErrorCode.INVALID_RECORD),
+    "a batch cut off": (GOOD[:-3], ErrorCode.CORRUPT_MESSAGE),
+    "nothing": (b"", ErrorCode.INVALID_RECORD),
+    "an old message set": (bytes(16) + b"\1" + bytes(40), ErrorCode.INVALID_RECORD),
+    "too large": (batch("x" * 2_000_000), ErrorCode.MESSAGE_TOO_LARGE),
+    "from the future": (batch("a", at_ms=NOW + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
+    "a transaction without an id": (resealed(GOOD, attributes=0x10), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_batches_are_refused_and_nothing_is_written(broker: Broker, what: str) -> None:
+    data, error = BAD[what]
+    before = broker.files.contents()
+    answer = broker.produce("t", 0, data)
+    assert ErrorCode(answer.error_code) == error
+    assert (answer.base_offset, answer.log_append_time_ms) == (-1, -1)
+    assert answer.error_message
+    assert broker.files.contents() == before
+    assert broker.produce("t", 0, GOOD).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "error"),
+    [
+        ("t", 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("../t", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("..", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("__muster_catalog", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_where_there_is_no_partition(broker: Broker, topic: str, partition: int, error: ErrorCode) -> None:
+    before = broker.files.contents()
+    assert broker.produce(topic, partition, GOOD).error_code == error
+    assert broker.files.contents() == before
+
+
+@pytest.mark.parametrize(
+    ("codec", "compress"),
+    [
+        (1, cramjam.gzip.compress),
+        (2, cramjam.snappy.compress_raw),
+        (3, cramjam.lz4.compress),
+        (4, cramjam.zstd.compress),
+    ],
+)
+def test_every_compression_is_passed_through(broker: Broker, codec: int, compress) -> None:  # type: ignore[no-untyped-def]
+    plain = batch("a", "b")
+    data = sealed(replace(record_batch.header_at(plain), attributes=codec), bytes(compress(plain[HEADER_BYTES:])))
+    assert broker.produce("t", 0, data).base_offset == 0
+    assert broker.fetch("t").records[16:] == data[16:]
+    assert broker.values("t") == ["a", "b"]
+
+
+def test_zstd_is_for_those_who_know_it(broker: Broker) -> None:
+    plain = batch("a")
+    data = sealed(
+        replace(record_batch.header_at(plain), attributes=4), bytes(cramjam.zstd.compress(plain[HEADER_BYTES:]))
+    )
+    assert broker.produce("t", 0, data, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert broker.produce("t", 0, data, version=7).error_code == ErrorCode.NONE
+
+
+def test_the_brokers_time(broker: Broker) -> None:
+    broker.create("stamped", message_timestamp_type="LogAppendTime")
+    answer = broker.produce("stamped", 0, batch("a", "b", at_ms=5), now_ms=NOW + 7)
+    assert answer.log_append_time_ms == NOW + 7
+    kept = broker.fetch("stamped").records
+    header = record_batch.header_at(kept)
+    assert (header.max_timestamp, header.attributes) == (NOW + 7, 0x08)
+    assert record_batch.is_intact(kept, 0, header)
+
+
+def test_a_compacted_topic_needs_keys(broker: Broker) -> None:
+    broker.create("latest", cleanup_policy="compact")
+    answer = broker.produce("latest", 0, batch("a"))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in answer.record_errors] == [0]
+    assert broker.produce("latest", 0, batch("a", key="k")).error_code == ErrorCode.NONE
+
+
+def test_a_batch_that_is_sent_twice_is_written_once(broker: Broker) -> None:
+    producer_id, epoch = broker.producer()
+    ids = {"producer_id": producer_id, "producer_epoch": epoch}
+    for first in range(0, 14, 2):
+        assert broker.produce("t", 0, batch("a", "b", base_sequence=first, **ids)).base_offset == first
+    again = broker.produce("t", 0, batch("a", "b", base_sequence=4, **ids))
+    assert (again.error_code, again.base_offset) == (0, 4)
+    late = broker.produce("t", 0, batch("a", "b", base_sequence=2, **ids))  # the sixth from the end is forgotten
+    assert late.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    gap = broker.produce("t", 0, batch("a", base_sequence=20, **ids))
+    assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert len(broker.values("t")) == 14
+
+
+def test_an_older_epoch_is_fenced(broker: Broker) -> None:
+    broker.produce("t", 0, batch("a", producer_id=1, producer_epoch=3, base_sequence=0))
+    answer = broker.produce("t", 0, batch("b", producer_id=1, producer_epoch=2, base_sequence=1))
+    assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    fresh = broker.produce("t", 0, batch("b", producer_id=1, producer_epoch=4, base_sequence=9))
+    assert fresh.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert broker.produce("t", 0, batch("b", producer_id=1, producer_epoch=4, base_sequence=0)).error_code == 0
+
+
+def test_sequences_survive_a_restart(broker: Broker) -> None:
+    ids = {"producer_id": 1, "producer_epoch": 0}
+    broker.produce("t", 0, batch("a", base_sequence=0, **ids))
+    after = Broker(broker.files.copy())
+    assert after.produce("t", 0, batch("a", base_sequence=0, **ids)).base_offset == 0
+    assert after.produce("t", 0, batch("b", base_sequence=1, **ids)).base_offset == 1
+    assert after.values("t") == ["a", "b"]
+
+
+def test_the_internal_topic_is_not_for_producers(broker: Broker) -> None:
+    from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+
+    broker.ledger.apply(CatalogRecord(TopicKey("__consumer_offsets"), TopicValue(b"o" * 16, 50, 1)))
+    assert broker.produce("__consumer_offsets", 0, GOOD).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_lengths_that_lie_are_refused(broker: Broker) -> None:
+    for length in (0, -1, 2**31 - 1, 48):
+        lying = GOOD[:8] + struct.pack(">i", length) + GOOD[12:]
+        assert broker.produce("t", 0, lying).error_code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
