@@ -1,8 +1,8 @@
 """The catalog and the transactions with the log that both are kept in, `__muster_catalog-0`.
 
-A transaction's end is written in three steps that a crash may part, so each is in its log before the next begins: here that it
-is decided, in each of its partitions the marker, here that it is complete. `Ledger.record` therefore appends at once where markers
-follow, and `settle` only when the markers are in their logs.
+A transaction's end is written in three steps that a crash may part, so each is in its log before the next begins: here
+that it is decided, in each of its partitions the marker, here that it is complete. `Ledger.record` therefore appends at
+once where markers follow, and `settle` only when the markers are in their logs.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ class Ledger:
         self._open = open_log
         self._log: Log | None = None
         self._waiting: list[LogRecord] = []
-        self._last: list[LogRecord] = []  # that transactions are complete: behind their markers
+        self._last: list[tuple[CatalogRecord, LogRecord]] = []  # that transactions are complete: behind their markers
 
     @property
     def log(self) -> Log:
@@ -54,10 +54,11 @@ class Ledger:
         return tuple(changes)
 
     def complete(self, outcome: Outcome, now_ms: int) -> None:
-        """Gather what says that a transaction is complete, to be appended once its markers are in their logs."""
-        for one in outcome.records:
-            self._apply(one)
-        self._last += _written(outcome.records, now_ms)
+        """Gather what says that a transaction is complete, to be true and appended once its markers are in their logs.
+
+        Until then it is prepared, and who asks is told to come back: what is true and what the log says keep one order.
+        """
+        self._last += zip(outcome.records, _written(outcome.records, now_ms), strict=True)
 
     def flush(self) -> bool:
         """Append what was gathered; whether there was anything. Raises StorageFailed."""
@@ -68,8 +69,11 @@ class Ledger:
         return True
 
     def settle(self) -> bool:
-        """Append what was to come last; whether there was anything."""
-        self._waiting, self._last = self._last, []
+        """Make true and append what was to come last; whether there was anything."""
+        last, self._last = self._last, []
+        for one, written in last:
+            self._apply(one)
+            self._waiting.append(written)
         return self.flush()
 
     def _apply(self, one: CatalogRecord) -> Change | None:
