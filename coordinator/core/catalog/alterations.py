@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from coordinator.core.catalog import topic_configs
-from coordinator.core.catalog.catalog import BROKER, TOPIC, Catalog, Resource
+from coordinator.core.catalog import group_configs, topic_configs
+from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
 from coordinator.core.catalog.describe_configs import unknown_broker
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
@@ -62,7 +62,17 @@ def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
     return None
 
 
+def _of_group(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
+    """The group need not exist."""
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    if reason := group_configs.reason_invalid(wanted, catalog.settings):
+        return Refusal(ErrorCode.INVALID_CONFIG, reason)
+    return None
+
+
 _CHECKS: Final[Mapping[int, Callable[[Catalog, str, Settings], Refusal | None]]] = {
     TOPIC: _of_topic,
     BROKER: _of_broker,
+    GROUP: _of_group,
 }

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from coordinator.core.catalog import topic_configs
-from coordinator.core.catalog.catalog import BROKER, TOPIC, Catalog
+from coordinator.core.catalog import group_configs, topic_configs
+from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.refusal import Refusal
@@ -23,7 +23,9 @@ from protocol.messages.describe_configs import (
 Entry = DescribeConfigsResponseResourceResult
 Synonym = DescribeConfigsResponseSynonym
 
+STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
+GROUP_CONFIG: Final = 8
 
 
 def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Outcome:
@@ -145,7 +147,31 @@ def _broker_synonyms(catalog: Catalog, name: str, default: str) -> list[Synonym]
     return found
 
 
+def _of_group(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
+    """All that can be set on a group, whether there is such a group or not."""
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    own = catalog.configs.get((GROUP, name), {})
+    return [_group_entry(catalog, own, config) for config in group_configs.GROUP_CONFIGS]
+
+
+def _group_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
+    synonyms = [] if config.name not in own else [Synonym(config.name, own[config.name], GROUP_CONFIG)]
+    value, is_default = group_configs.broker_value(config, catalog.settings)
+    source = DEFAULT_CONFIG if is_default else STATIC_BROKER_CONFIG
+    synonyms.append(Synonym(config.broker or config.name, value, source))
+    return Entry(
+        name=config.name,
+        value=synonyms[0].value,
+        config_source=synonyms[0].source,
+        synonyms=tuple(synonyms),
+        config_type=config.kind,
+        documentation=config.doc,
+    )
+
+
 _DESCRIBED: Final[Mapping[int, Callable[[Catalog, str], Refusal | Iterable[Entry]]]] = {
     TOPIC: _of_topic,
     BROKER: _of_broker,
+    GROUP: _of_group,
 }

@@ -10,6 +10,7 @@ from coordinator.core.catalog.create_topics import create_topics
 from coordinator.core.catalog.delete_topics import delete_topics
 from coordinator.core.catalog.describe_configs import describe_configs
 from coordinator.core.catalog.incremental_alter_configs import incremental_alter_configs
+from coordinator.core.catalog.list_config_resources import list_config_resources
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.result import Call
 from protocol.messages.alter_configs import AlterConfigsRequest
@@ -18,6 +19,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from protocol.messages.list_config_resources import ListConfigResourcesRequest
 
 HANDLERS: Final[Mapping[type, Callable[[Catalog, Any, Call], Outcome]]] = {
     AlterConfigsRequest: alter_configs,
@@ -26,4 +28,5 @@ HANDLERS: Final[Mapping[type, Callable[[Catalog, Any, Call], Outcome]]] = {
     DeleteTopicsRequest: delete_topics,
     DescribeConfigsRequest: describe_configs,
     IncrementalAlterConfigsRequest: incremental_alter_configs,
+    ListConfigResourcesRequest: list_config_resources,
 }

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.core.catalog import alterations, topic_configs
-from coordinator.core.catalog.catalog import BROKER, TOPIC, Catalog, Resource
+from coordinator.core.catalog import alterations, group_configs, topic_configs
+from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.catalog.refusal import Refusal
@@ -95,4 +95,5 @@ def _list_changed(
 _KNOWN: Final[Mapping[int, Mapping[str, topic_configs.TopicConfig]]] = {
     TOPIC: topic_configs.BY_NAME,
     BROKER: topic_configs.BY_BROKER_NAME,
+    GROUP: group_configs.BY_NAME,
 }

@@ -1,0 +1,143 @@
+"""What can be set on a group (resource type GROUP, KIP-848): each setting, the broker's behind it, and its bounds.
+
+The group need not exist, and its settings outlive it. Those of share and streams groups, which this server has none of,
+are checked, stored and shown, so that tools which set them go on working.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from coordinator.core.catalog.settings import Settings
+from coordinator.core.catalog.topic_configs import BOOLEAN, INT, INT_MAX, STRING, TopicConfig
+from coordinator.core.limits import Limits
+
+Values = Mapping[str, str]
+
+
+def _int(name: str, default: int, least: int, doc: str) -> TopicConfig:
+    return TopicConfig(name, INT, str(default), f"group.{name}", doc, least, INT_MAX)
+
+
+GROUP_CONFIGS: Final = (
+    _int("consumer.session.timeout.ms", 45_000, 1, "How long a member of the group may be silent."),
+    _int("consumer.heartbeat.interval.ms", 5_000, 1, "How often members of the group are told to heartbeat."),
+    _int("consumer.assignment.interval.ms", 1_000, 0, "The least time between two target assignments of the group."),
+    _int("share.session.timeout.ms", 45_000, 1, "How long a member of the share group may be silent."),
+    _int("share.heartbeat.interval.ms", 5_000, 1, "How often members of the share group are told to heartbeat."),
+    _int(
+        "share.record.lock.duration.ms", 30_000, 1_000, "How long a record is locked for the member that acquired it."
+    ),
+    _int("share.delivery.count.limit", 5, 2, "How often a record is delivered to the share group at most."),
+    _int("share.partition.max.record.locks", 2_000, 100, "How many records of a partition may be locked at once."),
+    TopicConfig("share.auto.offset.reset", STRING, "latest", None, "Where a share group begins a partition."),
+    TopicConfig(
+        "share.isolation.level",
+        STRING,
+        "read_uncommitted",
+        None,
+        "Which records of transactions a share group reads.",
+        words=("read_committed", "read_uncommitted"),
+    ),
+    TopicConfig(
+        "share.renew.acknowledge.enable", BOOLEAN, "true", None, "Whether members of a share group may renew a lock."
+    ),
+    _int("share.assignment.interval.ms", 1_000, 0, "The least time between two assignments of the share group."),
+    _int("streams.session.timeout.ms", 45_000, 1, "How long a member of the streams group may be silent."),
+    _int("streams.heartbeat.interval.ms", 5_000, 1, "How often members of the streams group are told to heartbeat."),
+    _int("streams.num.standby.replicas", 0, 0, "How many standby replicas each task has."),
+    _int("streams.initial.rebalance.delay.ms", 3_000, 0, "How long an empty streams group waits for more members."),
+    _int("streams.assignment.interval.ms", 1_000, 0, "The least time between two assignments of the streams group."),
+)
+BY_NAME: Final[Mapping[str, TopicConfig]] = {config.name: config for config in GROUP_CONFIGS}
+
+# The least and the most that the broker's own bounds let a group set, where the broker does not say otherwise.
+_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
+    "consumer.session.timeout.ms": (45_000, 60_000),
+    "consumer.heartbeat.interval.ms": (5_000, 15_000),
+    "consumer.assignment.interval.ms": (0, 15_000),
+    "share.session.timeout.ms": (45_000, 60_000),
+    "share.heartbeat.interval.ms": (5_000, 15_000),
+    "share.record.lock.duration.ms": (15_000, 60_000),
+    "share.delivery.count.limit": (2, 10),
+    "share.partition.max.record.locks": (100, 4_000),
+    "share.assignment.interval.ms": (0, 15_000),
+    "streams.session.timeout.ms": (45_000, 60_000),
+    "streams.heartbeat.interval.ms": (5_000, 15_000),
+    "streams.num.standby.replicas": (0, 2),
+    "streams.assignment.interval.ms": (0, 15_000),
+}
+_PAIRS: Final = tuple(
+    (f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms") for kind in ("consumer", "share", "streams")
+)
+
+
+def reason_invalid(wanted: Values, settings: Settings) -> str | None:
+    """Why a group cannot have exactly these settings, or None when it can."""
+    for name, text in wanted.items():
+        config = BY_NAME.get(name)
+        if config is None:
+            return f"Unknown group config name: {name}"
+        if reason := config.reason_invalid(text) or _out_of_bounds(name, text, settings):
+            return reason
+    for session, heartbeat in _PAIRS:
+        if _number(session, wanted, settings) <= _number(heartbeat, wanted, settings):
+            return f"{session} must be greater than {heartbeat}"
+    return None
+
+
+def limits_with(limits: Limits, stored: Values, settings: Settings) -> Limits:
+    """The limits of a group with settings of its own. What is out of bounds by now is moved into them (KIP-1240)."""
+    own = {
+        f"group_{name.replace('.', '_')}": _clamped(name, int(text), settings)
+        for name, text in stored.items()
+        if name.startswith("consumer.")
+    }
+    return replace(limits, **own) if own else limits
+
+
+def broker_value(config: TopicConfig, settings: Settings) -> tuple[str, bool]:
+    """The value that applies to groups without their own, and whether that is the default."""
+    for setting in settings.broker:
+        if setting.name == config.broker:
+            return setting.value, setting.is_default
+    return config.default, True
+
+
+def _out_of_bounds(name: str, text: str, settings: Settings) -> str | None:
+    if name not in _BOUNDS:
+        return None
+    least, most = _bounds(name, settings)
+    if int(text) < least:
+        return f"{name} must be greater than or equal to {_bound_name(name, 'min')}"
+    if int(text) > most:
+        return f"{name} must be less than or equal to {_bound_name(name, 'max')}"
+    return None
+
+
+def _bounds(name: str, settings: Settings) -> tuple[int, int]:
+    told = {setting.name: int(setting.value) for setting in settings.broker if setting.name in _bound_names(name)}
+    least, most = _BOUNDS[name]
+    return told.get(_bound_name(name, "min"), least), told.get(_bound_name(name, "max"), most)
+
+
+def _bound_names(name: str) -> tuple[str, str]:
+    return _bound_name(name, "min"), _bound_name(name, "max")
+
+
+def _bound_name(name: str, bound: str) -> str:
+    """`consumer.session.timeout.ms` is bounded by `group.consumer.min.session.timeout.ms`."""
+    kind, rest = name.split(".", 1)
+    if name == "streams.num.standby.replicas":
+        rest = "standby.replicas"
+    return f"group.{kind}.{bound}.{rest}"
+
+
+def _clamped(name: str, value: int, settings: Settings) -> int:
+    least, most = _bounds(name, settings)
+    return min(max(value, least), most)
+
+
+def _number(name: str, wanted: Values, settings: Settings) -> int:
+    return int(wanted[name]) if name in wanted else int(broker_value(BY_NAME[name], settings)[0])
