@@ -15,6 +15,11 @@ from coordinator.core.transactions.membership import error_unless_joined, joined
 from coordinator.runtime.refusals import loading, refused
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeResponseDescribedGroup,
+)
 from protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -74,6 +79,23 @@ def describe_groups(node: "Node", request: DescribeGroupsRequest, call: Call) ->
             group = replace(group, authorized_operations=GROUP_OPERATIONS)
         described.append(group)
     return DescribeGroupsResponse(groups=tuple(described))
+
+
+def consumer_group_describe(
+    node: "Node", request: ConsumerGroupDescribeRequest, call: Call
+) -> ConsumerGroupDescribeResponse:
+    """Each group by itself."""
+    described: list[ConsumerGroupDescribeResponseDescribedGroup] = []
+    for group_id in request.group_ids:
+        partition = node.partitions.owner(group_id)
+        if not partition.is_loaded:
+            described.append(ConsumerGroupDescribeResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
+            continue
+        group = partition.shard.describe_consumer(group_id)
+        if request.include_authorized_operations and not group.error_code:
+            group = replace(group, authorized_operations=GROUP_OPERATIONS)
+        described.append(group)
+    return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
 def list_groups(node: "Node", request: ListGroupsRequest, call: Call) -> ListGroupsResponse:

@@ -11,10 +11,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.config import Config, limits
-from coordinator.core.catalog.catalog import Change
+from coordinator.core.catalog import group_configs
+from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.outcome import Markers, Outcome
-from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.core.catalog.records import CatalogRecord, ConfigKey, TopicKey, TopicValue
 from coordinator.core.events import Event
 from coordinator.core.result import Call, Reply, Result
 from coordinator.core.transactions.ending import completed
@@ -89,6 +90,9 @@ class Node:
         self.dataplane = DataPlane(
             setup.files, setup.data_dir, self.config, self, setup.real_ms, cluster_id=self.cluster_id
         )
+        for kind, name in self.ledger.catalog.configs:
+            if kind == GROUP:
+                self._configure(name)
 
     @property
     def cluster_id(self) -> str:
@@ -246,6 +250,18 @@ class Node:
         changes = self.ledger.record(outcome, now_ms)
         if changes:
             self._topics_changed(changes, now_ms)
+        for record in outcome.records:
+            if isinstance(record.key, ConfigKey) and record.key.resource_type == GROUP:
+                self._configure(record.key.resource_name)
+
+    def _configure(self, group_id: str) -> None:
+        """Give a group the settings of its own; they count from its next request on."""
+        catalog, shard = self.ledger.catalog, self.partitions.owner(group_id).shard
+        stored = catalog.configs.get((GROUP, group_id), {})
+        own = {group: limits for group, limits in shard.own_limits.items() if group != group_id}
+        if stored:
+            own[group_id] = group_configs.limits_with(shard.limits, stored, catalog.settings)
+        shard.own_limits = own
 
     def _topics_changed(self, changes: tuple[Change, ...], now_ms: int) -> None:
         self.dataplane.topics_changed(changes)

@@ -28,8 +28,13 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": lambda node, request, call, where: api_versions(request, call.version, node.offered),
     "FindCoordinator": lambda node, request, call, where: find_coordinator(request, call.version, where.brokers[0]),
     **dict.fromkeys(
-        ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetDelete"), _of_group(groups.one_group)
+        (
+            "ConsumerGroupHeartbeat", "Heartbeat", "JoinGroup", "LeaveGroup", "OffsetCommit", "OffsetDelete",
+            "SyncGroup",
+        ),
+        _of_group(groups.one_group),
     ),
+    "ConsumerGroupDescribe": _of_group(groups.consumer_group_describe),
     "OffsetFetch": _of_group(groups.offset_fetch),
     "DescribeGroups": _of_group(groups.describe_groups),
     "ListGroups": _of_group(groups.list_groups),
@@ -40,8 +45,8 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         (
             "AddPartitionsToTxn", "AlterConfigs", "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics",
             "DescribeCluster", "DescribeConfigs", "DescribeProducers", "DescribeTopicPartitions", "DescribeTransactions",
-            "EndTxn", "Fetch", "IncrementalAlterConfigs", "InitProducerId", "ListOffsets", "ListTransactions", "Metadata",
-            "OffsetForLeaderEpoch", "Produce",
+            "EndTxn", "Fetch", "IncrementalAlterConfigs", "InitProducerId", "ListConfigResources", "ListOffsets",
+            "ListTransactions", "Metadata", "OffsetForLeaderEpoch", "Produce",
         ),
         _of_dataplane,
     ),
