@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT8, INT16, INT32, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "KIP-133: the API",
+    0: "KIP-133: the first version",
     1: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     2: "KIP-482: flexible, so compact lengths and tagged fields",
 }

@@ -9,7 +9,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT16, INT32, INT64, STRING, Array
 
 CHANGES = {
-    0: "KIP-35: the API",
+    0: "KIP-35: the first version",
     1: "KIP-124: the answer says how long the client was throttled",
     2: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     3: "KIP-482: flexible, but for the answer's header; KIP-511: the client names its software; KIP-584: features",
@@ -18,7 +18,7 @@ CHANGES = {
 
 
 class ApiVersionsRequest(Message):
-    client_software_name: str = ""  # `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?`, else INVALID_REQUEST
+    client_software_name: str = ""  # `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`, else INVALID_REQUEST
     client_software_version: str = ""
 
 

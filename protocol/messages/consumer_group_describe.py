@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT8, INT16, INT32, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array
 
 CHANGES = {
-    0: "KIP-848: the API",
+    0: "KIP-848: the first version",
     1: "KIP-1099: whether a member speaks the classic or the consumer protocol",
 }
 
@@ -90,7 +90,7 @@ class ConsumerGroupDescribeResponseDescribedGroup(Message):
     assignment_epoch: int = 0
     assignor_name: str = ""
     members: tuple[ConsumerGroupDescribeResponseMember, ...] = ()
-    authorized_operations: int = -(2**31)  # bits by operation; this one means not asked for
+    authorized_operations: int = -(2**31)  # bits by operation; the default: not asked for
 
 
 RESPONSE_DESCRIBED_GROUP = Schema(

@@ -8,7 +8,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array, Nullable, NullableArray
 
 CHANGES = {
-    0: "KIP-848: the API",
+    0: "KIP-848: the first version",
     1: "KIP-848: a subscription by regular expression; KIP-1082: members make their own ids",
 }
 

@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT16, INT32, NULLABLE_STRING, STRING, Array, NullableArray
 
 CHANGES = {
-    0: "KIP-195: the API",
+    0: "KIP-195: the first version",
     1: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     2: "KIP-482: flexible, so compact lengths and tagged fields",
     3: "KIP-599: same bytes; THROTTLING_QUOTA_EXCEEDED may be answered",

@@ -8,7 +8,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT8, INT16, INT32, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array, NullableArray
 
 CHANGES = {
-    0: "KIP-4: the API",
+    0: "KIP-4: the first version",
     1: "KIP-4: only check; an error message for each topic",
     2: "KIP-124: the answer says how long the client was throttled",
     3: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",

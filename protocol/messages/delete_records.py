@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, STRING, Array
 
 CHANGES = {
-    0: "KIP-107: the API",
+    0: "KIP-107: the first version",
     1: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     2: "KIP-482: flexible, so compact lengths and tagged fields",
 }

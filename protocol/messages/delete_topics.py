@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array
 
 CHANGES = {
-    0: "KIP-4: the API",
+    0: "KIP-4: the first version",
     1: "KIP-124: the answer says how long the client was throttled",
     2: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     3: "KIP-322: same bytes; TOPIC_DELETION_DISABLED may be answered",

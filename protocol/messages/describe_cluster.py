@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT8, INT16, INT32, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "KIP-700: the API",
+    0: "KIP-700: the first version",
     1: "KIP-919: controllers may be asked for",
     2: "KIP-1073: fenced brokers, if asked",
 }
@@ -57,7 +57,7 @@ class DescribeClusterResponse(Message):
     cluster_id: str = ""
     controller_id: int = -1  # -1: none
     brokers: tuple[DescribeClusterResponseBroker, ...] = ()
-    cluster_authorized_operations: int = -(2**31)  # bits by operation; this one means not asked for
+    cluster_authorized_operations: int = -(2**31)  # bits by operation; the default: not asked for
 
 
 RESPONSE = Schema(

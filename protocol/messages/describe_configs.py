@@ -1,4 +1,4 @@
-"""DescribeConfigs: the configs of topics (2), brokers (4), client metrics (16) and groups (32).
+"""DescribeConfigs: the configs of topics (2), brokers (4), broker loggers (8), client metrics (16), groups (32).
 
 A config's source is a number as well: 1 topic, 2 broker (dynamic), 3 all brokers (dynamic), 4 the broker's file,
 5 default, 6 broker logger, 7 client metrics, 8 group.
@@ -8,7 +8,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT8, INT16, INT32, NULLABLE_STRING, STRING, Array, NullableArray
 
 CHANGES = {
-    0: "KIP-133: the API",
+    0: "KIP-133: the first version",
     1: "KIP-226: a config's source instead of whether it is a default; synonyms",
     2: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     3: "KIP-569: a config's type and documentation",

@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, BYTES, INT16, INT32, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "the API",
+    0: "the first version",
     1: "KIP-124: the answer says how long the client was throttled",
     2: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     3: "KIP-430: authorized operations, if asked",
@@ -57,11 +57,11 @@ class DescribeGroupsResponseDescribedGroup(Message):
     error_code: int = 0
     error_message: str | None = None
     group_id: str = ""
-    group_state: str = ""
+    group_state: str = ""  # as in `Stable`, `PreparingRebalance`
     protocol_type: str = ""
     protocol_data: str = ""  # the protocol's name, while the group is stable
     members: tuple[DescribeGroupsResponseDescribedGroupMember, ...] = ()
-    authorized_operations: int = -(2**31)  # bits by operation; this one means not asked for
+    authorized_operations: int = -(2**31)  # bits by operation; the default: not asked for
 
 
 RESPONSE_DESCRIBED_GROUP = Schema(

@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "KIP-664: the API",
+    0: "KIP-664: the first version",
 }
 
 

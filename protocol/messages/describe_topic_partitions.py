@@ -18,7 +18,7 @@ from protocol.wire import (
 )
 
 CHANGES = {
-    0: "KIP-966: the API, with eligible leader replicas",
+    0: "KIP-966: the first version, with eligible leader replicas",
 }
 
 
@@ -96,7 +96,7 @@ class DescribeTopicPartitionsResponseTopic(Message):
     topic_id: bytes = ZERO_UUID
     is_internal: bool = False
     partitions: tuple[DescribeTopicPartitionsResponsePartition, ...] = ()
-    topic_authorized_operations: int = -(2**31)  # bits by operation; this one means not asked for
+    topic_authorized_operations: int = -(2**31)  # bits by operation; the default: not asked for
 
 
 RESPONSE_TOPIC = Schema(

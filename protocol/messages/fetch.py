@@ -19,7 +19,7 @@ from protocol.wire import (
 )
 
 CHANGES = {
-    0: "the API",
+    0: "the first version",
     1: "KIP-13: the answer says how long the client was throttled",
     2: "KIP-32: same bytes; message format 1 may come",
     3: "KIP-74: a limit for the whole answer; the order of the partitions counts",

@@ -8,7 +8,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT8, INT16, INT32, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "the API, for groups only",
+    0: "the first version, for groups only",
     1: "KIP-98: key types, transactions; KIP-124: throttle time; an error message",
     2: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     3: "KIP-482: flexible, so compact lengths and tagged fields",

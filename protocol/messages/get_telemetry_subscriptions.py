@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT8, INT16, INT32, STRING, UUID, ZERO_UUID, Array
 
 CHANGES = {
-    0: "KIP-714: the API",
+    0: "KIP-714: the first version",
 }
 
 

@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT16, INT32, INT64, NULLABLE_STRING
 
 CHANGES = {
-    0: "KIP-98: the API",
+    0: "KIP-98: the first version",
     1: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     2: "KIP-482: flexible, so compact lengths and tagged fields",
     3: "KIP-360: a producer resumes from the id and epoch it has",

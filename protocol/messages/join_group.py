@@ -8,7 +8,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, BYTES, INT16, INT32, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "the API",
+    0: "the first version",
     1: "KIP-62: a rebalance timeout beside the session timeout",
     2: "KIP-124: the answer says how long the client was throttled",
     3: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
@@ -80,7 +80,7 @@ RESPONSE_MEMBER = Schema(
 class JoinGroupResponse(Message):
     throttle_time_ms: int = 0
     error_code: int = 0
-    generation_id: int = -1
+    generation_id: int = -1  # -1 beside an error
     protocol_type: str | None = None
     protocol_name: str | None = ""  # None for a refused member from version 7, "" before
     leader: str = ""

@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT8, INT16, INT32, STRING, Array
 
 CHANGES = {
-    0: "KIP-1000: the API, for client metrics",
+    0: "KIP-1000: the first version, for client metrics",
     1: "KIP-1142: resources of all types, or of those asked for",
 }
 

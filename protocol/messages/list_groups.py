@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, STRING, Array
 
 CHANGES = {
-    0: "the API",
+    0: "the first version",
     1: "KIP-124: the answer says how long the client was throttled",
     2: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     3: "KIP-482: flexible, so compact lengths and tagged fields",
@@ -33,8 +33,8 @@ REQUEST = Schema(
 class ListGroupsResponseListedGroup(Message):
     group_id: str = ""
     protocol_type: str = ""
-    group_state: str = ""
-    group_type: str = ""
+    group_state: str = ""  # as in `Stable`, `Empty`
+    group_type: str = ""  # as in `classic`, `consumer`
 
 
 RESPONSE_LISTED_GROUP = Schema(

@@ -9,7 +9,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT8, INT16, INT32, INT64, STRING, Array
 
 CHANGES = {
-    0: "the API; a list of offsets",
+    0: "the first version; a list of offsets",
     1: "KIP-79: one offset, and its time",
     2: "KIP-98: isolation level; KIP-124: throttle time",
     3: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",

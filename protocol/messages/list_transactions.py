@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "KIP-664: the API",
+    0: "KIP-664: the first version",
     1: "KIP-994: a filter by how long a transaction runs",
     2: "KIP-1152: a filter by a pattern of the id",
 }

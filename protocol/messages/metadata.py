@@ -8,11 +8,11 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT16, INT32, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array
 
 CHANGES = {
-    0: "the API; an empty array of topics means all",
+    0: "the first version; an empty array of topics means all",
     1: "KIP-4: null means all topics, the controller, internal topics; KIP-36: the rack of a broker",
     2: "KIP-78: the cluster id",
     3: "KIP-124: the answer says how long the client was throttled",
-    4: "KIP-117: a client may forbid that asking creates the topic",
+    4: "KAFKA-5291: a client may forbid that asking creates the topic",
     5: "KIP-112: replicas whose log directory is offline",
     6: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     7: "KIP-320: the leader epoch",
@@ -105,7 +105,7 @@ class MetadataResponseTopic(Message):
     topic_id: bytes = ZERO_UUID
     is_internal: bool = False
     partitions: tuple[MetadataResponsePartition, ...] = ()
-    topic_authorized_operations: int = -(2**31)  # bits by operation; this one means not asked for
+    topic_authorized_operations: int = -(2**31)  # bits by operation; the default: not asked for
 
 
 RESPONSE_TOPIC = Schema(
@@ -125,9 +125,9 @@ class MetadataResponse(Message):
     throttle_time_ms: int = 0
     brokers: tuple[MetadataResponseBroker, ...] = ()
     cluster_id: str | None = None
-    controller_id: int = -1
+    controller_id: int = -1  # -1: none
     topics: tuple[MetadataResponseTopic, ...] = ()
-    cluster_authorized_operations: int = -(2**31)  # bits by operation; this one means not asked for
+    cluster_authorized_operations: int = -(2**31)  # bits by operation; the default: not asked for
     error_code: int = 0
 
 

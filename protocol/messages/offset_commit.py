@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array
 
 CHANGES = {
-    0: "the API; offsets went to ZooKeeper",
+    0: "the first version; offsets went to ZooKeeper",
     1: "offsets in Kafka, with member, generation and a time for each",
     2: "a retention time for all of the request instead of a time for each",
     3: "KIP-124: the answer says how long the client was throttled",

@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, STRING, Array
 
 CHANGES = {
-    0: "KIP-496: the API",
+    0: "KIP-496: the first version",
 }
 
 

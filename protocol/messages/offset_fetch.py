@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT16, INT32, INT64, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array, NullableArray
 
 CHANGES = {
-    0: "the API; offsets came from ZooKeeper",
+    0: "the first version; offsets came from ZooKeeper",
     1: "same bytes; offsets come from Kafka",
     2: "KIP-88: null means all topics; an error of the whole answer",
     3: "KIP-124: the answer says how long the client was throttled",
@@ -95,7 +95,7 @@ class OffsetFetchResponsePartition(Message):
     partition_index: int = 0
     committed_offset: int = 0  # -1: none
     committed_leader_epoch: int = -1
-    metadata: str | None = ""
+    metadata: str | None = ""  # "" where nothing is committed
     error_code: int = 0
 
 
@@ -131,7 +131,7 @@ class OffsetFetchResponsePartitions(Message):
     partition_index: int = 0
     committed_offset: int = 0  # -1: none
     committed_leader_epoch: int = -1
-    metadata: str | None = ""
+    metadata: str | None = ""  # "" where nothing is committed
     error_code: int = 0
 
 

@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, STRING, Array
 
 CHANGES = {
-    0: "KIP-101: the API, between replicas",
+    0: "KIP-101: the first version, between replicas",
     1: "KIP-279: the epoch that the answer speaks of",
     2: "KIP-320: consumers ask too, with the leader epoch they believe in",
     3: "which replica asks; consumers say -2",

@@ -8,7 +8,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, NULLABLE_STRING, RECORDS, STRING, UUID, ZERO_UUID, Array
 
 CHANGES = {
-    0: "the API",
+    0: "the first version",
     1: "KIP-13: the answer says how long the client was throttled",
     2: "KIP-32: message format 1; the time of the append",
     3: "KIP-98: record batches, transactions",

@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BYTES, INT16, INT64, NULLABLE_STRING
 
 CHANGES = {
-    0: "KIP-152: the API",
+    0: "KIP-152: the first version",
     1: "KIP-368: how long the session may live before the client must authenticate again",
     2: "KIP-482: flexible, so compact lengths and tagged fields",
 }

@@ -8,7 +8,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, STRING, Array
 
 CHANGES = {
-    0: "KIP-43: the API",
+    0: "KIP-43: the first version",
     1: "KIP-152: same bytes; tokens follow in SaslAuthenticate",
 }
 

@@ -7,7 +7,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import BYTES, INT16, INT32, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "the API",
+    0: "the first version",
     1: "KIP-124: the answer says how long the client was throttled",
     2: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     3: "KIP-345: a static member names itself by its group instance id",
@@ -59,7 +59,7 @@ class SyncGroupResponse(Message):
     error_code: int = 0
     protocol_type: str | None = None
     protocol_name: str | None = None
-    assignment: bytes = b""
+    assignment: bytes = b""  # b"" beside an error
 
 
 RESPONSE = Schema(

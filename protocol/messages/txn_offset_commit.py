@@ -4,7 +4,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, NULLABLE_STRING, STRING, Array
 
 CHANGES = {
-    0: "KIP-98: the API",
+    0: "KIP-98: the first version",
     1: "KIP-219: same bytes; a throttled client gets its answer at once and waits by itself",
     2: "KIP-320: the leader epoch",
     3: "KIP-482: flexible; KIP-447: member, generation and instance id, so that zombies are fenced",
