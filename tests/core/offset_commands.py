@@ -141,7 +141,7 @@ def _fetched(response: OffsetFetchResponse) -> list[str]:
 def _all(topics: object) -> str:
     words = []
     for topic in topics:  # type: ignore[attr-defined]  # of either form
-        name = topic.name or topic.topic_id.decode().rstrip(".") + "#"
+        name = told.topic(topic)
         for each in topic.partitions:
             epoch = f" epoch={each.committed_leader_epoch}" if each.committed_leader_epoch != -1 else ""
             note = f" {each.metadata!r}" if each.metadata else ""

@@ -72,10 +72,20 @@ def _kind(key: Any) -> str:
     return {"GroupMetadata": "group"}.get(name, name)
 
 
+def short(text: str) -> str:
+    """A text, or the first character of a long one and how often it stands there."""
+    return repr(text) if len(text) <= 40 else f"{text[0]!r}*{len(text)}"
+
+
+def topic(topic: Any) -> str:
+    """Its name, or its id with a # behind it."""
+    return topic.name or (topic.topic_id.decode().rstrip(".") if any(topic.topic_id) else "zero") + "#"
+
+
 def _offset(value: OffsetCommitValue, start_ms: int) -> str:
     text = str(value.offset)
     text += f" epoch={value.leader_epoch}" if value.leader_epoch != -1 else ""
-    text += f" metadata={value.metadata!r}" if value.metadata else ""
+    text += f" metadata={short(value.metadata)}" if value.metadata else ""
     text += f" at {clock(value.commit_timestamp - start_ms)}"
     return text + (f" until {clock(value.expire_timestamp - start_ms)}" if value.expire_timestamp != -1 else "")
 
@@ -131,9 +141,9 @@ def _leave(answer: LeaveGroupResponse) -> str:
 def by_partition(topics: Any) -> str:
     """`t/0:ok t/1:OFFSET_METADATA_TOO_LARGE(12)`."""
     return " ".join(
-        f"{topic.name or topic.topic_id.decode().rstrip('.') + '#'}/{each.partition_index}:{error(each.error_code)}"
-        for topic in topics
-        for each in topic.partitions
+        f"{topic(each)}/{partition.partition_index}:{error(partition.error_code)}"
+        for each in topics
+        for partition in each.partitions
     )
 
 

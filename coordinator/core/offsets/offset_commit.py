@@ -77,15 +77,15 @@ def _taken(
 
 
 def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire_ms: int) -> OffsetCommitValue:
-    """What is kept. Only version 1 of the request brings a timestamp of its own."""
-    return OffsetCommitValue(
-        each.committed_offset,
-        each.committed_leader_epoch,
-        each.committed_metadata or "",
-        now_ms if each.commit_timestamp == -1 else each.commit_timestamp,
-        expire_ms,
-        topic.id,
-    )
+    """What is kept. Only version 1 of the request brings a timestamp of its own.
+
+    With an expiry of its own it is written in the record's version 1, which has no place for an epoch and a topic id.
+    """
+    at_ms = now_ms if each.commit_timestamp == -1 else each.commit_timestamp
+    metadata = each.committed_metadata or ""
+    if expire_ms != -1:
+        return OffsetCommitValue(each.committed_offset, -1, metadata, at_ms, expire_ms)
+    return OffsetCommitValue(each.committed_offset, each.committed_leader_epoch, metadata, at_ms, -1, topic.id)
 
 
 def _renewed(group: ClassicGroup | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
