@@ -38,11 +38,11 @@ def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | Non
     state = state or State()
     for batch, record in entries:
         if batch.is_control:
-            _end(state, batch.producer_id, commits=marker(record))
+            end(state, batch.producer_id, commits=marker(record))
             continue
         value = commit(record)
         if value is not None:
-            _apply(state, batch, record.offset, value)
+            apply(state, batch, record.offset, value)
         elif record.key is not None and record.value is None:
             state.group_records.pop(record.key, None)
         elif record.key is not None and record.value is not None:
@@ -50,7 +50,8 @@ def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | Non
     return state
 
 
-def _apply(state: State, batch: PlainBatch, at: int, value: PlainCommit) -> None:
+def apply(state: State, batch: PlainBatch, at: int, value: PlainCommit) -> None:
+    """One offset commit or tombstone, whose record has the offset `at`."""
     key = (value.group, value.topic, value.partition)
     if value.offset is None:
         state.offsets.pop(key, None)
@@ -62,7 +63,8 @@ def _apply(state: State, batch: PlainBatch, at: int, value: PlainCommit) -> None
         state.offsets[key] = (at, value)
 
 
-def _end(state: State, producer_id: int, *, commits: bool) -> None:
+def end(state: State, producer_id: int, *, commits: bool) -> None:
+    """The marker that ends a producer's transaction."""
     waiting = state.pending.pop(producer_id, {})
     for key, (at, value) in waiting.items() if commits else ():
         standing = state.offsets.get(key)

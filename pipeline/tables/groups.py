@@ -1,0 +1,105 @@
+"""Groups as their records tell them: classic generations and their members, KIP-848 records, the state at the end."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+MEMBER = (
+    "struct<member_id:string, group_instance_id:string, client_id:string, client_host:string,"
+    " rebalance_timeout:int, session_timeout:int, subscription:string, topics:array<string>,"
+    " assignment:map<string,array<int>>>"
+)
+CLASSIC = (
+    "struct<protocol_type:string, generation:int, protocol:string, leader:string, current_state_timestamp:bigint,"
+    f" members:array<{MEMBER}>>"
+)
+
+
+def without_copies(rows: DataFrame) -> DataFrame:
+    """One row for each record, where several copies of a log were read."""
+    order = Window.partitionBy("log_partition", "log_offset").orderBy(F.desc("leader_epoch_of_log"), "log_dir")
+    return rows.withColumn("_nth", F.row_number().over(order)).where("_nth = 1").drop("_nth")
+
+
+def group_metadata(records: DataFrame) -> DataFrame:
+    """Every record of a classic group, spelled out.
+
+    `sync_ms` is how long its members took from JoinGroup to SyncGroup: the record is written when the leader's
+    assignment comes, and names the time at which the group began to wait for it.
+    """
+    value = F.from_json("payload", CLASSIC)
+    members = F.coalesce(F.col("value.members"), F.from_json(F.lit("[]"), f"array<{MEMBER}>"))
+    known_time = F.when(F.col("value.current_state_timestamp") > 0, F.col("value.current_state_timestamp"))
+    return (
+        records.where("key_version = 2")
+        .select(
+            "log_partition",
+            "log_offset",
+            "record_ts",
+            "group",
+            "is_tombstone",
+            value.alias("value"),
+        )
+        .select(
+            "log_partition",
+            "log_offset",
+            "record_ts",
+            "group",
+            "is_tombstone",
+            F.col("value.protocol_type").alias("protocol_type"),
+            F.col("value.generation").alias("generation"),
+            F.col("value.protocol").alias("protocol"),
+            F.col("value.leader").alias("leader"),
+            known_time.alias("state_ts"),
+            (F.col("record_ts") - known_time).alias("sync_ms"),
+            members.alias("members"),
+        )
+    )
+
+
+def new_group_records(records: DataFrame) -> DataFrame:
+    """The records of consumer groups (KIP-848), one row each, their value as JSON in `payload`."""
+    return records.where("key_version >= 3").select(
+        "log_partition", "log_offset", "record_ts", "group", "type", "member_id", "epoch", "is_tombstone", "payload"
+    )
+
+
+def group_state(metadata: DataFrame, new: DataFrame) -> DataFrame:
+    """The last word on every group that still exists: type, generation or epoch, members, since when it is empty."""
+    newest = Window.partitionBy("group").orderBy(F.desc("log_offset"))
+    classic = (
+        metadata.withColumn("_nth", F.row_number().over(newest))
+        .where("_nth = 1 and not is_tombstone")
+        .select(
+            "group",
+            F.lit("classic").alias("type"),
+            "generation",
+            F.nullif("protocol", F.lit("")).alias("protocol"),
+            F.size("members").alias("members"),
+            F.when(F.size("members") == 0, F.col("record_ts")).alias("empty_since"),
+            "record_ts",
+            "log_offset",
+        )
+    )
+    return classic.unionByName(_consumer_state(new))
+
+
+def _consumer_state(new: DataFrame) -> DataFrame:
+    """Consumer groups: their epoch record stands, their members are those whose metadata has not been removed."""
+    last = Window.partitionBy("group", "type", "member_id").orderBy(F.desc("log_offset"))
+    standing = new.withColumn("_nth", F.row_number().over(last)).where("_nth = 1 and not is_tombstone")
+    members = (
+        standing.where("type = 'ConsumerGroupMemberMetadata'")
+        .groupBy("group")
+        .agg(F.count("*").cast("int").alias("members"))
+    )
+    groups = standing.where("type = 'ConsumerGroupMetadata'").join(members, "group", "left")
+    return groups.select(
+        "group",
+        F.lit("consumer").alias("type"),
+        F.col("epoch").alias("generation"),
+        F.lit(None).cast("string").alias("protocol"),
+        F.coalesce("members", F.lit(0)).alias("members"),
+        F.when(F.col("members").isNull(), F.col("record_ts")).alias("empty_since"),
+        "record_ts",
+        "log_offset",
+    )

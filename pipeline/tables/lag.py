@@ -1,0 +1,192 @@
+"""Lag and its verdicts: Burrow's rules as they are, and better ones beside them.
+
+Burrow's evaluator looks at the last commits of a key (`WINDOW` of them) and the log ends of its partition. `lag_status`
+gives its answer in `status`, and in other columns what it misses: `worst_rewind` over the whole window, `lag_trend` (so
+that one decrease does not hide a steady rise), and `quiet_too_long`, which measures silence against the key's own
+rhythm, so that a topic with a commit an hour is not STOPped every minute.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+from pipeline.tables.commits import KEY
+
+WINDOW = 10  # commits that Burrow keeps of each key
+STATUSES = ("OK", "WARN", "STALL", "STOP", "REWIND")  # Burrow's; the last three make a group ERR
+
+
+def log_end_offsets(given: DataFrame | None, commits: DataFrame) -> DataFrame:
+    """(topic, partition, ts, leo, source): what was handed in, else the highest commit of any group: a lower bound."""
+    bound = (
+        commits.where("effective and committed_offset is not null")
+        .groupBy("topic", "partition")
+        .agg(F.max("record_ts").alias("ts"), F.max("committed_offset").alias("leo"))
+        .withColumn("source", F.lit("max_committed"))
+    )
+    if given is None:
+        return bound
+    return given.unionByName(bound.join(given, ["topic", "partition"], "left_anti"))
+
+
+def windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFrame:
+    """One row a key: its last commits as arrays, oldest first, with the lag at each as far as it is known.
+
+    The lag at a commit is measured against the newest log end seen until then; before the first one it is null.
+    """
+    newest = Window.partitionBy(*KEY).orderBy(F.desc("log_offset"))
+    dead = commits.where("effective and is_tombstone").groupBy(*KEY).agg(F.max("log_offset").alias("dead_at"))
+    alive = (
+        commits.where("effective and not is_tombstone and committed_offset is not null")
+        .join(dead, list(KEY), "left")
+        .where("dead_at is null or log_offset > dead_at")
+        .withColumn("_nth", F.row_number().over(newest))
+        .where(F.col("_nth") <= size)
+    )
+    samples = ends.groupBy("topic", "partition").agg(
+        F.sort_array(F.collect_list(F.struct("ts", "leo"))).alias("samples"),
+        F.max_by("source", "ts").alias("leo_source"),
+    )
+    item = F.struct("log_offset", "commit_ts", "committed_offset")
+    lists = alive.groupBy(*KEY).agg(F.sort_array(F.collect_list(item)).alias("items"))
+    joined = lists.join(samples, ["topic", "partition"], "left")
+    return joined.select(
+        *KEY,
+        F.transform("items", lambda one: one["committed_offset"]).alias("offsets"),
+        F.transform("items", lambda one: one["commit_ts"]).alias("times"),
+        F.transform("items", lambda one: _lag_at(one)).alias("lags"),
+        F.transform(
+            F.slice("samples", F.greatest(F.lit(1), F.size("samples") - size + 1), size), lambda s: s["leo"]
+        ).alias("leos"),
+        F.col("samples"),
+        "leo_source",
+    ).withColumn("leo", F.element_at("leos", -1))
+
+
+def _lag_at(commit: Column) -> Column:
+    seen = F.filter("samples", lambda sample: sample["ts"] <= commit["commit_ts"])
+    return F.when(F.size(seen) > 0, F.greatest(F.lit(0), F.element_at(seen, -1)["leo"] - commit["committed_offset"]))
+
+
+def evaluated(windows: DataFrame, now_ms: int, allowed_lag: int = 0) -> DataFrame:
+    """Burrow's status of each window, and the rule that gave it.
+
+    Wants `offsets`, `times`, `lags` (with nulls), `leos` and `lag`; the order of the rules is Burrow's.
+    """
+    first, last = F.element_at("times", 1), F.element_at("times", -1)
+    now = F.lit(now_ms // 1000 * 1000)  # Burrow's clock has seconds
+    quiet = (now - last) > (last - first)
+    caught_up = F.exists(
+        F.coalesce("leos", F.array().cast("array<bigint>")), lambda leo: leo <= F.element_at("offsets", -1)
+    )
+    known = F.filter("lags", lambda lag: lag.isNotNull())
+    never_low = ~F.exists(known, lambda lag: lag <= allowed_lag)
+    flat = F.forall("offsets", lambda offset: offset == F.element_at("offsets", 1))
+    status = (
+        F.when(F.col("lag").isNull() | (F.col("lag") <= allowed_lag), "OK")
+        .when(quiet & ~caught_up, "STOP")
+        .when(_rewound(), "REWIND")
+        .when(never_low & flat, "STALL")
+        .when(never_low & ~_falls(known), "WARN")
+        .otherwise("OK")
+    )
+    return windows.withColumn("status", status)
+
+
+def _pairs(of: str) -> Column:
+    """Neighbours of an array as structs (before, after)."""
+    before = F.slice(of, 1, F.greatest(F.size(of) - 1, F.lit(0)))
+    after = F.slice(of, 2, F.greatest(F.size(of) - 1, F.lit(0)))
+    return F.zip_with(before, after, lambda a, b: F.struct(a.alias("before"), b.alias("after")))
+
+
+def _falls(known: Column) -> Column:
+    """Whether a known lag is ever smaller than the known one before it."""
+    start = F.struct(F.lit(None).cast("bigint").alias("last"), F.lit(False).alias("fell"))
+    return F.aggregate(
+        known,
+        start,
+        lambda state, lag: F.struct(
+            lag.alias("last"), (state["fell"] | F.coalesce(lag < state["last"], F.lit(False))).alias("fell")
+        ),
+    )["fell"]
+
+
+def _rewound() -> Column:
+    """Whether the first step backwards was never made good. Burrow looks at no other."""
+    drop = F.struct(
+        F.lit(None).cast("bigint").alias("last"), F.lit(None).cast("bigint").alias("from"), F.lit(False).alias("back")
+    )
+    walked = F.aggregate(
+        "offsets",
+        drop,
+        lambda state, offset: F.struct(
+            offset.alias("last"),
+            F.when(state["from"].isNull() & (offset < state["last"]), state["last"])
+            .otherwise(state["from"])
+            .alias("from"),
+            (state["back"] | F.coalesce(offset >= state["from"], F.lit(False))).alias("back"),
+        ),
+    )
+    return walked["from"].isNotNull() & ~walked["back"]
+
+
+def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WINDOW, allowed_lag: int = 0) -> DataFrame:
+    """Status, lag in offsets and in seconds, and the better rules, of every key that has a commit."""
+    known_end = F.col("leo_source") != "max_committed"
+    keys = windows(commits, ends, size).withColumn(
+        "lag", F.greatest(F.lit(0), F.col("leo") - F.element_at("offsets", -1))
+    )
+    intervals = F.transform(_pairs("times"), lambda pair: pair["after"] - pair["before"])
+    steps = F.transform(_pairs("offsets"), lambda pair: pair["before"] - pair["after"])
+    quiet_ms = F.lit(now_ms) - F.element_at("times", -1)
+    usual_ms = F.greatest(
+        F.element_at("times", -1) - F.element_at("times", 1), 3 * F.coalesce(F.array_max(intervals), F.lit(0))
+    )
+    return evaluated(keys, now_ms, allowed_lag).select(
+        *KEY,
+        F.element_at("offsets", -1).alias("current_offset"),
+        F.col("leo").alias("log_end_offset"),
+        F.coalesce("leo_source", F.lit("none")).alias("leo_source"),
+        F.when(known_end, F.col("lag")).alias("lag"),
+        F.col("lag").alias("lag_at_least"),
+        F.when(known_end, _lag_seconds(now_ms)).alias("lag_seconds"),
+        F.size("offsets").alias("window_commits"),
+        (F.size("offsets") / F.lit(size)).alias("complete"),
+        "status",
+        F.greatest(F.lit(0), F.coalesce(F.array_max(steps), F.lit(0))).alias("worst_rewind"),
+        _trend().alias("lag_trend"),
+        (quiet_ms > usual_ms).alias("quiet_too_long"),
+        (quiet_ms / 1000).alias("quiet_s"),
+    )
+
+
+def _lag_seconds(now_ms: int) -> Column:
+    """How long ago the log ended where the group stands, interpolated between two samples of its end; never beyond.
+
+    0 when it is caught up; null when the samples do not reach back that far.
+    """
+    at = F.element_at("offsets", -1)
+    below = F.element_at(F.filter("samples", lambda s: s["leo"] <= at), -1)
+    above = F.element_at(F.filter("samples", lambda s: s["leo"] > at), 1)
+    share = (at - below["leo"]) / (above["leo"] - below["leo"])
+    then = below["ts"] + share * (above["ts"] - below["ts"])
+    has_below = F.exists("samples", lambda s: s["leo"] <= at)
+    return F.when(F.col("lag") == 0, F.lit(0.0)).when(has_below, (F.lit(now_ms) - then) / 1000)
+
+
+def _trend() -> Column:
+    """Offsets of lag gained per commit over the window: last known lag less the first, by their number."""
+    known = F.filter("lags", lambda lag: lag.isNotNull())
+    return F.when(F.size(known) > 1, (F.element_at(known, -1) - F.element_at(known, 1)) / (F.size(known) - 1))
+
+
+def group_status(keys: DataFrame) -> DataFrame:
+    """Burrow's roll-up: the worst of a group's partitions, everything worse than WARN being ERR."""
+    worst = F.max(F.when(F.col("status") == "OK", 0).when(F.col("status") == "WARN", 1).otherwise(2))
+    return keys.groupBy("group").agg(
+        F.element_at(F.array(F.lit("OK"), F.lit("WARN"), F.lit("ERR")), worst + 1).alias("status"),
+        F.sum("lag").alias("total_lag"),
+        F.max("lag").alias("max_lag"),
+        F.count("*").alias("partitions"),
+        F.avg((F.col("complete") >= 1).cast("int")).alias("complete"),
+    )

@@ -1,0 +1,171 @@
+"""Transactions' verdicts against sequential replay, lag status against Burrow's own rules."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline.decode import replay
+from pipeline.decode.plain import PlainBatch, PlainCommit
+from pipeline.decode.schema import BATCHES, OFFSET_COMMITS
+from pipeline.tables.commits import commit_velocity, latest_offsets, offset_commits
+from pipeline.tables.lag import evaluated, group_status, lag_status
+from tests.pipeline import burrow
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+LOGS = 20_000
+
+
+def random_log(dice: random.Random, number: int, rows: dict[str, list[dict[str, Any]]]) -> replay.State:
+    """Append a log of some twenty batches of one record each to the tables; what replay makes of it."""
+    state = replay.State(offsets={}, pending={})
+    for offset in range(dice.randrange(5, 22)):
+        producer = dice.choice([-1, -1, 1, 2, 3])
+        kind = dice.random()
+        control = kind < 0.25 and producer >= 0
+        batch = PlainBatch(0, offset, 0, 0, 2, 0, (16 if producer >= 0 else 0) | (32 if control else 0), 0, 0, 0, producer, 0, 0, 1, True)  # fmt: skip
+        place = {"log_dir": "d", "log_partition": number}
+        row = {**place, "base_offset": offset, "last_offset": offset, "producer_id": producer, "is_txn": producer >= 0, "is_control": control, "control_type": None}  # fmt: skip
+        rows["batches"].append(row)
+        if control:
+            commits = dice.random() < 0.6
+            row["control_type"] = int(commits)
+            replay.end(state, producer, commits=commits)
+            continue
+        value = PlainCommit(f"g{number}", "t", dice.randrange(3), None if kind > 0.9 else offset * 10)
+        replay.apply(state, batch, offset, value)
+        rows["commits"].append(
+            {**place, "log_offset": offset, "batch_base": offset, "leader_epoch_of_log": 0, "record_ts": offset, "producer_id": producer,
+             "is_txn": producer >= 0, "group": value.group, "topic": "t", "partition": value.partition, "is_tombstone": value.offset is None,
+             "undecodable": False, "committed_offset": value.offset, "commit_ts": offset}
+        )  # fmt: skip
+    return state
+
+
+def frame(spark: Any, rows: list[dict[str, Any]], schema: pa.Schema) -> Any:
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
+
+
+def test_verdicts_equal_sequential_replay_on_twenty_thousand_logs(spark: Any) -> None:
+    dice = random.Random(20_000)
+    rows: dict[str, list[dict[str, Any]]] = {"batches": [], "commits": []}
+    want = {}
+    for number in range(LOGS):
+        state = random_log(dice, number, rows)
+        want |= {key: (at, value.offset) for key, (at, value) in state.offsets.items()}
+    commits = offset_commits(
+        frame(spark, rows["commits"], OFFSET_COMMITS), frame(spark, rows["batches"], BATCHES)
+    ).cache()
+    latest = latest_offsets(commits, now_ms=0).select("group", "topic", "partition", "log_offset", "committed_offset")
+    got = {tuple(row[:3]): tuple(row[3:]) for row in latest.collect()}
+    assert len(want) > LOGS
+    assert got == want
+    states = dict(commits.groupBy("txn_state").count().collect())
+    commits.unpersist()
+    assert states.keys() == {"none", "committed", "aborted", "open"}
+
+
+def random_window(dice: random.Random) -> tuple[burrow.Window, int]:
+    """A window that lies near the rules' edges: flat stretches, steps back, gaps in what is known of the lag."""
+    size = dice.choice([1, 2, 3, 10, 10, 10])
+    offset, ts, step = dice.randrange(100), 1_000_000, dice.choice([0, 0, 1, 5])
+    offsets, times = [], []
+    for _ in range(size):
+        offset = max(0, offset + (dice.choice([-3, -1]) if dice.random() < 0.1 else dice.choice([0, step, step])))
+        ts += dice.choice([0, 500, 1000, 7000])
+        offsets.append(offset)
+        times.append(ts)
+    ends = [offset + dice.choice([-5, 0, 1, 3, 10, 50]) for _ in range(dice.randrange(0, 10))]
+    ends.append(offset + dice.choice([0, 1, 3, 30]))
+    base = dice.choice([0, 1, 4])
+    lags = [None if dice.random() < 0.15 else base + (i if dice.random() < 0.8 else 0) for i in range(size)]
+    now = ts + dice.choice([0, 400, 1000, 5000, 20_000, 100_000])
+    return (offsets, times, lags, ends), now
+
+
+def test_lag_status_equals_burrows_rules_on_random_windows(spark: Any) -> None:
+    dice = random.Random(4000)
+    cases = [random_window(dice) for _ in range(6000)]
+    seen: Counter[str] = Counter()
+    rows, want = [], []
+    now_ms = 50_000_999  # the clock is an argument of the table, so the windows are moved to it
+    for number, (window, now) in enumerate(cases):
+        offsets, times, lags, ends = window
+        moved = [ts + now_ms - now for ts in times]
+        lag = max(0, ends[-1] - offsets[-1])
+        rows.append({"id": number, "offsets": offsets, "times": moved, "lags": lags, "leos": ends, "lag": lag})
+        want.append([burrow.status((offsets, moved, lags, ends), lag, now_ms, allowed) for allowed in (0, 2)])
+    table = spark.createDataFrame(rows, "id int, offsets array<bigint>, times array<bigint>, lags array<bigint>, leos array<bigint>, lag bigint").cache()  # fmt: skip
+    for column, allowed in enumerate((0, 2)):
+        got = dict(evaluated(table, now_ms, allowed).select("id", "status").collect())
+        assert [got[i] for i in range(len(rows))] == [statuses[column] for statuses in want]
+        seen.update(got.values())
+    table.unpersist()
+    assert seen.keys() == {"OK", "WARN", "STALL", "STOP", "REWIND"}
+    assert min(seen.values()) > 50
+
+
+def commits_of(spark: Any, values: list[tuple[int, int, int | None]], group: str = "g") -> Any:
+    """Effective commits of one key: (log offset, time, offset or None for a tombstone)."""
+    rows = [
+        {"log_dir": "d", "log_partition": 0, "log_offset": at, "record_ts": ts, "commit_ts": None if offset is None else ts, "group": group, "topic": "t",
+         "partition": 0, "is_tombstone": offset is None, "committed_offset": offset, "is_txn": False, "undecodable": False, "leader_epoch_of_log": 0}
+        for at, ts, offset in values
+    ]  # fmt: skip
+    return offset_commits(frame(spark, rows, OFFSET_COMMITS), frame(spark, [], BATCHES))
+
+
+ENDS = "topic string, partition int, ts bigint, leo bigint, source string"
+
+
+def test_lag_in_seconds_is_interpolated_and_never_beyond_what_was_seen(spark: Any) -> None:
+    commits = commits_of(spark, [(0, 10_000, 100), (1, 20_000, 150)])
+    ends = spark.createDataFrame([("t", 0, 10_000, 100, "list_offsets"), ("t", 0, 30_000, 200, "list_offsets")], ENDS)
+    (row,) = lag_status(commits, ends, now_ms=30_000).collect()
+    assert (row.lag, row.lag_seconds, row.window_commits) == (50, 10.0, 2)
+    (late,) = lag_status(commits, ends.where("ts > 20000"), now_ms=30_000).collect()
+    assert (late.lag, late.lag_seconds) == (50, None)
+
+
+def test_a_bound_is_not_called_lag(spark: Any) -> None:
+    from pipeline.tables.lag import log_end_offsets
+
+    commits = commits_of(spark, [(0, 1000, 5)]).unionByName(commits_of(spark, [(1, 1000, 9)], "ahead"))
+    rows = {row.group: row for row in lag_status(commits, log_end_offsets(None, commits), now_ms=1000).collect()}
+    assert (rows["g"].lag, rows["g"].lag_at_least, rows["g"].leo_source) == (None, 4, "max_committed")
+
+
+def test_what_was_deleted_starts_anew(spark: Any) -> None:
+    commits = commits_of(spark, [(0, 1000, 500), (1, 2000, None), (2, 3000, 5), (3, 4000, 6)])
+    ends = spark.createDataFrame([("t", 0, 500, 6, "list_offsets")], ENDS)
+    (row,) = lag_status(commits, ends, now_ms=4000).collect()
+    assert (row.window_commits, row.status, row.worst_rewind) == (2, "OK", 0)
+
+
+def test_groups_are_as_bad_as_their_worst_partition(spark: Any) -> None:
+    rows = [
+        ("a", "OK", 0, 1.0),
+        ("b", "WARN", 3, 1.0),
+        ("b", "OK", 1, 0.5),
+        ("c", "REWIND", 2, 1.0),
+        ("c", "WARN", 2, 1.0),
+    ]
+    got = group_status(
+        spark.createDataFrame(rows, "group string, status string, lag bigint, complete double")
+    ).collect()
+    assert {row.group: (row.status, row.total_lag) for row in got} == {
+        "a": ("OK", 0),
+        "b": ("WARN", 4),
+        "c": ("ERR", 4),
+    }
+
+
+def test_velocity_counts_advance_rewinds_and_flat_commits(spark: Any) -> None:
+    commits = commits_of(spark, [(0, 1000, 10), (1, 2000, 40), (2, 4000, 30), (3, 5000, 30), (4, 61_000, 90)])
+    first, second = sorted(commit_velocity(commits).collect(), key=lambda row: row.window_start)
+    assert (first.commits, first.first_offset, first.last_offset, first.advance) == (4, 10, 30, 20)
+    assert (first.rewinds, first.max_rewind, first.flat_commits, first.interval_p50_ms) == (1, 10, 1, 1000.0)
+    assert (second.window_start, second.advance, second.per_s) == (60_000, 60, 1.0)
