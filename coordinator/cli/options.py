@@ -9,6 +9,7 @@ from msgspec import Struct
 from coordinator.cli import STARTED
 from coordinator.cli.settings import settings
 from coordinator.config import Config, ConfigError
+from coordinator.core.catalog.names import reason_invalid
 from coordinator.server.listener import address
 
 
@@ -75,4 +76,8 @@ def _topic(text: str) -> tuple[str, int]:
     name, colon, partitions = text.rpartition(":")
     if not colon or not partitions.isdigit() or not 1 <= int(partitions) <= 10_000:
         raise ConfigError(f"--topic: {text!r} will not do; it may be NAME:PARTITIONS with 1 to 10000 partitions")
+    if reason_invalid(name):
+        raise ConfigError(
+            f"--topic: {name!r} will not do; it may be 1 to 249 letters, digits, '.', '_' and '-', and not '.' or '..'"
+        )
     return name, int(partitions)

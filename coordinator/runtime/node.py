@@ -5,6 +5,7 @@ what all of them have led to. Nothing that a turn decides may be told to anybody
 """
 
 import base64
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ from protocol.errors import UnsupportedVersion
 from storage.files import Files
 from storage.log import Log, LogConfig
 from storage.names import partition_directory
+
+log = logging.getLogger("muster.node")
 
 __all__ = ["NODE_ID", "NO_ANSWER", "Node", "Setup", "Where"]
 
@@ -84,6 +87,8 @@ class Node:
         if OFFSETS_TOPIC not in facts:
             # How many partitions there are is fixed from now on: the number decides which of them owns a group.
             missing[OFFSETS_TOPIC] = self.config["offsets.topic.num.partitions"]
+        elif self.config.is_set("offsets.topic.num.partitions"):
+            self._compare(facts[OFFSETS_TOPIC].partitions, self.config["offsets.topic.num.partitions"])
         self.ledger.record(Outcome(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms)
         self.ledger.flush()
         self.partitions = Partitions(facts[OFFSETS_TOPIC].partitions, self._partition)
@@ -93,6 +98,13 @@ class Node:
         for kind, name in self.ledger.catalog.configs:
             if kind == GROUP:
                 self._configure(name)
+
+    @staticmethod
+    def _compare(there: int, wanted: int) -> None:
+        if there != wanted:
+            log.warning(
+                "offsets.topic.num.partitions is %d in this data directory and stays so, though %d is set", there, wanted
+            )
 
     @property
     def cluster_id(self) -> str:

@@ -1,0 +1,169 @@
+"""`muster serve` as its operators meet it: the ready line, the ready file, exit codes, the lock, what survives."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator import __version__
+from coordinator.client import Client
+from protocol.messages.metadata import MetadataRequest
+from tests.live import Muster
+
+
+def muster(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    import os
+
+    command = [sys.executable, "-m", "coordinator", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | more)
+
+
+def test_version() -> None:
+    assert muster("--version").stdout == f"muster {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["serve", "--listen", "nowhere"], "muster serve: --listen: 'nowhere' is not HOST:PORT"),
+        (["serve", "--listen", "::1:9092"], "muster serve: --listen: '::1:9092': an IPv6 address needs brackets, [::1]:9092"),
+        (["serve", "--admin", "x:y"], "muster serve: --admin: 'x:y' is not HOST:PORT"),
+        (["serve", "--advertise", "x"], "muster serve: --advertise: 'x' is not HOST:PORT"),
+        (
+            ["serve", "--topic", "orders"],
+            "muster serve: --topic: 'orders' will not do; it may be NAME:PARTITIONS with 1 to 10000 partitions",
+        ),
+        (
+            ["serve", "--topic", "../up:1"],
+            "muster serve: --topic: '../up' will not do; it may be 1 to 249 letters, digits, '.', '_' and '-', and not '.' or '..'",
+        ),
+        (
+            ["serve", "--set", "group.max.size=none"],
+            "muster serve: group.max.size: 'none' will not do; it may be a whole number from 1 to 2147483647",
+        ),
+        (["serve", "--config", "absent.toml"], "muster serve: --config: cannot read absent.toml: No such file or directory"),
+        (["serve", "--frobnicate"], "muster: unrecognized arguments: --frobnicate; see muster --help"),
+        (["serve", "--log-level", "loud"], None),
+        (["frobnicate"], None),
+        ([], None),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], complaint: str | None) -> None:
+    done = muster(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert complaint is None or done.stderr.strip() == complaint
+
+
+def test_the_environment_is_heard_and_refused_by_name() -> None:
+    done = muster("serve", KAFKA_GROUP_MAX_SIZE="0")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("muster serve: group.max.size: 0 will not do")
+
+
+def test_an_address_that_is_taken_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = muster("serve", "--listen", where, "--data-dir", str(tmp_path / "data"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"muster serve: --listen: cannot listen on {where}: Address already in use\n"
+
+
+def test_a_data_directory_that_cannot_be_made_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", "--data-dir", str(tmp_path / "file" / "data"))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_the_ready_line_and_the_ready_file_say_the_same(tmp_path: Path) -> None:
+    with Muster(tmp_path) as server:
+        line = server.log().splitlines()[0]
+        ready = server.ready
+        assert line == (
+            f"muster ready kafka={ready['kafka']} admin={ready['admin']} data={server.data_dir} after {ready['seconds']:.2f} s"
+        )
+        assert ready["listeners"] == [ready["kafka"]]
+        assert ready["pid"] == server.pid
+        assert server.get("/healthz") == "ok\n"
+        assert json.loads(server.get("/readyz"))["ready"] is True
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_cleanly_on_a_signal(tmp_path: Path, how: signal.Signals) -> None:
+    with Muster(tmp_path) as server, Client.to(server.kafka) as client:
+        client.ask(MetadataRequest(topics=None))  # a client that is connected holds nothing up
+        assert server.stop(how) == 0
+
+
+def test_a_second_one_on_the_same_data_is_refused_with_the_first_ones_pid(tmp_path: Path) -> None:
+    with Muster(tmp_path) as server:
+        done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", "--data-dir", str(server.data_dir))
+        assert done.returncode == 1
+        assert done.stderr == f"muster serve: {server.data_dir} is in use by another muster, pid {server.pid}\n"
+        server.kill()
+        server.start()  # a dead holder holds nothing
+
+
+def test_topics_and_the_cluster_id_survive(tmp_path: Path) -> None:
+    def seen(server: Muster) -> tuple[str, dict[str, int]]:
+        with Client.to(server.kafka) as client:
+            answer = client.ask(MetadataRequest(topics=None))
+        return answer.cluster_id, {one.name: len(one.partitions) for one in answer.topics if not one.is_internal}
+
+    with Muster(tmp_path, "--topic", "orders:4") as server:
+        before = seen(server)
+        assert before[1] == {"orders": 4}
+        assert len(before[0]) == 22
+        assert server.stop() == 0
+        server.start()
+        assert seen(server) == before
+
+
+def test_the_number_of_offsets_partitions_stays_what_it_was(tmp_path: Path) -> None:
+    """G-031: another number would give the groups other owners."""
+    with Muster(tmp_path, "--set", "offsets.topic.num.partitions=3") as server:
+        assert json.loads(server.get("/readyz"))["partitions"]["total"] == 3
+        server.kill()
+        server.options = ("--set", "offsets.topic.num.partitions=50")
+        server.start()
+        assert json.loads(server.get("/readyz"))["partitions"]["total"] == 3
+        assert "offsets.topic.num.partitions" in server.log(), "and it says so"
+
+
+def test_ephemeral_leaves_no_file(tmp_path: Path) -> None:
+    with Muster(tmp_path, "--ephemeral", "--topic", "orders:1") as server:
+        assert server.ready["data"] is None
+    assert {path.name for path in tmp_path.iterdir()} == {"ready.json", "muster.log"}
+
+
+def test_options_come_from_a_file_and_the_command_line_goes_first(tmp_path: Path) -> None:
+    config = tmp_path / "muster.toml"
+    config.write_text('topic = ["filed:2"]\nephemeral = true\nadmin = "127.0.0.1:1"\n[set]\ngroup.max.size = 7\n')
+    with Muster(tmp_path, "--config", str(config), "--ephemeral", "--log-format", "json") as server:
+        with Client.to(server.kafka) as client:
+            names = {one.name for one in client.ask(MetadataRequest(topics=None)).topics}
+        assert "filed" in names
+        assert server.get("/healthz") == "ok\n", "--admin was given on the command line"
+
+
+def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
+    with Muster(tmp_path, "--ephemeral", "--advertise", "kafka.test:19092") as server, Client.to(server.kafka) as client:
+        (broker,) = client.ask(MetadataRequest(topics=None)).brokers
+        assert (broker.host, broker.port) == ("kafka.test", 19_092)
+
+
+def test_config_lists_what_the_server_would_run_with(tmp_path: Path) -> None:
+    done = muster("config", "--json", "--set", "group.max.size=9", KAFKA_NUM_PARTITIONS="6")
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert (rows["group.max.size"]["value"], rows["group.max.size"]["set"]) == (9, True)
+    assert rows["num.partitions"]["value"] == 6
+    assert rows["group.initial.rebalance.delay.ms"]["kafka_default"] == 3_000
+    text = muster("config").stdout
+    assert "group.initial.rebalance.delay.ms = 0 ms" in text
+    assert "Kafka's default is 3000 ms; ours differs because a test double must not wait." in text
