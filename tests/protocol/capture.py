@@ -20,6 +20,7 @@ from pathlib import Path
 from struct import Struct
 
 import trio
+from trio.abc import Stream
 
 from protocol.apis import API_VERSIONS, APIS
 from protocol.framing import FrameBuffer
@@ -61,11 +62,11 @@ class Tape:
 Listener = Callable[[bytes], None]
 
 
-async def relay(source: trio.SocketStream, sink: trio.SocketStream, hear: Listener, both: trio.CancelScope) -> None:
+async def relay(source: Stream, sink: Stream, hear: Listener, both: trio.CancelScope) -> None:
     """Hand on all bytes as they come, and let `hear` have every whole frame. When one way ends, both do."""
     buffer = FrameBuffer()
     with contextlib.suppress(trio.BrokenResourceError):  # clients that exit do not always say goodbye
-        async for chunk in source:
+        while chunk := await source.receive_some():
             await sink.send_all(chunk)
             buffer.feed(bytes(chunk))
             for frame in buffer:
@@ -73,7 +74,7 @@ async def relay(source: trio.SocketStream, sink: trio.SocketStream, hear: Listen
     both.cancel()
 
 
-async def serve(client: trio.SocketStream, *, upstream: int, folder: Path, name: str) -> None:
+async def serve(client: Stream, *, upstream: int, folder: Path, name: str) -> None:
     """One connection, until either side ends it."""
     tape = Tape(folder, name)
     async with await trio.open_tcp_stream("127.0.0.1", upstream) as server, trio.open_nursery() as nursery:
