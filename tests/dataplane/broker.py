@@ -190,14 +190,14 @@ def fetch_request(topic: str, partition: int = 0, offset: int = 0, **fields: Any
 
 def read_values(data: bytes, aborted: set[tuple[int, int]] | None = None) -> list[str]:
     """The values of the records, without markers and without those of aborted transactions."""
-    starts = dict(aborted or ())
+    starts = aborted or set()
     found: list[str] = []
     dropped: set[int] = set()
     for at, header in record_batch.batches(data):
         if header.is_control:
             dropped.discard(header.producer_id)
             continue
-        if header.is_transactional and starts.get(header.producer_id) == header.base_offset:
+        if header.is_transactional and (header.producer_id, header.base_offset) in starts:
             dropped.add(header.producer_id)
         if not (header.is_transactional and header.producer_id in dropped):
             found += [record.value.decode() for record in record_batch.read(data, at, header)]

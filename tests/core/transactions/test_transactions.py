@@ -1,0 +1,400 @@
+"""Transactional producers: ids and epochs, who is fenced, how a transaction ends, and what time does to it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from coordinator.core.catalog.outcome import Markers, Outcome
+from coordinator.core.catalog.records import CatalogRecord, decode, encode
+from coordinator.core.catalog.settings import Settings
+from coordinator.core.result import Call
+from coordinator.core.topics import Topic, Topics
+from coordinator.core.transactions.add_offsets_to_txn import add_offsets_to_txn
+from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
+from coordinator.core.transactions.ending import completed
+from coordinator.core.transactions.expiry import forgotten, timed_out
+from coordinator.core.transactions.handlers import HANDLERS
+from coordinator.core.transactions.membership import error_unless_joined
+from coordinator.core.transactions.states import NEXT, State
+from coordinator.core.transactions.transaction import EPOCH_MAX, Transaction
+from coordinator.core.transactions.transactions import Transactions
+from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
+)
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
+
+TOPICS = Topics([Topic("t", b"t" * 16, 4)])
+V1, V2 = 4, 5  # the versions of EndTxn with and without KIP-890
+
+
+class World:
+    """Transactions, and what was written of them. Markers are written, and a transaction complete, when `finish` says so."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.transactions = Transactions(Settings(**settings))
+        self.now_ms = 1_000
+        self.log: list[CatalogRecord] = []
+        self.markers: list[Markers] = []
+
+    def take(self, outcome: Outcome) -> Any:
+        for record in outcome.records:
+            self.log.append(decode(*encode(record)))
+            self.transactions.replay(record)
+        self.markers += outcome.markers
+        return outcome.response
+
+    def call(self, version: int) -> Call:
+        return Call(1, self.now_ms, version, "c", "/h", lambda: "")
+
+    def ask(self, request: Any, version: int = 5) -> Any:
+        return self.take(HANDLERS[type(request)](self.transactions, request, self.call(version)))
+
+    def init(
+        self, name: str | None = "x", producer: tuple[int, int] = (-1, -1), version: int = 6
+    ) -> tuple[int, int] | ErrorCode:
+        answer = self.ask(InitProducerIdRequest(name, 60_000, *producer), version)
+        return ErrorCode(answer.error_code) if answer.error_code else (answer.producer_id, answer.producer_epoch)
+
+    def begun(self, name: str = "x") -> tuple[int, int]:
+        found = self.init(name)
+        assert isinstance(found, tuple), found
+        return found
+
+    def add(self, producer: tuple[int, int], *partitions: int, name: str = "x", version: int = 3) -> list[ErrorCode]:
+        topics = (AddPartitionsToTxnRequestTopic("t", partitions),)
+        request = AddPartitionsToTxnRequest((), name, *producer, topics)
+        answer = self.take(add_partitions_to_txn(self.transactions, TOPICS, request, self.call(version)))
+        (topic,) = answer.results_by_topic_v3_and_below
+        return [ErrorCode(one.partition_error_code) for one in topic.results_by_partition]
+
+    def end(self, producer: tuple[int, int], committed: bool = True, version: int = V2, name: str = "x") -> Any:
+        answer = self.ask(EndTxnRequest(name, *producer, committed), version)
+        if answer.error_code:
+            return ErrorCode(answer.error_code)
+        return (answer.producer_id, answer.producer_epoch) if version >= V2 else ErrorCode.NONE
+
+    def finish(self) -> list[tuple[bool, int, int, tuple[tuple[str, int], ...]]]:
+        """Write all markers; what they say."""
+        written, self.markers = self.markers, []
+        for one in written:
+            self.take(completed(self.transactions, one.transactional_id, self.now_ms))
+        return [(one.committed, one.producer_id, one.producer_epoch, one.partitions) for one in written]
+
+    def at(self, name: str = "x") -> Transaction:
+        return self.transactions.by_id[name]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_each_producer_gets_an_id_of_its_own(world: World) -> None:
+    assert [world.init(None), world.init(None), world.init("x"), world.init("y")] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert restored(world).next_producer_id == 4
+
+
+def restored(world: World) -> Transactions:
+    """The transactions read back from the log."""
+    transactions = Transactions(world.transactions.settings)
+    for record in world.log:
+        transactions.replay(record)
+    return transactions
+
+
+def test_a_second_instance_fences_the_first(world: World) -> None:
+    first, second = world.begun(), world.begun()
+    assert (first, second) == ((0, 0), (0, 1))
+    assert world.add(first, 0) == [ErrorCode.PRODUCER_FENCED]
+    assert world.add(first, 0, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert world.end(first) == ErrorCode.PRODUCER_FENCED
+    assert world.end(first, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert world.add(second, 0) == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (InitProducerIdRequest("", 1), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest("x", 0), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (InitProducerIdRequest("x", 900_001), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (InitProducerIdRequest("x", 1, 5, -1), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest("x", 1, -1, 5), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest("x", 1, enable2_pc=True), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (InitProducerIdRequest("x", 1, keep_prepared_txn=True), ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_what_gets_no_id(world: World, request_: InitProducerIdRequest, error: ErrorCode) -> None:
+    answer = world.ask(request_, 6)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
+    assert world.log == []
+
+
+def test_a_producer_that_goes_on_after_an_error_names_its_epoch(world: World) -> None:
+    producer = world.begun()
+    assert world.init(producer=producer) == (0, 1)
+    assert world.init(producer=producer) == (0, 1)  # the answer was lost: the same again
+    assert world.init(producer=(0, 7)) == ErrorCode.PRODUCER_FENCED
+    assert world.init(producer=(9, 0)) == ErrorCode.PRODUCER_FENCED
+    assert world.init(producer=(9, 0), version=3) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert world.init() == (0, 2)
+    assert world.init(producer=(0, 1)) == ErrorCode.PRODUCER_FENCED
+
+
+def test_an_open_transaction_is_aborted_for_the_next_instance(world: World) -> None:
+    producer = world.begun()
+    world.add(producer, 0, 1)
+    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.at().state == State.PREPARE_ABORT
+    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
+    assert world.init() == (0, 2)
+    assert world.end(producer) == ErrorCode.PRODUCER_FENCED
+
+
+def test_commit_and_abort_in_the_old_protocol(world: World) -> None:
+    producer = world.begun()
+    for committed, state in ((True, State.COMPLETE_COMMIT), (False, State.COMPLETE_ABORT)):
+        assert world.add(producer, 2) == [ErrorCode.NONE]
+        assert world.end(producer, committed, V1) == ErrorCode.NONE
+        assert world.end(producer, committed, V1) == ErrorCode.CONCURRENT_TRANSACTIONS
+        assert world.end(producer, not committed, V1) == ErrorCode.INVALID_TXN_STATE
+        assert world.add(producer, 3) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+        assert world.finish() == [(committed, 0, 0, (("t", 2),))]
+        assert (world.at().state, world.at().partitions) == (state, frozenset())
+        assert world.end(producer, committed, V1) == ErrorCode.NONE  # again: it is as it was
+        assert world.end(producer, not committed, V1) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_each_end_raises_the_epoch_in_the_new_protocol(world: World) -> None:
+    producer = world.begun()
+    world.add(producer, 2)
+    assert world.end(producer) == (0, 1)
+    assert world.end(producer) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.finish() == [(True, 0, 1, (("t", 2),))]
+    assert world.end(producer) == (0, 1)  # asked again, it says so again
+    assert world.end(producer, committed=False) == ErrorCode.INVALID_TXN_STATE
+    assert world.add(producer, 2) == [ErrorCode.PRODUCER_FENCED]
+    world.add((0, 1), 2)
+    assert world.end(producer) == ErrorCode.PRODUCER_FENCED
+    assert world.end((0, 1), committed=False) == (0, 2)
+    assert world.finish() == [(False, 0, 2, (("t", 2),))]
+
+
+def test_with_nothing_open_an_abort_raises_the_epoch_and_a_commit_does_not(world: World) -> None:
+    producer = world.begun()
+    assert world.end(producer, committed=True) == ErrorCode.INVALID_TXN_STATE
+    assert world.end(producer, committed=False) == (0, 1)
+    assert world.finish() == [(False, 0, 1, ())]
+    assert world.end(producer, committed=False) == (0, 1)
+    assert world.end((0, 1), committed=True) == ErrorCode.INVALID_TXN_STATE
+    assert world.end((0, 1), committed=False) == (0, 2)
+
+
+def test_nothing_to_end_in_the_old_protocol(world: World) -> None:
+    producer = world.begun()
+    assert world.end(producer, version=V1) == ErrorCode.INVALID_TXN_STATE
+    assert world.end(producer, False, V1) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_who_has_no_transaction_ends_none(world: World) -> None:
+    assert world.end((0, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.end((0, 0), name="") == ErrorCode.INVALID_REQUEST
+    world.begun()
+    assert world.end((7, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def with_epoch(world: World, epoch: int) -> None:
+    world.take(Outcome(records=(replace(world.at(), producer_epoch=epoch).record,)))
+
+
+def test_a_producer_whose_epochs_are_used_up_gets_another_id(world: World) -> None:
+    world.begun()
+    with_epoch(world, EPOCH_MAX - 1)
+    assert world.init() == (1, 0)
+    with_epoch(world, EPOCH_MAX - 1)
+    assert world.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)
+    assert world.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)  # the answer was lost
+
+
+def test_also_in_the_middle_of_its_transactions(world: World) -> None:
+    world.begun()
+    with_epoch(world, EPOCH_MAX - 1)
+    world.add((0, EPOCH_MAX - 1), 2)
+    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
+    assert world.finish() == [(True, 0, EPOCH_MAX, (("t", 2),))]  # written in the name of the old id
+    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
+    assert world.add((1, 0), 2) == [ErrorCode.NONE]
+
+
+def test_partitions_join_all_or_none(world: World) -> None:
+    producer = world.begun()
+    assert world.add(producer, 1, 9) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert world.at().state == State.EMPTY
+    written = len(world.log)
+    world.add(producer, 1)
+    world.add(producer, 1)
+    assert len(world.log) == written + 1  # the second says nothing new
+    assert world.add((8, 0), 1) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert world.add(producer, 1, name="") == [ErrorCode.INVALID_REQUEST]
+
+
+def test_brokers_ask_for_several_transactions_at_once(world: World) -> None:
+    x, y = world.begun("x"), world.begun("y")
+    world.add(x, 1)
+    one = AddPartitionsToTxnRequestTransaction
+    topics = (AddPartitionsToTxnRequestTopic("t", (1, 2)),)
+    request = AddPartitionsToTxnRequest((one("x", *x, True, topics), one("y", *y, False, topics)))
+    answer = world.take(add_partitions_to_txn(world.transactions, TOPICS, request, world.call(5)))
+    found = {
+        result.transactional_id: [p.partition_error_code for p in result.topic_results[0].results_by_partition]
+        for result in answer.results_by_transaction
+    }
+    assert found == {"x": [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE], "y": [0, 0]}
+    assert world.at("x").partitions == {("t", 1)}
+    assert world.at("y").partitions == {("t", 1), ("t", 2)}
+    assert error_unless_joined(world.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
+
+
+def test_a_groups_offsets_join_by_their_partition(world: World) -> None:
+    """O-100: the group need not exist, and its name may be empty."""
+    producer = world.begun()
+
+    def add(producer: tuple[int, int], version: int = 4) -> ErrorCode:
+        request = AddOffsetsToTxnRequest("x", *producer, "")
+        return ErrorCode(world.take(add_offsets_to_txn(world.transactions, 7, request, world.call(version))).error_code)
+
+    assert add(producer) == ErrorCode.NONE
+    assert world.at().partitions == {("__consumer_offsets", 7)}
+    assert add((0, 5)) == ErrorCode.PRODUCER_FENCED
+    assert add((0, 5), version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    world.end(producer)
+    assert add((0, 1)) == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(world: World) -> None:
+    producer = world.begun()
+    world.now_ms = 2_000
+    world.add(producer, 0)
+    world.now_ms = 30_000
+    world.add(producer, 1)
+    assert world.transactions.next_deadline_ms() == 62_000  # by when it began, whatever was added since
+    world.take(timed_out(world.transactions, 61_999))
+    assert world.at().state == State.ONGOING
+    world.now_ms = 62_000
+    world.take(timed_out(world.transactions, 62_000))
+    assert world.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
+    assert world.transactions.next_deadline_ms() is None
+    assert world.end(producer) == ErrorCode.PRODUCER_FENCED
+    assert world.init(producer=producer) == ErrorCode.PRODUCER_FENCED
+    assert world.init() == (0, 2)
+
+
+def test_ids_that_nobody_uses_are_forgotten(world: World) -> None:
+    rest, busy = world.begun("rest"), world.begun("busy")
+    world.add(busy, 0, name="busy")
+    old = world.now_ms + world.transactions.settings.transactional_id_expiration_ms
+    world.take(forgotten(world.transactions, old - 1))
+    assert set(world.transactions.by_id) == {"rest", "busy"}
+    world.take(forgotten(world.transactions, old))
+    assert set(world.transactions.by_id) == {"busy"}
+    assert world.end(rest, name="rest") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert restored(world).by_id == world.transactions.by_id
+
+
+def test_transactions_are_described(world: World) -> None:
+    producer = world.begun()
+    world.now_ms = 5_000
+    world.add(producer, 3, 1)
+    known, unknown, empty = world.ask(DescribeTransactionsRequest(("x", "y", ""))).transaction_states
+    assert (known.transaction_state, known.producer_id, known.producer_epoch) == ("Ongoing", 0, 0)
+    assert (known.transaction_timeout_ms, known.transaction_start_time_ms) == (60_000, 5_000)
+    assert [(topic.topic, topic.partitions) for topic in known.topics] == [("t", (1, 3))]
+    assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert empty.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_transactions_are_listed(world: World) -> None:
+    for name in ("a-1", "a-2", "b-1"):
+        world.begun(name)
+    world.now_ms = 2_000
+    world.add((1, 0), 0, name="a-2")
+    world.now_ms = 9_000
+
+    def listed(*fields: Any) -> list[str]:
+        answer = world.ask(ListTransactionsRequest(*fields), 2)
+        return [one.transactional_id for one in answer.transaction_states]
+
+    assert listed() == ["a-1", "a-2", "b-1"]
+    assert listed(("Ongoing",)) == ["a-2"]
+    assert listed((), (0, 2)) == ["a-1", "b-1"]
+    assert listed((), (), 6_999) == ["a-2"]
+    assert listed((), (), 7_000) == []
+    assert listed((), (), -1, "a-.*") == ["a-1", "a-2"]
+    assert listed((), (), -1, "a") == []
+    assert listed((), (), -1, "") == ["a-1", "a-2", "b-1"]
+    answer = world.ask(ListTransactionsRequest(("Ongoing", "Gone", "Dead")), 2)
+    assert (answer.unknown_state_filters, len(answer.transaction_states)) == (("Gone",), 1)
+    assert (
+        world.ask(ListTransactionsRequest(transactional_id_pattern="("), 2).error_code
+        == ErrorCode.INVALID_REGULAR_EXPRESSION
+    )
+
+
+def test_the_table_of_states_names_each_and_leads_on_from_each() -> None:
+    assert set(NEXT) == set(State)
+    assert all(NEXT.values())
+    assert [state.shown for state in State][2:4] == ["PrepareCommit", "PrepareAbort"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["init", "resume", "add", "commit", "abort", "finish", "wait"]),
+        st.integers(0, 3),
+        st.sampled_from([V1, V2]),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[tuple[str, int, int]]) -> None:
+    """Every end has its markers once; every id and epoch that was answered is newer than those before; a transaction
+    read back from the log is the one that wrote it, at every step."""
+    world, producer = World(), (-1, -1)
+    newest = (-1, -1)
+    for step, partition, version in steps:
+        match step:
+            case "init" | "resume":
+                found = world.init(producer=producer if step == "resume" else (-1, -1))
+                if isinstance(found, tuple):
+                    assert found >= newest
+                    newest = producer = found
+            case "add":
+                world.add(producer, partition)
+            case "commit" | "abort":
+                found = world.end(producer, step == "commit", version)
+                if isinstance(found, tuple):
+                    assert found >= newest
+                    newest = producer = found
+            case "finish":
+                for _, producer_id, epoch, _ in world.finish():
+                    assert (producer_id, epoch) <= (world.at().producer_id, world.at().producer_epoch)
+            case "wait":
+                world.now_ms += 20_000
+                world.take(timed_out(world.transactions, world.now_ms))
+        again = restored(world)
+        assert again.by_id == world.transactions.by_id
+        assert again.unfinished() == world.transactions.unfinished() == tuple(world.markers)
+        assert again.next_deadline_ms() == world.transactions.next_deadline_ms()
