@@ -14,7 +14,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from coordinator.runtime import router
 from docs import protocol_page
+from protocol.apis import LATEST_RANGES
 
 ROOT = Path(__file__).parent.parent
 
@@ -22,7 +24,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/protocol.md": protocol_page.page,
 }
 BLOCKS: Mapping[tuple[str, str], Callable[[], str]] = {
-    ("README.md", "apis"): protocol_page.apis_table,
+    ("README.md", "apis"): lambda: protocol_page.apis_table(router.offered(LATEST_RANGES)),
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from protocol import wire
-from protocol.apis import API, APIS, LATEST_RANGES, TABLE
+from protocol.apis import API, APIS, TABLE
 from protocol.messages import consumer_protocol
 from protocol.schema import Field, Message, Schema
 
@@ -52,9 +52,9 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def apis_table(ranges: Mapping[int, range] = LATEST_RANGES) -> str:
-    """API, key and versions, by name, of what `ranges` offers."""
-    rows = [(APIS[key].name, str(key), span(versions)) for key, versions in ranges.items()]
+def apis_table(offered: Mapping[int, range]) -> str:
+    """API, key and versions, by name, of what is offered."""
+    rows = [(APIS[key].name, str(key), span(versions)) for key, versions in offered.items()]
     return table(("API", "key", "versions"), sorted(rows))
 
 
