@@ -156,7 +156,11 @@ def _of_group(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
 
 
 def _group_entry(catalog: Catalog, own: Mapping[str, str], config: topic_configs.TopicConfig) -> Entry:
-    synonyms = [] if config.name not in own else [Synonym(config.name, own[config.name], GROUP_CONFIG)]
+    synonyms = (
+        []
+        if config.name not in own
+        else [Synonym(config.name, group_configs.plain(config, own[config.name]), GROUP_CONFIG)]
+    )
     value, is_default = group_configs.broker_value(config, catalog.settings)
     source = DEFAULT_CONFIG if is_default else STATIC_BROKER_CONFIG
     synonyms.append(Synonym(config.broker or config.name, value, source))

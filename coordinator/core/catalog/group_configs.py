@@ -97,6 +97,13 @@ def limits_with(limits: Limits, stored: Values, settings: Settings) -> Limits:
     return replace(limits, **own) if own else limits
 
 
+def plain(config: TopicConfig, text: str) -> str:
+    """A value as Kafka shows it: numbers and truths without what a client wrote around them."""
+    if config.kind == INT:
+        return str(int(text))
+    return text.strip().lower() if config.kind == BOOLEAN else text
+
+
 def broker_value(config: TopicConfig, settings: Settings) -> tuple[str, bool]:
     """The value that applies to groups without their own, and whether that is the default."""
     for setting in settings.broker:

@@ -48,7 +48,9 @@ def fetch_refusal(group: ConsumerGroup, member_id: str | None, epoch: int) -> Er
     """NONE when the member may read the group's offsets; whoever names no member may."""
     if member_id is None and epoch < 0:
         return ErrorCode.NONE
-    member = None if member_id is None else group.members.get(member_id)
+    if member_id is None:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka 4.3 answers it
+    member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     return ErrorCode.NONE if epoch == member.epoch else stale(member)

@@ -132,7 +132,7 @@ def _has_nothing_new(
         and metadata.classic_member_metadata is None
         and metadata.client_id == (call.client_id or "")
         and metadata.client_host == call.client_host
-        and group.topics_seen == topics.version
+        and group.topics_seen is topics
         and (not group.patterns or patterns.is_quiet(group, topics, limits, call.now_ms))
     )
 

@@ -103,7 +103,7 @@ class ConsumerGroup(Struct, frozen=True):
     classics: int = 0  # members that speak the classic protocol
     protocols: Mapping[str, int] = {}  # protocol name -> how many classic members offer it
     # soft: gone when the server stops
-    topics_seen: int = -1  # the version of the topics for which the epoch was last held against them
+    topics_seen: Topics | None = None  # the topics that the epoch was last held against
     resolving: Resolving | None = None
 
     @property

@@ -86,7 +86,7 @@ def _apply(turn: Turn, answer: Mapping[str, Resolved]) -> None:
     topics_hash = metadata_hash(turn.group, turn.topics)
     if is_changed or topics_hash != group.metadata_hash:
         turn.write(facts.epoch(group.group_id, group.epoch + 1, topics_hash))
-        turn.group = replace(turn.group, topics_seen=turn.topics.version)
+        turn.group = replace(turn.group, topics_seen=turn.topics)
         turn.tell(Cause.PATTERN_RESOLVED)
 
 

@@ -11,7 +11,7 @@ from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.reconcile import Told, reconciled
 from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.states import MemberState
-from coordinator.core.consumer.subscription import metadata_hash
+from coordinator.core.consumer.subscription import have_changed, metadata_hash
 from coordinator.core.consumer.turn import Turn
 from coordinator.core.events import Cause
 from coordinator.core.result import Call
@@ -58,8 +58,10 @@ def keep(turn: Turn, found: Member, metadata: Metadata, call: Call) -> Changes |
     has_other_names = metadata.subscribed_topic_names != found.names
     has_other_assignor = target.assignor_name(turn.group, turn.limits) != target.assignor_name(before, turn.limits)
     raises = has_other_names or change.raises_epoch or has_other_assignor
-    if raises or turn.group.topics_seen != turn.topics.version:
+    if raises or have_changed(before, turn.topics):
         raises = _raise_epoch(turn, raises) or raises
+    elif turn.group.topics_seen is not turn.topics:
+        turn.group = replace(turn.group, topics_seen=turn.topics)
     member = turn.group.members[found.member_id]
     _tell(turn, found, member, is_new=is_new, raises=raises, resubscribed=has_other_names or change.is_changed)
     return Changes(member, has_other_names or change.is_changed)
@@ -129,7 +131,7 @@ def _raise_epoch(turn: Turn, raises: bool) -> bool:
         turn.write(facts.epoch(group.group_id, group.epoch + 1, topics_hash))
     if group.has_topics_record:
         turn.write(facts.no_topics(group.group_id))
-    turn.group = replace(turn.group, topics_seen=turn.topics.version)
+    turn.group = replace(turn.group, topics_seen=turn.topics)
     return has_changed
 
 

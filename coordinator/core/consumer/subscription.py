@@ -48,6 +48,17 @@ def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
     return _signed(b"".join(map(_topic_hash, found)))
 
 
+def have_changed(group: ConsumerGroup, topics: Topics) -> bool:
+    """Whether a topic that the group subscribes to has come, changed or gone since its epoch was held against them.
+
+    Of a group that was made or loaded just now that is not known, and so it may be.
+    """
+    seen = group.topics_seen
+    if seen is None:
+        return True
+    return seen is not topics and any(seen.get(name) != topics.get(name) for name in topic_names(group))
+
+
 @lru_cache(maxsize=1 << 16)
 def _topic_hash(topic: Topic) -> bytes:
     return blake2b(b"%b %d %b" % (topic.id, topic.partitions, topic.name.encode()), digest_size=8).digest()
