@@ -1,7 +1,8 @@
-"""A small blocking Kafka client: one request at a time, for the admin commands and for tests. No groups, no retries but the obvious.
+"""A small blocking Kafka client: one request at a time, for the admin commands and for tests. No groups, no retries
+but the obvious.
 
-    with Client.to("127.0.0.1:9092") as client:
-        answer = client.ask(ListGroupsRequest())
+with Client.to("127.0.0.1:9092") as client:
+    answer = client.ask(ListGroupsRequest())
 """
 
 import socket
@@ -55,7 +56,8 @@ class Client:
         self._sock.close()
 
     def ask(self, message: Message, version: int | None = None) -> Any:
-        """Send a request, and wait for its answer. Raises ClientError when the broker has no such version, or goes away."""
+        """Send a request, and wait for its answer. Raises ClientError when the broker has no such version, or goes
+        away."""
         api = api_of(message)
         if version is None:
             version = self._newest(api)

@@ -1,8 +1,8 @@
 """What the server counts. On the way of a request these are plain numbers; Prometheus sees them at a scrape.
 
-`Stats` is written by the turn and knows no Prometheus. `exposition(...)` reads it, and the gauges that are counted at that moment
-(`Snapshot`), into Prometheus' text by way of prometheus-client, which is imported only then: it costs a start more than Trio's
-loop does.
+`Stats` is written by the turn and knows no Prometheus. `exposition(...)` reads it, and the gauges that are counted at
+that moment (`Snapshot`), into Prometheus' text by way of prometheus-client, which is imported only then: it costs a
+start more than Trio's loop does.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,9 @@ GROUPS_MAX: Final = 100  # groups with a label of their own
 
 UNSETTLED: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
-LATENCY_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)  # fmt: skip
+LATENCY_SECONDS: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0,
+)  # fmt: skip
 
 
 class Latency:
@@ -181,16 +183,14 @@ def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"
     for (api_key, code), times in sorted(stats.errors.items()):
         errors.add_metric((api_name(api_key), _code_name(code)), times)
     yield errors
-    yield _family(
-        Count, "muster_rebalances", "Rebalances begun, by group, protocol and cause.", ("group", "protocol", "cause"), stats.rebalances
-    )  # fmt: skip
+    by = ("group", "protocol", "cause")
+    yield _family(Count, "muster_rebalances", "Rebalances begun, by what began them.", by, stats.rebalances)
     yield _family(Count, "muster_group_events", "What happened to groups, by cause.", ("cause",), stats.events)
     yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=stats.offset_commits)
     yield Count("muster_offset_expirations", "Offsets that expired.", value=stats.offset_expirations)
     yield Count("muster_offset_deletions", "Offsets deleted by request.", value=stats.offset_deletions)
-    yield Count(
-        "muster_connections_refused", "Connections closed for bytes that could not be read.", value=stats.connections_refused
-    )  # fmt: skip
+    closed = "Connections closed for bytes that could not be read."
+    yield Count("muster_connections_refused", closed, value=stats.connections_refused)
 
 
 def _family(kind: Any, name: str, sentence: str, labels: Sequence[str], values: Mapping[Any, float]) -> "Metric":

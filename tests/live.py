@@ -1,9 +1,9 @@
 """A real `muster serve` process for tests: started, asked, killed, started again on the same ports and data.
 
-    with Muster(tmp_path, "--topic", "orders:4") as muster:
-        consumer = Consumer({"bootstrap.servers": muster.kafka, ...})
-        muster.kill()
-        muster.start()
+with Muster(tmp_path, "--topic", "orders:4") as muster:
+    consumer = Consumer({"bootstrap.servers": muster.kafka, ...})
+    muster.kill()
+    muster.start()
 """
 
 import json

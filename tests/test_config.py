@@ -56,7 +56,10 @@ def test_limits_follow_the_config() -> None:
             "group.consumer.migration.policy=both",
             "group.consumer.migration.policy: 'both' will not do; it may be one of bidirectional, upgrade, downgrade, disabled",
         ),
-        ("log.cleaner.min.cleanable.ratio=2", "log.cleaner.min.cleanable.ratio: 2.0 will not do; it may be a number from 0 to 1"),
+        (
+            "log.cleaner.min.cleanable.ratio=2",
+            "log.cleaner.min.cleanable.ratio: 2.0 will not do; it may be a number from 0 to 1",
+        ),
     ],
 )
 def test_a_setting_that_will_not_do_is_named_in_one_line(pair: str, complaint: str) -> None:
@@ -89,7 +92,10 @@ def test_the_environment_is_read_as_kafkas_image_reads_it() -> None:
 
 
 def test_a_table_may_be_dotted_or_quoted() -> None:
-    assert from_table({"group": {"max": {"size": 5}}, "num.partitions": 3}) == {"group.max.size": 5, "num.partitions": 3}
+    assert from_table({"group": {"max": {"size": 5}}, "num.partitions": 3}) == {
+        "group.max.size": 5,
+        "num.partitions": 3,
+    }
     assert from_table({"group.consumer.assignors": ["range"]}) == {"group.consumer.assignors": ("range",)}
     assert from_table({"num.partitions": "3"}) == {"num.partitions": 3}
     with pytest.raises(ConfigError, match=r"^num\.partitions: True"):

@@ -37,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in [chosen] if chosen in COMMANDS else COMMANDS:
         assert name is not None, "a chosen command is one of the table"
         module = _module(name)
-        sub = subparsers.add_parser(name, help=module.HELP, description=module.__doc__ and module.__doc__.split("\n\n")[0])
+        sub = subparsers.add_parser(
+            name, help=module.HELP, description=module.__doc__ and module.__doc__.split("\n\n")[0]
+        )
         module.add_arguments(sub)
         sub.set_defaults(run=module.run)
     args = parser.parse_args(words)

@@ -16,18 +16,36 @@ HELP = "start the server"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--listen", action="append", metavar="HOST:PORT", help="where Kafka clients connect (127.0.0.1:9092); port 0: a free one; may be given again")
-    add("--advertise", metavar="HOST:PORT", help="what clients are told, where it is not what is bound; port 0: the bound one")
+    add(
+        "--listen",
+        action="append",
+        metavar="HOST:PORT",
+        help="where Kafka clients connect (127.0.0.1:9092); port 0: a free one; may be given again",
+    )
+    add(
+        "--advertise",
+        metavar="HOST:PORT",
+        help="what clients are told, where it is not what is bound; port 0: the bound one",
+    )
     add("--admin", metavar="HOST:PORT", help="health and metrics by HTTP (127.0.0.1:8092); off: none")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data-dir", metavar="DIR", help="where the logs are kept (muster-data)")
     where.add_argument("--ephemeral", action="store_true", default=None, help="keep nothing: all state is in memory")
     add("--fsync", action="store_true", default=None, help="answer only when the disk has it, not just the kernel")
-    add("--topic", action="append", metavar="NAME:PARTITIONS", help="a topic to create if it is not there; may be given again")
+    add(
+        "--topic",
+        action="append",
+        metavar="NAME:PARTITIONS",
+        help="a topic to create if it is not there; may be given again",
+    )
     add_settings(parser)
     add("--ready-file", metavar="FILE", help="written as JSON, whole, once the server serves")
     add("--seed", type=int, metavar="N", help="make ids from this seed, for runs that can be repeated")
-    add("--log-level", choices=("debug", "info", "warning", "error"), help="what is logged to standard error (info: a line a group transition)")
+    add(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="what is logged to standard error (info: a line a group transition)",
+    )
     add("--log-format", choices=("text", "json"), help="key=value lines, or JSON lines (text)")
 
 

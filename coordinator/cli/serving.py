@@ -1,4 +1,5 @@
-"""The life of a server process: bind, lock, load, serve, stop. What `muster serve` runs once its options are understood."""
+"""The life of a server process: bind, lock, load, serve, stop. What `muster serve` runs once its options are
+understood."""
 
 import contextlib
 import gc
@@ -179,8 +180,13 @@ class Server:
         )
         if self._options.ready_file:
             facts = {
-                "kafka": listeners[0], "listeners": listeners, "admin": admin, "data": data, "pid": os.getpid(), "seconds": seconds,
-            }  # fmt: skip
+                "kafka": listeners[0],
+                "listeners": listeners,
+                "admin": admin,
+                "data": data,
+                "pid": os.getpid(),
+                "seconds": seconds,
+            }
             _write_whole(Path(self._options.ready_file), json.dumps(facts) + "\n")
 
     def _tell(self, event: Event) -> None:
@@ -228,4 +234,3 @@ def _write_whole(path: Path, text: str) -> None:
         beside.replace(path)
     except OSError as error:
         raise ConfigError(f"--ready-file: cannot write {path}: {error.strerror}") from None
-

@@ -1,10 +1,10 @@
 """Where settings come from: a TOML file, then the environment, then the command line. Not a subcommand.
 
-    listen = ["127.0.0.1:9092"]        # the options of `muster serve`, by their long names
-    data-dir = "muster-data"
-    topic = ["orders:4"]
-    [set]                              # the broker's settings, by Kafka's names
-    group.max.size = 100
+listen = ["127.0.0.1:9092"]        # the options of `muster serve`, by their long names
+data-dir = "muster-data"
+topic = ["orders:4"]
+[set]                              # the broker's settings, by Kafka's names
+group.max.size = 100
 """
 
 import argparse
@@ -42,7 +42,9 @@ class Settings(Struct, frozen=True):
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """The two options that settings come from."""
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, by Kafka's name")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, by Kafka's name"
+    )
     parser.add_argument("--config", metavar="FILE.toml", help="options and, under [set], broker settings")
 
 

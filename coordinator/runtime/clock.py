@@ -1,7 +1,8 @@
 """The one clock of the server.
 
-A timestamp is the wall clock's at the start plus what the monotonic clock has counted since, so that a step of the wall clock
-neither ends a session nor expires an offset. Trio's own clock counts the seconds: a `MockClock` in a test, or the real one.
+A timestamp is the wall clock's at the start plus what the monotonic clock has counted since, so that a step of the
+wall clock neither ends a session nor expires an offset. Trio's own clock counts the seconds: a `MockClock` in a test,
+or the real one.
 """
 
 import math
@@ -29,7 +30,7 @@ class Clock:
         return int((self._base_s + self._monotonic()) * 1000)
 
     def trio_time(self, at_ms: int) -> float:
-        """When it will be `at_ms`, on Trio's clock, never a moment before (or a timer would find itself not yet due)."""
+        """When it will be `at_ms`, on Trio's clock, and never before: no timer is to find itself not due."""
         if at_ms >= 2**62:
             return math.inf
         return trio.current_time() + max(0.0, at_ms / 1000 - self._base_s - self._monotonic() + 0.0001)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 def fresh_ids(seed: int | None = None) -> Callable[[], str]:
     """A function that gives a random UUID (version 4) in 36 lower-case characters at each call."""
-    bits = random.SystemRandom().getrandbits if seed is None else random.Random(seed).getrandbits  # noqa: S311  # a seed is no secret
+    bits = random.SystemRandom().getrandbits if seed is None else random.Random(seed).getrandbits  # a seed is no secret
 
     def fresh_id() -> str:
         number = bits(128) & ~(0xF << 76) & ~(0x3 << 62) | (4 << 76) | (2 << 62)

@@ -15,25 +15,22 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 _FROM_BATCHES: Final = 4  # the version that asks for many keys
 
 
-def find_coordinator(
-    request: FindCoordinatorRequest, version: int, broker: Broker
-) -> FindCoordinatorResponse:
-    """`broker`, as the client reaches it, for each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
+def find_coordinator(request: FindCoordinatorRequest, version: int, broker: Broker) -> FindCoordinatorResponse:
+    """`broker`, as the client reaches it, for each key; INVALID_REQUEST for types of keys that nobody here
+    coordinates."""
     if version < _FROM_BATCHES:
         refused = _refusal(request.key_type)
         if refused:
             return FindCoordinatorResponse(
                 error_code=ErrorCode.INVALID_REQUEST, error_message=refused, node_id=-1, host="", port=-1
             )
-        return FindCoordinatorResponse(
-            error_message="NONE", node_id=broker.node_id, host=broker.host, port=broker.port
-        )
-    return FindCoordinatorResponse(coordinators=tuple(_coordinators(request.coordinator_keys, request.key_type, broker)))
+        return FindCoordinatorResponse(error_message="NONE", node_id=broker.node_id, host=broker.host, port=broker.port)
+    return FindCoordinatorResponse(
+        coordinators=tuple(_coordinators(request.coordinator_keys, request.key_type, broker))
+    )
 
 
-def _coordinators(
-    keys: Iterable[str], key_type: int, broker: Broker
-) -> Iterable[FindCoordinatorResponseCoordinator]:
+def _coordinators(keys: Iterable[str], key_type: int, broker: Broker) -> Iterable[FindCoordinatorResponseCoordinator]:
     refused = _refusal(key_type)
     for key in keys:
         if refused:

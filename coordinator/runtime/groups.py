@@ -1,4 +1,5 @@
-"""Requests about groups: each is given to the partition that owns the group, or split over all and put together again."""
+"""Requests about groups: each is given to the partition that owns the group, or split over all and put together
+again."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -112,9 +113,7 @@ def delete_groups(node: "Node", request: DeleteGroupsRequest, call: Call) -> Del
     return DeleteGroupsResponse(results=tuple(_deleted(node, dict.fromkeys(request.groups_names), call)))
 
 
-def _deleted(
-    node: "Node", group_ids: Iterable[str], call: Call
-) -> Iterable[DeleteGroupsResponseDeletableGroupResult]:
+def _deleted(node: "Node", group_ids: Iterable[str], call: Call) -> Iterable[DeleteGroupsResponseDeletableGroupResult]:
     for group_id in group_ids:
         partition = node.partitions.owner(group_id)
         if partition.is_loaded:

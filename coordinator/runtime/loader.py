@@ -18,8 +18,8 @@ STEP_RECORDS = 2_000  # between two looks at what else there is to do: a few mil
 def replay(partition: Partition) -> Iterator[int]:
     """Rebuild a partition's shard from its log. Yields, a step at a time, how many records it has applied.
 
-    Raises `DamagedLog` for a record that cannot be read: its checksum is right, so it is another writer's mistake or ours, and
-    to go on without it would be to forget what was acknowledged.
+    Raises `DamagedLog` for a record that cannot be read: its checksum is right, so it is another writer's mistake or
+    ours, and to go on without it would be to forget what was acknowledged.
     """
     shard, source = partition.shard, partition.log
     if source.cut is not None:

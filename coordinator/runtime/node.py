@@ -1,7 +1,8 @@
 """The server without connections: it decides requests, remembers what they lead to, and says who is answered.
 
-A turn: `handle` for each request that has come, `fire` for the timers that are due, `replies` for those that waited, `flush` to append
-what all of them have led to. Nothing that a turn decides may be told to anybody before its `flush` has returned.
+A turn: `handle` for each request that has come, `fire` for the timers that are due, `replies` for those that waited,
+`flush` to append what all of them have led to. Nothing that a turn decides may be told to anybody before its `flush`
+has returned.
 """
 
 import base64
@@ -103,7 +104,9 @@ class Node:
     def _compare(there: int, wanted: int) -> None:
         if there != wanted:
             log.warning(
-                "offsets.topic.num.partitions is %d in this data directory and stays so, though %d is set", there, wanted
+                "offsets.topic.num.partitions is %d in this data directory and stays so, though %d is set",
+                there,
+                wanted,
             )
 
     @property
@@ -129,7 +132,8 @@ class Node:
         return sum(not partition.is_loaded for partition in self.partitions)
 
     def close(self) -> None:
-        """Append what is left and close the logs. Nobody is thrown out of a group: its members find it at the next start."""
+        """Append what is left and close the logs. Nobody is thrown out of a group: its members find it at the next
+        start."""
         self.flush()
         for partition in self.partitions:
             if partition.has_log:

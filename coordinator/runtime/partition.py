@@ -48,7 +48,8 @@ class Partition:
         return bool(self._plain or self._batches)
 
     def remember(self, result: Result[Any], now_ms: int) -> None:
-        """Gather the records of a result. Those of one result end in one batch, and so are written whole or not at all."""
+        """Gather the records of a result. Those of one result end in one batch, and so are written whole or not at
+        all."""
         facts = [LogRecord(*records.encode(record), timestamp=now_ms) for record in result.records]
         if result.producer is None:
             self._plain += facts
@@ -60,12 +61,11 @@ class Partition:
         """Gather the marker that ends a producer's transaction."""
         self._seal()
         marker = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
-        self._batches.append(
-            record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch)
-        )
+        self._batches.append(record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch))
 
     def flush(self) -> int:
-        """Append what was gathered, in one write; how many bytes. Raises StorageFailed, after which nothing may be answered."""
+        """Append what was gathered, in one write; how many bytes. Raises StorageFailed, after which nothing may be
+        answered."""
         self._seal()
         batches, self._batches = self._batches, []
         if batches:

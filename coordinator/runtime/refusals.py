@@ -1,7 +1,7 @@
 """One error for a whole request, each API in its own place: what is answered before a group is looked at.
 
-Where the error of a partition that is still loading goes is Kafka's (G-042), as is the API that does not mind: a Heartbeat is told
-that all is well, so that a restart throws nobody out.
+Where the error of a partition that is still loading goes is Kafka's (G-042), as is the API that does not mind: a
+Heartbeat is told that all is well, so that a restart throws nobody out.
 """
 
 from collections.abc import Callable, Mapping
@@ -69,7 +69,8 @@ def _txn_offset_commit(request: TxnOffsetCommitRequest, version: int, code: Erro
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(
-                topic.name, tuple(TxnOffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions)
+                topic.name,
+                tuple(TxnOffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions),
             )
             for topic in request.topics
         )

@@ -44,8 +44,8 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     **dict.fromkeys(
         (
             "AddPartitionsToTxn", "AlterConfigs", "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics",
-            "DescribeCluster", "DescribeConfigs", "DescribeProducers", "DescribeTopicPartitions", "DescribeTransactions",
-            "EndTxn", "Fetch", "IncrementalAlterConfigs", "InitProducerId", "ListConfigResources", "ListOffsets",
+            "DescribeCluster", "DescribeConfigs", "DescribeProducers", "DescribeTopicPartitions",
+            "DescribeTransactions", "EndTxn", "Fetch", "IncrementalAlterConfigs", "InitProducerId", "ListConfigResources", "ListOffsets",
             "ListTransactions", "Metadata", "OffsetForLeaderEpoch", "Produce",
         ),
         _of_dataplane,

@@ -1,8 +1,8 @@
 """One client, without its socket: chunks in, frames out, answers in the order asked.
 
-A connection's requests are decided one after the other. While one of them is parked (a JoinGroup that waits for the others, a
-Fetch that waits for records), or while the client does not take its answers, the frames behind it wait here undecided, and
-soon its socket is not read either: what a connection may keep is bounded by one chunk and one frame.
+A connection's requests are decided one after the other. While one of them is parked (a JoinGroup that waits for the
+others, a Fetch that waits for records), or while the client does not take its answers, the frames behind it wait here
+undecided, and soon its socket is not read either: what a connection may keep is bounded by one chunk and one frame.
 """
 
 from collections import deque
@@ -63,13 +63,15 @@ class Connection:
         self._half_since_ms = 0
 
     def feed(self, chunk: bytes, now_ms: int) -> FrameBuffer:
-        """Take a chunk. Iterating what comes back gives the frames that are whole; a size that cannot be is a ProtocolError."""
+        """Take a chunk. Iterating what comes back gives the frames that are whole; a size that cannot be is a
+        ProtocolError."""
         self.heard_ms = now_ms
         self.frames.feed(chunk)
         return self.frames
 
     def is_stalled(self, now_ms: int, patience_ms: int) -> bool:
-        """Whether one frame has been arriving for too long, though it would be read. For the sweep to ask now and then."""
+        """Whether one frame has been arriving for too long, though it would be read. For the sweep to ask now and
+        then."""
         if not len(self.frames) or self.is_full or self._half_of != self.requests:
             self._half_of, self._half_since_ms = self.requests, now_ms
         return now_ms - self._half_since_ms >= patience_ms

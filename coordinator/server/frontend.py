@@ -1,7 +1,8 @@
 """The server without its sockets: chunks of bytes in, answers as bytes out, in turns.
 
-`receive` decides what a chunk completes, `finish` ends the turn: timers that are due, answers to parked requests, one append for all,
-and then the connections that have something to send. A simulation drives this in memory; `poller` drives it from sockets.
+`receive` decides what a chunk completes, `finish` ends the turn: timers that are due, answers to parked requests, one
+append for all, and then the connections that have something to send. A simulation drives this in memory; `poller`
+drives it from sockets.
 """
 
 import itertools
@@ -11,8 +12,8 @@ from typing import Any
 
 from coordinator.core.result import Call
 from coordinator.metrics import Stats, error_counter
-from coordinator.runtime.clock import Clock
 from coordinator.runtime.api_versions import unknown_version
+from coordinator.runtime.clock import Clock
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.connection import Connection, Parked
 from coordinator.server.listener import Listener
@@ -26,7 +27,9 @@ log = logging.getLogger("muster.server")
 class Frontend:
     """All connections, their requests, and the turn that decides them."""
 
-    def __init__(self, node: Node, clock: Clock, stats: Stats, fresh_id: Callable[[], str], frame_bytes_max: int) -> None:
+    def __init__(
+        self, node: Node, clock: Clock, stats: Stats, fresh_id: Callable[[], str], frame_bytes_max: int
+    ) -> None:
         self._node = node
         self._clock = clock
         self._stats = stats
@@ -163,5 +166,3 @@ class Frontend:
             for api_key, times in self._decided.items():
                 self._stats.answered(api_key, seconds, times)
             self._decided.clear()
-
-

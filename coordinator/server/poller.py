@@ -2,9 +2,9 @@
 
     poll once ─► one recv a ready connection ─► Frontend decides ─► timers, one append ─► one send a connection
 
-A Trio task and a wait for each connection would cost more than all that is decided (40 us a frame where this costs 10),
-so one selector holds every socket, and Trio waits on the selector's own descriptor. Trio owns the rest of what waits: the
-alarm for the next deadline, the sweep of idle connections, the pause when descriptors run out.
+A Trio task and a wait for each connection would cost more than all that is decided (40 us a frame where this costs
+10), so one selector holds every socket, and Trio waits on the selector's own descriptor. Trio owns the rest of what
+waits: the alarm for the next deadline, the sweep of idle connections, the pause when descriptors run out.
 """
 
 import errno

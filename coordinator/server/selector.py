@@ -47,7 +47,10 @@ class Epoll:
 
     def ready(self) -> Iterable[tuple[int, int]]:
         events = self._epoll.poll(0, EVENTS_MAX)
-        return [(fd, (WRITE if mask & select.EPOLLOUT else 0) | (READ if mask & ~select.EPOLLOUT else 0)) for fd, mask in events]
+        return [
+            (fd, (WRITE if mask & select.EPOLLOUT else 0) | (READ if mask & ~select.EPOLLOUT else 0))
+            for fd, mask in events
+        ]
 
 
 class Kqueue:

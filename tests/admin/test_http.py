@@ -87,7 +87,11 @@ async def test_wrong_paths_and_methods(request_: bytes, status: int, autojump_cl
     [
         (b"\x00\x00\x00\x16garbage\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 10_000, 431),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (2 * BODY_BYTES_MAX) + bytes(2 * BODY_BYTES_MAX), 413),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (2 * BODY_BYTES_MAX)
+            + bytes(2 * BODY_BYTES_MAX),
+            413,
+        ),
     ],
 )
 async def test_nonsense_is_answered_and_the_connection_closed(

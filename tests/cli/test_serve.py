@@ -31,7 +31,10 @@ def test_version() -> None:
     ("words", "complaint"),
     [
         (["serve", "--listen", "nowhere"], "muster serve: --listen: 'nowhere' is not HOST:PORT"),
-        (["serve", "--listen", "::1:9092"], "muster serve: --listen: '::1:9092': an IPv6 address needs brackets, [::1]:9092"),
+        (
+            ["serve", "--listen", "::1:9092"],
+            "muster serve: --listen: '::1:9092': an IPv6 address needs brackets, [::1]:9092",
+        ),
         (["serve", "--admin", "x:y"], "muster serve: --admin: 'x:y' is not HOST:PORT"),
         (["serve", "--advertise", "x"], "muster serve: --advertise: 'x' is not HOST:PORT"),
         (
@@ -46,7 +49,10 @@ def test_version() -> None:
             ["serve", "--set", "group.max.size=none"],
             "muster serve: group.max.size: 'none' will not do; it may be a whole number from 1 to 2147483647",
         ),
-        (["serve", "--config", "absent.toml"], "muster serve: --config: cannot read absent.toml: No such file or directory"),
+        (
+            ["serve", "--config", "absent.toml"],
+            "muster serve: --config: cannot read absent.toml: No such file or directory",
+        ),
         (["serve", "--frobnicate"], "muster: unrecognized arguments: --frobnicate; see muster --help"),
         (["serve", "--log-level", "loud"], None),
         (["frobnicate"], None),
@@ -153,7 +159,10 @@ def test_options_come_from_a_file_and_the_command_line_goes_first(tmp_path: Path
 
 
 def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
-    with Muster(tmp_path, "--ephemeral", "--advertise", "kafka.test:19092") as server, Client.to(server.kafka) as client:
+    with (
+        Muster(tmp_path, "--ephemeral", "--advertise", "kafka.test:19092") as server,
+        Client.to(server.kafka) as client,
+    ):
         (broker,) = client.ask(MetadataRequest(topics=None)).brokers
         assert (broker.host, broker.port) == ("kafka.test", 19_092)
 

@@ -24,7 +24,9 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
 def committed(muster: Muster, group: str) -> dict[int, int]:
     """The group's offsets in `orders` by partition, as the server answers them."""
     with Client.to(muster.kafka) as client:
-        answer = client.ask(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)), version=8)
+        answer = client.ask(
+            OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)), version=8
+        )
     (group_answer,) = answer.groups
     return {one.partition_index: one.committed_offset for topic in group_answer.topics for one in topic.partitions}
 
@@ -34,7 +36,10 @@ def test_a_group_lives_through_all_that_happens_to_groups(muster: Muster, client
     with ExitStack() as stack:
         members = [stack.enter_context(Member(client, muster.kafka, "shop", "orders")) for _ in range(3)]
         a, b, c = members
-        wait_until("three members share four partitions", lambda: share(members, PARTITIONS) and all(m.assigned for m in members))
+        wait_until(
+            "three members share four partitions",
+            lambda: share(members, PARTITIONS) and all(m.assigned for m in members),
+        )
 
         produce(client, muster.kafka, "orders", PARTITIONS, (f"first-{n}" for n in range(1_000)))
         wait_until("all records are consumed", lambda: sum(len(member.got) for member in members) >= 1_000)

@@ -30,9 +30,13 @@ class Bystander:
 
     def __init__(self, muster: Muster) -> None:
         self._client = Client.to(muster.kafka)
-        asking = JoinGroupRequest("calm", 10_000, 10_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
+        asking = JoinGroupRequest(
+            "calm", 10_000, 10_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),)
+        )
         self._member = self._client.ask(asking, version=3)
-        synced = self._client.ask(SyncGroupRequest("calm", self._member.generation_id, self._member.member_id), version=3)
+        synced = self._client.ask(
+            SyncGroupRequest("calm", self._member.generation_id, self._member.member_id), version=3
+        )
         assert (self._member.error_code, synced.error_code) == (0, 0)
 
     def is_well(self) -> bool:

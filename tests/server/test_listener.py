@@ -9,7 +9,12 @@ from coordinator.server.listener import address, listen, shown
 
 @pytest.mark.parametrize(
     ("text", "host", "port"),
-    [("127.0.0.1:9092", "127.0.0.1", 9092), ("[::1]:0", "::1", 0), (":9092", "", 9092), ("kafka.local:1", "kafka.local", 1)],
+    [
+        ("127.0.0.1:9092", "127.0.0.1", 9092),
+        ("[::1]:0", "::1", 0),
+        (":9092", "", 9092),
+        ("kafka.local:1", "kafka.local", 1),
+    ],
 )
 def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
     assert address(text) == (host, port)
@@ -18,7 +23,7 @@ def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "9092", "host:", "host:x", "host:70000", "::1:9092", "host:-1"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="HOST:PORT|brackets"):
+    with pytest.raises(ValueError, match=r"HOST:PORT|brackets"):
         address(text)
 
 
