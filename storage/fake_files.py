@@ -155,6 +155,10 @@ class FakeFiles:
     def contents(self) -> dict[str, bytes]:
         return {path: bytes(content.data) for path, content in self._names.items()}
 
+    def synced_size(self, path: str) -> int:
+        """How many bytes of a file are on the disk for certain."""
+        return len(self._names[path].durable) if path in self._names else 0
+
     def put(self, path: str, data: bytes) -> None:
         """A file that has always been there."""
         self.make_directory(_parent(path))
@@ -227,12 +231,15 @@ def _hole(durable: bytes, data: bytes) -> bytes:
     return durable + bytes(half - len(durable)) + data[half:] if data.startswith(durable) else durable
 
 
+HOLE = "a hole in the rest"
+"""Later bytes of one write are on the disk and earlier ones are not: rare, for file systems grow a file in order."""
+
 _SURVIVALS: dict[str, Callable[[bytes, bytes], bytes]] = {
     "synced bytes": lambda durable, _: durable,
     "all bytes": lambda _, data: data,
     "half of the rest": _half,
     "zeros for the rest": _zeros,
-    "a hole in the rest": _hole,
+    HOLE: _hole,
 }
 
 

@@ -37,7 +37,7 @@ class LogConfig(msgspec.Struct, frozen=True):
     index_interval_bytes: int = 4096
     delete_retention_ms: int = 86_400_000
     min_cleanable_dirty_ratio: float = 0.5
-    compaction_bytes_min: int = 1024 * 1024
+    compaction_bytes_min: int = 32 * 1024
     """A log that has grown by less than this since it was last compacted is left alone."""
 
 
@@ -52,11 +52,11 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 def _final(method: _Method) -> _Method:
     """A call whose failure is the end of this log: it is remembered, and nothing is written after it."""
 
-    def guarded(self: Log, *arguments: object) -> object:
+    def guarded(self: Log, *arguments: object, **named: object) -> object:
         if self.failure is not None:
             raise self.failure
         try:
-            return method(self, *arguments)
+            return method(self, *arguments, **named)
         except StorageFailed as failure:
             self.failure = failure
             raise
@@ -77,7 +77,7 @@ class Log:
         self.cut: Cut | None = None
         """What recovery has taken off the end, for the caller to log."""
         self.failure: StorageFailed | None = None
-        self._files = files
+        self.files = files
         self._checkpoint = Checkpoint()
         self._written_back = 0
 
@@ -98,9 +98,9 @@ class Log:
         return log
 
     def _recover(self, on_progress: Progress | None) -> None:
-        found = layout.look(self._files, self.directory)
-        findings = recovery.examine(self._files, self.directory, found, self.config.index_interval_bytes, on_progress)
-        layout.tidy(self._files, self.directory, found)
+        found = layout.look(self.files, self.directory)
+        findings = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes, on_progress)
+        layout.tidy(self.files, self.directory, found)
         for segment in findings.segments:  # one that was read under `.swap` has its own name now
             segment.path = f"{self.directory}/{file_name(segment.base_offset)}"
         self.segments, self.producers = findings.segments, findings.producers
@@ -215,7 +215,7 @@ class Log:
 
     def _begin(self) -> None:
         """Make the directory. The checkpoint comes first: without it the log would be taken for another broker's."""
-        self._files.make_directory(self.directory)
+        self.files.make_directory(self.directory)
         self._save()
         self._add_segment()
 
@@ -233,9 +233,9 @@ class Log:
 
     def _add_segment(self) -> None:
         path = f"{self.directory}/{file_name(self.end_offset)}"
-        segment = Segment(self._files, path, self.end_offset, self.config.index_interval_bytes)
+        segment = Segment(self.files, path, self.end_offset, self.config.index_interval_bytes)
         segment.open(create=True)
-        self._files.sync_directory(self.directory)
+        self.files.sync_directory(self.directory)
         self.segments.append(segment)
         self._written_back = 0
 
@@ -244,7 +244,7 @@ class Log:
 
     def _save(self, **changes: int) -> None:
         self._checkpoint = msgspec.structs.replace(self._checkpoint, **changes)
-        checkpoints.write(self._files, self.directory, self._checkpoint)
+        checkpoints.write(self.files, self.directory, self._checkpoint)
 
     # -- deleting ------------------------------------------------------------------------------------------------------
 
@@ -282,9 +282,30 @@ class Log:
         while len(self.segments) > 1 and self.segments[0].end_offset <= self.start_offset:
             segment = self.segments.pop(0)
             for suffix in (*layout.INDEXES, ".log"):
-                if self._files.exists(path := segment.path.removesuffix(".log") + suffix):
-                    self._files.remove(path)
+                if self.files.exists(path := segment.path.removesuffix(".log") + suffix):
+                    self.files.remove(path)
         self.producers.forget_before(self.start_offset)
+
+    # -- compaction: `cleaner.py` writes, and tells the log what has changed
+    # ---------------------------------------------
+
+    def replace(self, group: list[Segment], segment: Segment) -> None:
+        """The files of these neighbours have been swapped for one."""
+        first = self.segments.index(group[0])
+        self.segments[first : first + len(group)] = [segment]
+
+    @_final
+    def note_compacted(self, cleaned_to: int, end_offset: int, *, is_ours: bool) -> None:
+        """Keys are unique up to `cleaned_to`; everything up to `end_offset` was rewritten and holds nothing aborted.
+
+        With `is_ours` all of that bears our leader epoch, so that the strict comparison with neighbours reaches back
+        to it.
+        """
+        self.producers.forget_before(end_offset)
+        changes = {"cleaned_to": cleaned_to}
+        if is_ours and end_offset >= self._checkpoint.contiguous_from:
+            changes["contiguous_from"] = self.segments[0].base_offset
+        self._save(**changes)
 
     @staticmethod
     def remove(files: Files, directory: str) -> None:

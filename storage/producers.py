@@ -56,15 +56,22 @@ ACCEPTED = Verdict()
 class Producer:
     """One producer id's state in one log."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_open_offset", "last_timestamp")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_open_offset", "last_offset", "last_timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[Written] = deque(maxlen=REMEMBERED_BATCHES)
         self.coordinator_epoch = -1
         self.last_timestamp = -1
+        self.last_offset = -1
         self.first_open_offset: int | None = None
         """Where its open transaction begins in this log."""
+
+    @property
+    def last_offsets(self) -> tuple[int, ...]:
+        """Where its last batch ends and its last batch of data: without them its epoch and sequence would be
+        forgotten."""
+        return (self.last_offset, self.batches[-1].last_offset) if self.batches else (self.last_offset,)
 
     @property
     def last_sequence(self) -> int:
@@ -135,6 +142,7 @@ class Producers:
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
             producer.first_open_offset, producer.coordinator_epoch = opened, coordinator_epoch
         producer.last_timestamp = max(producer.last_timestamp, header.max_timestamp)
+        producer.last_offset = header.last_offset
         if header.is_control:
             if marker is not None:
                 self._ended(header, producer, marker)

@@ -1,0 +1,194 @@
+"""Carries a compaction out, in steps that are short enough to be taken between two turns of the server.
+
+Neighbouring segments are rewritten together into one file of at most the segment size. The swap is drawn in
+`layout.py` and may be cut off anywhere. Appends go on meanwhile: the active segment is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from protocol import record_batch
+from storage import layout
+from storage.compaction import Decided, Repacker, Survivors, note_latest
+from storage.files import Files
+from storage.layout import CLEANED, SWAP, Swap
+from storage.segment import Segment, file_name
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+STEP_BYTES = 256 * 1024
+KEYS_MAX = 1_000_000
+"""How many keys one compaction takes note of; the rest of a longer log waits for the next one. Some 200 bytes each."""
+
+Steps = Generator[None, None, "Cleaned | None"]
+
+
+class Cleaned(msgspec.Struct, frozen=True):
+    """What a compaction has done: bytes of the segments it has looked at, and up to which offset keys are unique
+    now."""
+
+    bytes_before: int
+    bytes_after: int
+    cleaned_to: int
+
+
+def is_due(log: Log) -> bool:
+    """Whether so much of the log is new since the last compaction that another one pays."""
+    stable, cleaned_to = log.last_stable_offset, log.checkpoint.cleaned_to
+    ready = [segment for segment in log.segments if segment.end_offset <= stable]
+    total = sum([segment.size for segment in ready])
+    dirty = sum([segment.size for segment in ready if segment.end_offset > cleaned_to])
+    return dirty >= max(log.config.compaction_bytes_min, log.config.min_cleanable_dirty_ratio * total)
+
+
+def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: int = KEYS_MAX) -> Steps:
+    """Compact all that is decided. Each `next` is a short step; the generator's value says what was done.
+
+    None when there was nothing to do, or when the log's segments have changed under it (records deleted): then
+    nothing of them is touched. Closing the generator early does no harm either.
+    """
+    if log.segments and log.last_stable_offset == log.end_offset:
+        log.roll()  # so that what is active now can be compacted as well
+    stable = log.last_stable_offset
+    sources = [segment for segment in log.segments[:-1] if segment.end_offset <= stable]
+    decided = Decided.of(log.producers)
+    noted = yield from _noted(log, sources, decided, step_bytes, keys_max)
+    if noted is None:
+        return None
+    latest, cleaned_to = noted
+    sources = [segment for segment in sources if segment.base_offset < cleaned_to]
+    survivors = Survivors(latest, decided, now_ms, log.config.delete_retention_ms)
+    before = after = 0
+    epochs: set[int] = set()
+    for group in _groups(sources, log.config.segment_bytes):
+        target = yield from _rewritten(log, group, survivors, epochs, step_bytes)
+        if target is None:
+            return None
+        before, after = before + sum([segment.size for segment in group]), after + target.size
+    if not sources:
+        return None
+    log.note_compacted(cleaned_to, sources[-1].end_offset, is_ours=epochs <= {log.leader_epoch})
+    return Cleaned(before, after, cleaned_to)
+
+
+def run(log: Log, now_ms: int) -> Cleaned | None:
+    """A whole compaction at once, for tools and tests."""
+    steps = compact(log, now_ms)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Cleaned | None = stop.value
+            return result
+
+
+def _noted(
+    log: Log, sources: Sequence[Segment], decided: Decided, step_bytes: int, keys_max: int
+) -> Generator[None, None, tuple[dict[bytes, int], int] | None]:
+    """The latest offsets of the keys in what is new, and the offset up to which that is known."""
+    latest: dict[bytes, int] = {}
+    cleaned_to = log.checkpoint.cleaned_to
+    done = 0
+    for segment in sources:
+        if segment.end_offset <= cleaned_to:
+            continue
+        if segment not in log.segments:
+            return None
+        for found in segment.batches(cleaned_to):
+            if len(latest) >= keys_max:
+                return latest, cleaned_to
+            records = record_batch.read(found.chunk, found.at, found.header)
+            note_latest(latest, found.header, records, decided)
+            cleaned_to = found.header.next_offset
+            done += found.header.size
+            if done >= step_bytes:
+                done = 0
+                yield
+    return latest, cleaned_to
+
+
+def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
+    """Neighbours that fit into one segment together."""
+    group: list[Segment] = []
+    for segment in sources:
+        if group and sum([s.size for s in group]) + segment.size > segment_bytes:
+            yield group
+            group = []
+        group.append(segment)
+    if group:
+        yield group
+
+
+def _rewritten(
+    log: Log, group: list[Segment], survivors: Survivors, epochs: set[int], step_bytes: int
+) -> Generator[None, None, Segment | None]:
+    """One group rewritten and swapped in; None, and no trace of it, when the log no longer has these segments."""
+    target = _Target(log.files, log.directory, group, log.config.index_interval_bytes)
+    done = 0
+    for segment in group:
+        if segment not in log.segments:
+            target.give_up()
+            return None
+        for found in segment.batches():
+            header = found.header
+            epochs.add(header.leader_epoch)
+            records = record_batch.read(found.chunk, found.at, header)
+            target.add(target.repacker.take(header, survivors.of(header, records)))
+            done += header.size
+            if done >= step_bytes:
+                done = 0
+                target.write()
+                yield
+    target.add(target.repacker.upto(group[-1].end_offset, max(epochs, default=0)))
+    target.write()
+    yield
+    if any(segment not in log.segments for segment in group):
+        target.give_up()
+        return None
+    log.replace(group, target.swapped_in())
+    return target.segment
+
+
+class _Target:
+    """The file that will take the place of a group of segments."""
+
+    def __init__(self, files: Files, directory: str, group: list[Segment], index_every_bytes: int) -> None:
+        base = group[0].base_offset
+        self.segment = Segment(files, f"{directory}/{file_name(base)}", base, index_every_bytes)
+        self.repacker = Repacker(base)
+        self._files, self._directory = files, directory
+        self._swap = Swap(base, tuple([segment.base_offset for segment in group]))
+        self._path = f"{directory}/{file_name(base, CLEANED)}"
+        self._file = files.open(self._path, create=True)
+        self._file.truncate(0)  # an earlier attempt may have been given up
+        self._pending: list[bytes] = []
+
+    def add(self, batches: list[bytes]) -> None:
+        for batch in batches:
+            self.segment.learn(record_batch.header_at(batch))
+        self._pending += batches
+
+    def write(self) -> None:
+        if self._pending:
+            data = b"".join(self._pending)
+            self._pending = []
+            self._file.append(data)
+            self._file.start_writing_back(self.segment.size - len(data), len(data))
+
+    def swapped_in(self) -> Segment:
+        self._file.sync()
+        self._file.close()
+        self._files.rename(self._path, f"{self._directory}/{file_name(self._swap.base_offset, SWAP)}")
+        self._files.sync_directory(self._directory)
+        layout.finish(self._files, self._directory, self._swap)
+        self.segment.write_indexes(b"")  # nothing of an aborted transaction is left
+        return self.segment
+
+    def give_up(self) -> None:
+        self._file.close()
+        self._files.remove(self._path)

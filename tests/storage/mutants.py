@@ -1,0 +1,240 @@
+"""Storage broken on purpose, one guarded line at a time, to show that the campaigns notice.
+
+Each mutant patches one thing for the time of a test; `test_mutants.py` runs the campaign that has to find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from protocol.record_batch import BatchHeader
+from storage import checkpoint, cleaner, compaction, layout, recovery
+from storage.compaction import Decided, Repacker, Survivors
+from storage.fake_files import FakeFile, FakeFiles
+from storage.layout import Layout
+from storage.log import Log
+from storage.recovery import Cut
+from storage.segment import Segment, file_name
+from tests.storage import campaign
+from tests.storage.history import History
+from tests.storage.test_compaction import tombstones_stay_their_time
+
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+def acknowledges_before_the_append(patch: Patch) -> None:
+    def hasty(self: History, directory: str, batches: list[bytes]) -> None:
+        model = self.models[directory]
+        model.begin(batches)
+        model.written = model.synced = len(model.states) - 1
+        self._logs[directory].append(batches)
+        self._logs[directory].sync()
+
+    patch.setattr(History, "_append", hasty)
+
+
+def sync_does_nothing(patch: Patch) -> None:
+    patch.setattr(Log, "sync", lambda self: None)
+
+
+def takes_damage_for_the_end(patch: Patch) -> None:
+    """What many logs do: everything from the first bad batch on is dropped."""
+
+    def judge(self: recovery._Reader, segment: Segment, reason: str, rest: bytes, is_last: bool) -> None:
+        self.findings.cut = Cut(segment.path, segment.size, len(rest), segment.end_offset, reason)
+
+    patch.setattr(recovery._Reader, "_judge", judge)
+
+
+def does_not_look_behind_a_bad_batch(patch: Patch) -> None:
+    patch.setattr(recovery, "whole_batches", lambda rest, after_offset: iter(()))
+    patch.setattr(recovery, "_compare_with_checkpoint", lambda findings, directory: None)
+    patch.setattr(checkpoint, "read", lambda files, directory: checkpoint.encode(checkpoint.Checkpoint()))
+
+
+def does_not_compare_checksums(patch: Patch) -> None:
+    walk = recovery.walk
+    patch.setattr(recovery, "walk", lambda file, position, end: walk(file, position, end, checked=False))
+
+
+def does_not_compare_neighbours(patch: Patch) -> None:
+    patch.setattr(recovery._Reader, "_compare", lambda self, found, segment: None)
+
+
+def believes_any_checkpoint(patch: Patch) -> None:
+    def decode(data: bytes) -> checkpoint.Checkpoint:
+        pairs = dict(line.split(b" ", 1) for line in data.splitlines()[1:-1] if b" " in line)
+        values = {name.decode("latin-1"): value for name, value in pairs.items()}
+        known = {n: int(v) for n, v in values.items() if n in checkpoint.Checkpoint.__struct_fields__ and v.isdigit()}
+        return checkpoint.Checkpoint(**known)
+
+    patch.setattr(checkpoint, "decode", decode)
+
+
+def leaves_the_torn_tail(patch: Patch) -> None:
+    recover = Log._recover
+
+    def recovered(self: Log, on_progress: recovery.Progress | None) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(FakeFile, "truncate", lambda self, size: None)
+            recover(self, on_progress)
+
+    patch.setattr(Log, "_recover", recovered)
+
+
+def rolls_without_a_sync(patch: Patch) -> None:
+    roll = Log.roll
+
+    def rolled(self: Log) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(FakeFile, "sync", lambda self: None)
+            roll(self)
+
+    patch.setattr(Log, "roll", rolled)
+
+
+def deletes_before_it_remembers(patch: Patch) -> None:
+    save = Log._save
+
+    def saved(self: Log, **changes: int) -> None:
+        if "start_offset" in changes:
+            kept = self._checkpoint
+            self._checkpoint = checkpoint.Checkpoint(**{**_fields(kept), **changes})
+            self._drop_deleted()
+            self._checkpoint = kept
+        save(self, **changes)
+
+    patch.setattr(Log, "_save", saved)
+
+
+def _fields(value: checkpoint.Checkpoint) -> dict[str, int]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def replaces_the_checkpoint_unsynced(patch: Patch) -> None:
+    write = checkpoint.write
+
+    def written(files: FakeFiles, directory: str, value: checkpoint.Checkpoint) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(FakeFile, "sync", lambda self: None)
+            write(files, directory, value)
+
+    patch.setattr(checkpoint, "write", written)
+
+
+def swaps_an_unsynced_file(patch: Patch) -> None:
+    swapped_in = cleaner._Target.swapped_in
+
+    def unsynced(self: cleaner._Target) -> Segment:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(FakeFile, "sync", lambda self: None)
+            return swapped_in(self)
+
+    patch.setattr(cleaner._Target, "swapped_in", unsynced)
+
+
+def removes_the_sources_first(patch: Patch) -> None:
+    def rewritten(self: cleaner._Target) -> Segment:
+        self._file.sync()
+        for base in self._swap.sources:
+            self._files.remove(f"{self._directory}/{file_name(base)}")
+        self._files.rename(self._path, f"{self._directory}/{file_name(self._swap.base_offset)}")
+        return self.segment
+
+    patch.setattr(cleaner._Target, "swapped_in", rewritten)
+
+
+def ignores_a_finished_swap(patch: Patch) -> None:
+    look = layout.look
+
+    def blind(files: FakeFiles, directory: str) -> Layout:
+        found = look(files, directory)
+        names = files.list(directory)
+        bases = [base for name in names if (base := layout.base_offset_of(name)) is not None]
+        return Layout(tuple((base, file_name(base)) for base in sorted(bases)), (), found.rubbish)
+
+    patch.setattr(layout, "look", blind)
+
+
+def forgets_end_markers(patch: Patch) -> None:
+    patch.setattr(Survivors, "_marker", lambda self, header, records, horizon, is_over: ([], None))
+
+
+def compacts_by_aborted_records(patch: Patch) -> None:
+    """The latest value of a key is taken from a transaction that was aborted, and the one before it goes."""
+
+    def note(latest: dict[bytes, int], header: BatchHeader, records: list[compaction.Record], decided: Decided) -> None:
+        if not header.is_control:
+            latest.update([(record.key, record.offset) for record in records if record.key is not None])
+
+    patch.setattr(cleaner, "note_latest", note)
+
+
+def compacts_past_the_last_stable_offset(patch: Patch) -> None:
+    patch.setattr(Log, "last_stable_offset", property(lambda self: self.end_offset))
+
+
+def drops_tombstones_too_early(patch: Patch) -> None:
+    of = Survivors.of
+
+    def hasty(self: Survivors, header: BatchHeader, records: list[compaction.Record]) -> compaction.Kept | None:
+        return of(self, header, [record for record in records if record.value is not None or header.is_control])
+
+    patch.setattr(Survivors, "of", hasty)
+
+
+def never_drops_tombstones(patch: Patch) -> None:
+    patch.setattr(BatchHeader, "delete_horizon_ms", None)
+
+
+def leaves_gaps_in_the_offsets(patch: Patch) -> None:
+    upto = Repacker.upto
+
+    def gappy(self: Repacker, end_offset: int, leader_epoch: int) -> list[bytes]:
+        if self._plain:
+            return upto(self, end_offset, leader_epoch)
+        self._next = end_offset
+        return []
+
+    patch.setattr(Repacker, "upto", gappy)
+
+
+def crashes() -> None:
+    for seed in (8, 3, 4, 5, 6):  # 8 is cut off within the swap of several segments
+        campaign.crash_points(seed, 64, every=3)
+
+
+def days() -> None:
+    for seed in range(20):
+        campaign.days(seed)
+
+
+def damage() -> None:
+    campaign.bit_flips(1, 4000, 16 * 1024)
+
+
+MUTANTS: tuple[tuple[Mutant, Callable[[], object]], ...] = (
+    (acknowledges_before_the_append, crashes),
+    (sync_does_nothing, crashes),
+    (takes_damage_for_the_end, damage),
+    (does_not_look_behind_a_bad_batch, damage),
+    (does_not_compare_checksums, damage),
+    (does_not_compare_neighbours, damage),
+    (believes_any_checkpoint, damage),
+    (leaves_the_torn_tail, crashes),
+    (rolls_without_a_sync, crashes),
+    (deletes_before_it_remembers, crashes),
+    (replaces_the_checkpoint_unsynced, crashes),
+    (swaps_an_unsynced_file, crashes),
+    (removes_the_sources_first, crashes),
+    (ignores_a_finished_swap, crashes),
+    (forgets_end_markers, days),
+    (compacts_by_aborted_records, days),
+    (compacts_past_the_last_stable_offset, days),
+    (leaves_gaps_in_the_offsets, days),
+    (drops_tombstones_too_early, tombstones_stay_their_time),
+    (never_drops_tombstones, tombstones_stay_their_time),
+)

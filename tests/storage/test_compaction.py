@@ -1,0 +1,254 @@
+"""Compaction: who survives, for how long, and what the result looks like to Kafka and to the next compaction."""
+
+from __future__ import annotations
+
+import cramjam
+import msgspec
+
+from protocol import record_batch
+from protocol.record_batch import encode, encode_marker
+from protocol.records import EndMarker, Record
+from storage import cleaner
+from storage.fake_files import FakeFiles
+from storage.log import Log, LogConfig, scan
+
+DIRECTORY = "data/__consumer_offsets-0"
+RETENTION_MS = 1000
+
+
+def new_log(**changes: int) -> Log:
+    return Log.open(FakeFiles(), DIRECTORY, LogConfig(**{"delete_retention_ms": RETENTION_MS, **changes}))
+
+
+def put(log: Log, *pairs: tuple[bytes, bytes | None], timestamp: int = 5) -> int:
+    return log.append(encode([Record(key, value, (), 0, timestamp) for key, value in pairs]))
+
+
+def records(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(r.offset, r.key, r.value) for header, batch in scan(log) if not header.is_control for r in batch]
+
+
+def begin(log: Log, producer_id: int, *pairs: tuple[bytes, bytes | None]) -> None:
+    facts = [Record(key, value) for key, value in pairs]
+    log.append(encode(facts, producer_id=producer_id, producer_epoch=0, transactional=True))
+
+
+def end(log: Log, producer_id: int, *, commits: bool, epoch: int = 0) -> None:
+    log.append(encode_marker(EndMarker(commits), 7, producer_id=producer_id, producer_epoch=epoch))
+
+
+def markers(log: Log) -> list[int]:
+    return [header.base_offset for header, _ in scan(log) if header.is_control]
+
+
+def test_the_latest_value_of_each_key_stays_at_its_offset() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", b"2"))
+    put(log, (b"c", b"1"), (b"a", b"3"))
+    done = cleaner.run(log, 0)
+    assert records(log) == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"a", b"3")]
+    assert done is not None
+    assert done.cleaned_to == 5
+    assert done.bytes_after < done.bytes_before
+    assert (log.start_offset, log.end_offset) == (0, 5)
+    assert put(log, (b"d", b"1")) == 5
+
+
+def test_batches_cover_all_offsets_without_a_gap() -> None:
+    log = new_log(segment_bytes=400)
+    for number in range(40):
+        put(log, (b"only", b"%d" % number))
+    cleaner.run(log, 0)
+    expected = 0
+    for found in log.batches():
+        assert found.header.base_offset == expected
+        expected = found.header.next_offset
+    assert expected == log.end_offset == 40
+    assert records(log) == [(39, b"only", b"39")]
+
+
+def tombstones_stay_their_time() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", None))
+    cleaner.run(log, 10_000)
+    assert records(log) == [(1, b"b", b"1"), (2, b"a", None)], "seen for the first time"
+    assert [found.header.delete_horizon_ms for found in log.batches()] == [None, 11_000]
+    put(log, (b"c", b"1"))
+    cleaner.run(log, 10_999)
+    assert records(log) == [(1, b"b", b"1"), (2, b"a", None), (3, b"c", b"1")], "not yet over"
+    put(log, (b"c", b"2"))
+    cleaner.run(log, 11_000)
+    assert records(log) == [(1, b"b", b"1"), (4, b"c", b"2")], "over"
+
+
+def test_tombstones_stay_for_delete_retention_ms_from_their_first_compaction() -> None:
+    tombstones_stay_their_time()
+
+
+def test_timestamps_and_headers_survive() -> None:
+    log = new_log()
+    told = Record(b"k", b"v", (("trace", b"\x00\xff"), ("none", None)), 0, 77)
+    log.append(encode([Record(b"x", b"1", (), 0, 3), told, Record(b"t", None, (), 0, 99)]))
+    cleaner.run(log, 500)
+    kept = [record for _, batch in scan(log) for record in batch]
+    assert [(r.key, r.headers, r.timestamp) for r in kept] == [(b"x", (), 3), (b"k", told.headers, 77), (b"t", (), 99)]
+
+
+def test_aborted_records_go_and_what_they_hid_stays() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"))
+    begin(log, 9, (b"a", b"never"))
+    end(log, 9, commits=False)
+    cleaner.run(log, 0)
+    assert records(log) == [(0, b"a", b"1")]
+    assert markers(log) == [2], "the marker stays for delete.retention.ms"
+    put(log, (b"b", b"1"))
+    end(log, 9, commits=True)  # so that the marker at 2 is not the producer's last
+    cleaner.run(log, RETENTION_MS)
+    assert 2 not in markers(log)
+    assert log.aborted(0, 100) == []
+
+
+def test_a_marker_stays_as_long_as_a_record_of_its_transaction() -> None:
+    log = new_log()
+    begin(log, 9, (b"a", b"1"), (b"b", b"1"))
+    end(log, 9, commits=True)
+    begin(log, 9, (b"z", b"1"))
+    end(log, 9, commits=True)
+    put(log, (b"a", b"2"))
+    for now in (0, 50_000):
+        cleaner.run(log, now)
+        assert records(log) == [(1, b"b", b"1"), (3, b"z", b"1"), (5, b"a", b"2")]
+        assert markers(log) == [2, 4]
+    put(log, (b"b", b"2"))
+    cleaner.run(log, 100_000)
+    assert 2 in markers(log), "no record of it is left, and its time begins"
+    cleaner.run(log, 100_000 + RETENTION_MS)
+    assert markers(log) == [4]
+
+
+def test_nothing_past_the_last_stable_offset_is_touched() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"))
+    log.roll()
+    begin(log, 9, (b"a", b"2"))
+    put(log, (b"a", b"3"))
+    log.roll()
+    before = records(log)
+    cleaner.run(log, 0)
+    assert records(log) == before
+    end(log, 9, commits=True)
+    cleaner.run(log, 0)
+    assert records(log) == [(2, b"a", b"3")]
+
+
+def test_the_last_batch_of_a_producer_stays_as_an_empty_one() -> None:
+    log = new_log()
+    for sequence in range(3):
+        log.append(encode([Record(b"k", b"%d" % sequence)], producer_id=4, producer_epoch=1, base_sequence=sequence))
+    put(log, (b"k", b"last"))
+    cleaner.run(log, 0)
+    assert records(log) == [(3, b"k", b"last")]
+    again = Log.open(log.files, DIRECTORY, log.config)
+    assert again.producers[4].last_sequence == 2
+    assert again.producers[4].epoch == 1
+
+
+def test_records_of_unknown_types_survive_byte_for_byte() -> None:
+    log = new_log()
+    key, value = b"\x00\x63unknown key", bytes(range(256))
+    put(log, (key, value), (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    cleaner.run(log, 0)
+    assert records(log) == [(0, key, value), (2, b"a", b"2")]
+
+
+def test_compressed_batches_are_compacted_too() -> None:
+    log = new_log()
+    plain = encode([Record(b"a", b"1"), Record(b"b", b"1")])
+    body = bytes(cramjam.zstd.compress(plain[61:]))
+    header = record_batch.header_at(plain)
+    log.append(record_batch.sealed(msgspec.structs.replace(header, attributes=4), body))
+    put(log, (b"a", b"2"))
+    cleaner.run(log, 0)
+    assert records(log) == [(1, b"b", b"1"), (2, b"a", b"2")]
+
+
+def test_a_second_compaction_reads_only_what_is_new_and_keeps_the_rest() -> None:
+    log = new_log(segment_bytes=300)
+    for number in range(30):
+        put(log, (b"k%d" % (number % 7), b"%d" % number))
+    cleaner.run(log, 0)
+    put(log, (b"k0", b"new"))
+    assert not cleaner.is_due(log)
+    cleaner.run(log, 0)
+    values = {key: value for _, key, value in records(log)}
+    assert values == {b"k0": b"new", **{b"k%d" % (n % 7): b"%d" % n for n in range(23, 30) if n % 7}}
+
+
+def test_a_long_log_is_compacted_in_parts_of_so_many_keys() -> None:
+    log = new_log(segment_bytes=300)
+    for number in range(60):
+        put(log, (b"k%d" % (number % 20), b"%d" % number))
+    steps = cleaner.compact(log, 0, keys_max=5)
+    for _ in steps:
+        pass
+    assert 0 < log.checkpoint.cleaned_to < log.end_offset
+    expected = {b"k%d" % (n % 20): b"%d" % n for n in range(40, 60)}
+    assert {key: value for _, key, value in records(log)} == expected
+    while log.checkpoint.cleaned_to < log.end_offset:
+        for _ in cleaner.compact(log, 0, keys_max=5):
+            pass
+    assert {key: value for _, key, value in records(log)} == expected
+    assert len(records(log)) == 20
+
+
+def test_deleting_records_meanwhile_gives_the_compaction_up() -> None:
+    log = new_log(segment_bytes=300)
+    for number in range(30):
+        put(log, (b"k%d" % number, b"v"))
+    steps = cleaner.compact(log, 0, step_bytes=200)
+    for _ in range(8):
+        next(steps)
+    log.delete_before(12)
+    for _ in steps:
+        pass  # it notices when its turn comes again
+    assert not [name for name in log.files.list(DIRECTORY) if "cleaned" in name or "swap" in name]
+    assert records(log)[0][0] <= 12
+    cleaner.run(log, 0)
+    assert records(Log.open(log.files, DIRECTORY, log.config)) == records(log)
+
+
+def test_is_due_by_the_share_of_new_bytes() -> None:
+    log = new_log(compaction_bytes_min=500)
+    assert not cleaner.is_due(log)
+    while log.size < 500:
+        put(log, (b"k", b"v"))
+    assert cleaner.is_due(log)
+    cleaner.run(log, 0)
+    assert not cleaner.is_due(log)
+
+
+def test_segments_of_the_result_are_joined_up_to_the_segment_size() -> None:
+    log = new_log(segment_bytes=1000)
+    for number in range(200):
+        put(log, (b"k%d" % (number % 5), b"%d" % number))
+    assert len(log.segments) > 10
+    for _ in range(6):
+        put(log, (b"k0", b"x"))
+        cleaner.run(log, 0)
+    assert len(log.segments) <= 3
+
+
+def test_a_compacted_log_is_at_most_four_times_its_live_state() -> None:
+    log = new_log()
+    for number in range(20_000):
+        put(log, (b"group-%d/orders/0" % (number % 100), b"value %d" % number))
+        if number % 500 == 0 and cleaner.is_due(log):
+            cleaner.run(log, number)
+    if cleaner.is_due(log):
+        cleaner.run(log, 20_000)
+    live = sum(len(key or b"") + len(value or b"") + 12 for _, key, value in records(log)[-100:])
+    assert log.size <= max(4 * live, log.config.compaction_bytes_min + live)
