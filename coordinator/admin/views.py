@@ -24,13 +24,16 @@ def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: 
     for partition in node.partitions:
         offsets += partition.shard.offsets.count
         for group_id, group in partition.shard.groups.items():
-            protocol = "classic" if isinstance(group, ClassicGroup) else "consumer"
+            if isinstance(group, ClassicGroup):
+                protocol, generation = "classic", group.generation
+            else:
+                protocol, generation = "consumer", group.epoch
             groups[protocol, str(group.state)] += 1
             members[protocol] += len(group.members)
             label = group_id if group_id in group_members or len(group_members) < GROUPS_MAX else OTHER
             group_members[label] += len(group.members)
             if label != OTHER:
-                group_generation[label] = group.generation
+                group_generation[label] = generation
     loading = node.loading
     return Snapshot(
         groups=groups,
