@@ -1,0 +1,102 @@
+"""What happened: the latest in memory, all in files that stay small, and a disk that fails stops nobody."""
+
+import errno
+import json
+from typing import Any
+
+from coordinator.core.events import Cause, Event
+from coordinator.events import EventLog, Events, Ring
+from storage.fake_files import FakeFiles
+
+
+def event(number: int, group: str = "g") -> Event:
+    return Event(
+        at_ms=number,
+        group=group,
+        cause=Cause.SESSION_EXPIRED,
+        before="Stable",
+        after="PreparingRebalance",
+        generation=7,
+        member=f"m-{number}",
+        by="timer session",
+        last_beat_ms=number - 10,
+        deadline_ms=number,
+    )
+
+
+def lines(files: FakeFiles, name: str = "events.jsonl") -> list[dict[str, Any]]:
+    file = files.open(f"data/{name}", readonly=True)
+    return [json.loads(line) for line in file.pread(0, file.size()).splitlines() if line.endswith(b"}")]
+
+
+def made(bytes_max: int = 10_000) -> tuple[FakeFiles, EventLog]:
+    files = FakeFiles()
+    files.make_directory("data")
+    return files, EventLog(files, "data", bytes_max=bytes_max, files_max=3)
+
+
+def test_the_ring_keeps_the_latest_and_their_numbers() -> None:
+    ring = Ring(kept=3)
+    for number in range(1, 6):
+        ring.add(event(number, "g" if number % 2 else "h"))
+    assert [number for number, _ in ring.after(0)] == [3, 4, 5]
+    assert [number for number, _ in ring.after(4)] == [5]
+    assert [number for number, _ in ring.after(0, "h")] == [4]
+    assert ring.told == 5
+
+
+def test_a_line_says_all_and_leaves_out_what_was_not_said() -> None:
+    files, log = made()
+    events = Events(Ring(), log)
+    events.tell(event(1))
+    assert not files.exists("data/events.jsonl")  # a turn is not made to wait for it
+    events.flush()
+    assert lines(files) == [
+        {
+            "at_ms": 1,
+            "group": "g",
+            "cause": "session expired",
+            "before": "Stable",
+            "after": "PreparingRebalance",
+            "generation": 7,
+            "member": "m-1",
+            "by": "timer session",
+            "last_beat_ms": -9,
+            "deadline_ms": 1,
+        }
+    ]
+
+
+def test_files_are_put_aside_and_the_oldest_goes() -> None:
+    files, log = made(bytes_max=400)
+    for number in range(20):
+        log.tell(event(number))
+        log.flush()
+    assert files.list("data") == ["events.1.jsonl", "events.2.jsonl", "events.jsonl"]
+    numbers = [line["at_ms"] for age in ("2.", "1.", "") for line in lines(files, f"events.{age}jsonl")]
+    assert numbers == list(range(numbers[0], 20))
+    assert 5 < len(numbers) < 20
+
+
+def test_a_disk_that_fails_loses_events_and_says_how_many() -> None:
+    files, log = made()
+    log.tell(event(1))
+    log.flush()
+    for number in (2, 3):
+        log.tell(event(number))
+    files.fail[files.calls + 1] = errno.ENOSPC
+    log.flush()
+    assert log.lost == 2
+    log.tell(event(4))
+    log.flush()
+    assert log.lost == 0
+    told = lines(files)
+    assert {"lost": 2} in told
+    assert [line["at_ms"] for line in told if "at_ms" in line][-1] == 4
+
+
+def test_the_last_words_are_written_at_the_end() -> None:
+    files, log = made()
+    log.tell(event(1))
+    log.close()
+    assert len(lines(files)) == 1
