@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from tests.conformance import batches
+
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SHORT_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
 DAY_MS = 86_400_000
@@ -51,6 +53,8 @@ class Normal:
                 return {name: self.values(item, api, name) for name, item in value.items()}
             case list() | tuple():
                 return [self.values(item, api, key) for item in self.in_order(list(value), api, key)]
+            case bytes() if key == "records" and (found := batches.read(value)):
+                return self.values(found, api, key)
             case bytes():
                 return self.text(value.decode("latin-1").encode("unicode_escape").decode(), key)
             case str():
@@ -74,7 +78,7 @@ class Normal:
     def text(self, value: str, key: str) -> str:
         if key in TEXTS:
             return "<text>" if value not in ("", "NONE") else value  # FindCoordinator's success is the text NONE
-        if key == "cluster_id":
+        if key == "cluster_id" and value:
             return "<cluster>"
         value = value.replace(self.prefix, "")
         if value in self.names:

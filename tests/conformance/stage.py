@@ -129,7 +129,8 @@ class Line:
 class Stage:
     """One run of one story against one broker."""
 
-    def __init__(self, name: str, host: str, port: int) -> None:
+    def __init__(self, name: str, host: str, port: int, settle_ms: int) -> None:
+        self.settle_ms = settle_ms
         self.prefix = f"{name.replace('_', '-')}--"
         self.pump = Pump(host, port)
         self.events: list[Event] = []
@@ -160,6 +161,7 @@ class Stage:
             }],
         )
         self.await_topic(name, lambda topic: len(topic.partitions) == partitions and ready(topic))
+        self.pump.run(self.settle_ms)
         return name
 
     def await_topic(self, name: str, is_so: Callable[[Answer], bool]) -> Answer:
@@ -219,9 +221,12 @@ def coarse(seconds: float) -> float:
 
 
 @contextlib.contextmanager
-def stage(name: str, host: str, port: int) -> Iterator[Stage]:
-    """A stage whose connections are closed when the story is over."""
-    one = Stage(name, host, port)
+def stage(name: str, host: str, port: int, settle_ms: int = 0) -> Iterator[Stage]:
+    """A stage whose connections are closed when the story is over.
+
+    `settle_ms` is waited after a topic was made: Kafka's group coordinator hears of it later than Metadata shows it.
+    """
+    one = Stage(name, host, port, settle_ms)
     try:
         yield one
     finally:

@@ -76,9 +76,9 @@ def tell_all() -> dict[str, Story]:
     return ALL
 
 
-def play(one: Story, host: str, port: int) -> list[Event]:
+def play(one: Story, host: str, port: int, settle_ms: int = 0) -> list[Event]:
     """Play the story against a broker. A story that breaks ends its transcript with the reason."""
-    with stage(one.name, host, port) as k:
+    with stage(one.name, host, port, settle_ms) as k:
         try:
             one.script(k)
         except Lost as lost:

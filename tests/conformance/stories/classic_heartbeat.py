@@ -65,7 +65,7 @@ def a_named_member_that_has_not_joined_cannot_beat(k: Stage) -> None:
 @story("C-351 C-356 C-360")
 def a_silent_member_is_removed_at_the_end_of_its_session(k: Stage) -> None:
     """A lone member with a session of a second stops beating; the group becomes empty then and not before."""
-    a = Member(k, "a", k.name("g"), session_timeout_ms=1000)
+    a = Member(k, "a", k.name("g"), session_timeout_ms=1500)
     stable(a)
     watch = k.line("watch")
     k.pause(500)
@@ -77,10 +77,10 @@ def a_silent_member_is_removed_at_the_end_of_its_session(k: Stage) -> None:
 @story("C-351 C-355")
 def beats_keep_a_member_alive_beyond_its_session(k: Stage) -> None:
     """Three beats, half a session apart, outlive the session that began with the join."""
-    a = Member(k, "a", k.name("g"), session_timeout_ms=1200)
+    a = Member(k, "a", k.name("g"), session_timeout_ms=2000)
     stable(a)
     for _ in range(3):
-        k.pause(600)
+        k.pause(1200)
         a.beat()
 
 
@@ -91,7 +91,7 @@ def refused_beats_do_not_keep_a_member_alive(k: Stage) -> None:
     stable(a)
     k.pause(500)
     a.beat(generation_id=99)
-    k.pause(700)
+    k.pause(900)
     a.beat()
 
 
@@ -99,10 +99,10 @@ def refused_beats_do_not_keep_a_member_alive(k: Stage) -> None:
 def a_commit_keeps_a_member_alive(k: Stage) -> None:
     """An accepted OffsetCommit restarts the session as a heartbeat does."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"), session_timeout_ms=1200)
+    a = Member(k, "a", k.name("g"), session_timeout_ms=2000)
     stable(a)
     for offset in range(3):
-        k.pause(600)
+        k.pause(1200)
         a.commit(topic, offset)
     a.beat()
 

@@ -74,8 +74,8 @@ def the_delay_comes_back_when_the_group_was_empty(k: Stage) -> None:
 @story("C-153 C-155 C-165 T-005 C-181")
 def who_does_not_rejoin_in_time_is_out(k: Stage) -> None:
     """B beats but does not rejoin: after the rebalance timeout A goes on alone and B is unknown."""
-    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=1200)
-    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=1200)
+    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=2000)
+    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=2000)
     stable(a, b)
     waiting = a.ask_join()
     k.pause(300)
@@ -120,11 +120,11 @@ def a_named_member_is_forgotten_after_its_session_timeout(k: Stage) -> None:
 @story("C-175 C-176 C-182 Q-010")
 def who_joins_but_never_syncs_is_out(k: Stage) -> None:
     """B beats all the time but never sends SyncGroup: after the rebalance timeout the group moves on without it."""
-    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=1200)
-    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=1200)
+    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=2000)
+    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=2000)
     joined(k, a, b)
     a.sync({a.member_id: b"one", b.member_id: b"two"})
-    k.pause(600)
+    k.pause(800)
     b.beat()
     a.beat_until("REBALANCE_IN_PROGRESS")
     b.beat()
@@ -134,8 +134,8 @@ def who_joins_but_never_syncs_is_out(k: Stage) -> None:
 @story("C-177 C-214 T-006")
 def a_leader_that_never_syncs_is_out(k: Stage) -> None:
     """B is parked in SyncGroup; the leader never assigns, is removed after the rebalance timeout, and B leads."""
-    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=1200)
-    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=1200)
+    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=2000)
+    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=2000)
     joined(k, a, b)
     b.sync()
     a.beat()
@@ -199,8 +199,8 @@ def a_static_leader_that_does_not_rejoin_hands_over(k: Stage) -> None:
 @story("C-169 C-178")
 def a_new_generation_starts_a_new_wait_for_syncs(k: Stage) -> None:
     """B did not sync generation 2, but rejoined for generation 3 in time: the first wait's end does nothing."""
-    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=1200)
-    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=1200)
+    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=2000)
+    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=2000)
     joined(k, a, b)
     a.sync({a.member_id: b"one", b.member_id: b"two"})
     k.pause(600)
@@ -211,6 +211,6 @@ def a_new_generation_starts_a_new_wait_for_syncs(k: Stage) -> None:
     syncs = [a.ask_sync({a.member_id: b"one", b.member_id: b"two"}), b.ask_sync()]
     for pending in syncs:
         pending.answer()
-    k.pause(900)
+    k.pause(1500)
     a.beat()
     b.beat()

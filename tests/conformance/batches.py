@@ -1,0 +1,115 @@
+"""Record batches (v2) made and read by hand, so that a story can send broken ones and see what is kept.
+
+    0            8        12      16      17       21
+    ┌────────────┬────────┬───────┬───────┬────────┬─────────────────────────────────────────────────────────────────┐
+    │ baseOffset │ length │ epoch │ magic │ crc32c │ attributes i16, lastOffsetDelta i32, baseTimestamp i64,         │
+    └────────────┴────────┴───────┴───────┴────────┤ maxTimestamp i64, producerId i64, producerEpoch i16,            │
+                                                   │ baseSequence i32, count i32, records                            │
+                                                   └─────────────────────────────────────────────────────────────────┘
+"""
+
+import gzip
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from crc32c import crc32c
+
+HEAD = struct.Struct(">qiibI")
+BODY = struct.Struct(">hiqqqhii")
+GZIP, TRANSACTIONAL, CONTROL = 1, 1 << 4, 1 << 5
+T0 = 1_700_000_000_000  # the time of the first record, unless told
+
+
+def batch(
+    *values: bytes,
+    timestamps: Sequence[int] = (),
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    attributes: int = 0,
+    magic: int = 2,
+    count: int | None = None,
+    last_delta: int | None = None,
+    base_offset: int = 0,
+    crc: int | None = None,
+    key: bytes | None = None,
+) -> bytes:
+    """One batch with these record values; whatever is given is taken as it is, however wrong."""
+    times = list(timestamps) or [T0 + n for n in range(len(values))]
+    records = b"".join(record(n, times[n] - times[0], key, value) for n, value in enumerate(values))
+    packed = gzip.compress(records) if attributes & 7 == GZIP else records
+    delta = len(values) - 1 if last_delta is None else last_delta
+    numbers = (times[0] if times else T0, max(times, default=T0), producer_id, epoch, sequence)
+    body = BODY.pack(attributes, delta, *numbers, len(values) if count is None else count) + packed
+    checksum = crc32c(body) if crc is None else crc
+    return HEAD.pack(base_offset, len(body) + HEAD.size - 12, 0, magic, checksum) + body
+
+
+def record(delta: int, after_ms: int, key: bytes | None, value: bytes) -> bytes:
+    keyed = varint(-1) if key is None else varint(len(key)) + key
+    body = b"\x00" + varint(after_ms) + varint(delta) + keyed + varint(len(value)) + value + varint(0)
+    return varint(len(body)) + body
+
+
+def varint(number: int) -> bytes:
+    """Zigzag, seven bits a byte, low ones first."""
+    left = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+def read(data: bytes) -> list[dict[str, Any]]:
+    """What is in the bytes of a fetch: a dict a batch, with the values of its records. A last batch may be cut."""
+    found, at = [], 0
+    while at + HEAD.size + BODY.size <= len(data):
+        base, length, _, magic, checksum = HEAD.unpack_from(data, at)
+        end = at + 12 + length
+        if magic != 2 or not at + HEAD.size + BODY.size <= end <= len(data):
+            break
+        attributes, delta, first, last, producer_id, epoch, sequence, count = BODY.unpack_from(data, at + HEAD.size)
+        records = data[at + HEAD.size + BODY.size : end]
+        found.append({
+            "offset": base, "last": base + delta, "magic": magic, "attributes": attributes, "time": first, "max_time": last,
+            "producer_id": producer_id, "epoch": epoch, "sequence": sequence,
+            "crc": "right" if crc32c(data[at + HEAD.size : end]) == checksum else "wrong",
+            "values": contents(records, attributes, count),
+        })
+        at = end
+    return found
+
+
+def contents(packed: bytes, attributes: int, count: int) -> list[str]:
+    """The values of the records, as far as there are any; a control record shows its type."""
+    if attributes & 7 not in (0, GZIP):
+        return [f"{len(packed)} bytes"]
+    records = gzip.decompress(packed) if attributes & 7 else packed
+    found, at = [], 0
+    while at < len(records) and len(found) < count:
+        length, at = unvarint(records, at)
+        end = at + length
+        _, at = unvarint(records, at + 1)
+        _, at = unvarint(records, at)
+        size, at = unvarint(records, at)
+        key, at = records[at : at + max(size, 0)], at + max(size, 0)
+        size, at = unvarint(records, at)
+        value = records[at : at + max(size, 0)]
+        is_control = len(key) == 4 and key[:2] == b"\x00\x00" and len(value) == 6
+        found.append(("abort", "commit")[key[3]] if is_control else value.decode("latin-1"))
+        at = end
+    return found
+
+
+def unvarint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at

@@ -1,0 +1,254 @@
+"""Records out: Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch."""
+
+from typing import Any
+
+from tests.conformance.batches import T0, batch
+from tests.conformance.stage import Answer, Pending, Stage
+from tests.conformance.story import story
+from tests.conformance.stories.produce import produce
+
+
+def ask(k: Stage, topic: str, offset: int = 0, *, index: int = 0, size: int = 1 << 20, version: int = 12, on: str = "reader", part: dict[str, Any] | None = None, **values: Any) -> Pending:
+    """One partition's fetch, not waiting for data unless told."""
+    wanted = {"partition": index, "fetch_offset": offset, "partition_max_bytes": size, **(part or {})}
+    name = {"topic_id": k.topic_id(topic)} if version >= 13 else {"topic": topic}
+    base: dict[str, Any] = {"max_wait_ms": 0, "topics": [{**name, "partitions": [wanted]}]}
+    return k.line(on).send("fetch", version, **{**base, **values})
+
+
+def fetch(k: Stage, topic: str, offset: int = 0, **values: Any) -> Answer:
+    return ask(k, topic, offset, **values).answer()
+
+
+def filled(k: Stage, count: int = 3, partitions: int = 1, **configs: str) -> str:
+    """A topic with so many batches of one record in its first partition."""
+    topic = k.topic(partitions=partitions, **configs)
+    for number in range(count):
+        line = k.line("stage")
+        data = [{"name": topic, "partition_data": [{"index": 0, "records": batch(b"record %d" % number, timestamps=[T0 + 1000 * number])}]}]
+        line.quietly("produce", 9, acks=-1, timeout_ms=1000, topic_data=data)
+    return topic
+
+
+def offsets(k: Stage, topic: str, *times: int, version: int = 10, index: int = 0, **values: Any) -> Answer:
+    """ListOffsets for these times of one partition."""
+    parts = [{"partition_index": index, "timestamp": time} for time in times]
+    return k.line("reader").call("list_offsets", version, **{"replica_id": -1, "topics": [{"name": topic, "partitions": parts}], **values})
+
+
+@story("V-007")
+def every_fetch_version_reads_the_log(k: Stage) -> None:
+    """Versions 4 to 12 by name, 13 to 18 by topic id."""
+    topic = filled(k, 1)
+    for version in range(4, 19):
+        fetch(k, topic, version=version)
+
+
+@story("V-007")
+def a_fetch_at_the_end_waits_for_the_next_record(k: Stage) -> None:
+    """It is held until something is produced, and answered then."""
+    topic = filled(k, 1)
+    waiting = ask(k, topic, 1, max_wait_ms=10_000, min_bytes=1)
+    waiting.silent(500)
+    produce(k.line("p"), topic, batch(b"news"))
+    waiting.answer()
+
+
+@story("V-007")
+def a_fetch_gives_up_waiting(k: Stage) -> None:
+    """After its maximum wait it is answered with nothing."""
+    topic = filled(k, 1)
+    fetch(k, topic, 1, max_wait_ms=800, min_bytes=1)
+    fetch(k, topic, 0, max_wait_ms=800, min_bytes=100_000)
+
+
+@story("V-007")
+def an_offset_that_is_not_there_is_answered_at_once(k: Stage) -> None:
+    """Beyond the end and below the start: OFFSET_OUT_OF_RANGE, without a wait."""
+    topic = filled(k)
+    for offset in (4, -1):
+        fetch(k, topic, offset, max_wait_ms=5000, min_bytes=1)
+    fetch(k, topic, 3)
+
+
+@story("V-007")
+def partitions_that_are_not_there(k: Stage) -> None:
+    """Unknown topic, partition and id, each answered at once."""
+    topic = filled(k)
+    fetch(k, k.name("none"), max_wait_ms=5000, min_bytes=1)
+    fetch(k, topic, index=9, max_wait_ms=5000, min_bytes=1)
+    unknown = {"topic_id": "11111111-1111-1111-1111-111111111111", "partitions": [{"partition": 0, "partition_max_bytes": 100}]}
+    k.line("reader").call("fetch", 15, max_wait_ms=5000, min_bytes=1, topics=[unknown])
+
+
+@story("V-007")
+def at_least_one_batch_is_always_given(k: Stage) -> None:
+    """However small the limits are, the first batch comes whole; the others only if they fit."""
+    topic = filled(k)
+    fetch(k, topic, size=1)
+    fetch(k, topic, max_bytes=1)
+    fetch(k, topic, size=150)
+
+
+@story("V-007")
+def a_fetch_in_the_middle_of_a_batch_gives_the_whole_batch(k: Stage) -> None:
+    """The client drops what it did not ask for."""
+    topic = k.topic()
+    produce(k.line("p"), topic, batch(b"a", b"b", b"c"))
+    fetch(k, topic, 2)
+
+
+@story("V-007")
+def a_fetch_from_several_partitions(k: Stage) -> None:
+    """Those without data are there too; one that is wrong does not hurt the others."""
+    topic = filled(k, 2, partitions=3)
+    parts = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 1000} for index in (0, 1, 5)]
+    k.line("reader").call("fetch", 12, max_wait_ms=0, topics=[{"topic": topic, "partitions": parts}])
+
+
+@story("V-007")
+def a_leader_epoch_that_is_not_the_leaders(k: Stage) -> None:
+    """Older ones are fenced, newer ones unknown; -1 asks nothing."""
+    topic = filled(k, 1)
+    for epoch in (-1, 0, 5):
+        fetch(k, topic, part={"current_leader_epoch": epoch})
+    for epoch in (0, 3):
+        fetch(k, topic, 1, part={"last_fetched_epoch": epoch})
+
+
+@story("V-007")
+def the_data_of_transactions_is_marked(k: Stage) -> None:
+    """The group log of the broker itself can be read like any topic."""
+    k.line("reader").call("metadata", 12, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=False)
+
+
+@story("V-007")
+def a_fetch_session_tells_only_what_changed(k: Stage) -> None:
+    """Epoch 0 opens a session with all; the next fetch names nothing and hears only news; then it is closed."""
+    topic = filled(k, 1)
+    reader = k.line("reader")
+    first = ask(k, topic, 0, session_id=0, session_epoch=0)
+    opened = reader.arrive(first.flight, 5000)
+    k.events.append({"opened": opened["session_id"] > 0, "partitions": len(opened["responses"])})
+    if not opened["session_id"]:
+        return
+    me = {"session_id": opened["session_id"]}
+    move = [{"topic": topic, "partitions": [{"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1000}]}]
+    for epoch, topics in ((1, move), (2, [])):
+        heard = reader.quietly("fetch", 12, max_wait_ms=0, session_epoch=epoch, topics=topics, **me)
+        k.events.append({"epoch": epoch, "error": heard.error_code, "partitions": len(heard.responses)})
+    produce(k.line("p"), topic, batch(b"news"))
+    heard = reader.quietly("fetch", 12, max_wait_ms=0, session_epoch=3, topics=[], **me)
+    k.events.append({"epoch": 3, "error": heard.error_code, "partitions": len(heard.responses)})
+    wrong = reader.quietly("fetch", 12, max_wait_ms=0, session_epoch=9, topics=[], **me)
+    k.events.append({"wrong epoch": wrong.error_code})
+    gone = reader.quietly("fetch", 12, max_wait_ms=0, session_epoch=-1, topics=move, **me)
+    k.events.append({"closed": gone.error_code, "session": gone.session_id})
+    after = reader.quietly("fetch", 12, max_wait_ms=0, session_epoch=4, topics=[], **me)
+    k.events.append({"after": after.error_code})
+
+
+@story("V-007")
+def a_fetch_session_that_nobody_opened(k: Stage) -> None:
+    """Its id is unknown."""
+    k.line("reader").call("fetch", 12, max_wait_ms=0, session_id=123456, session_epoch=1, topics=[])
+
+
+@story("V-007")
+def the_first_and_the_last_offset(k: Stage) -> None:
+    """-2 is the earliest, -1 the latest, -3 the one with the highest time, -4 the first on local disk."""
+    topic = filled(k)
+    for time in (-2, -1, -3, -4):
+        offsets(k, topic, time)
+
+
+@story("V-007")
+def offsets_by_time(k: Stage) -> None:
+    """The first record at or after a time; none is later than the last."""
+    topic = filled(k)
+    for time in (0, T0, T0 + 1, T0 + 1000, T0 + 2000, T0 + 2001):
+        offsets(k, topic, time)
+
+
+@story("V-007")
+def every_list_offsets_version_answers(k: Stage) -> None:
+    """Versions 1 to 11 know the latest and the earliest; an empty topic has offset 0 for both and no time."""
+    topic, empty = filled(k), k.topic("empty")
+    for version in range(1, 12):
+        offsets(k, topic, -1, version=version)
+    for time in (-2, -1, -3, T0):
+        offsets(k, empty, time)
+
+
+@story("V-007")
+def times_that_are_none(k: Stage) -> None:
+    """Below what a version knows; an unknown topic or partition."""
+    topic = filled(k)
+    offsets(k, topic, -99)
+    offsets(k, topic, -3, version=6)
+    offsets(k, topic, -5)
+    offsets(k, topic, -6)
+    offsets(k, k.name("none"), -1)
+    offsets(k, topic, -1, index=9)
+
+
+@story("V-007")
+def a_partition_listed_twice(k: Stage) -> None:
+    """It cannot be asked for two times in one request."""
+    topic = filled(k)
+    offsets(k, topic, -1, -2)
+
+
+@story("V-007")
+def records_are_deleted_up_to_an_offset(k: Stage) -> None:
+    """The start of the log moves; -1 means the end; beyond the end is out of range."""
+    topic = filled(k)
+    admin = k.line("admin")
+
+    def delete(offset: int, index: int = 0, name: str = topic) -> None:
+        topics = [{"name": name, "partitions": [{"partition_index": index, "offset": offset}]}]
+        admin.call("delete_records", 2, topics=topics, timeout_ms=5000)
+
+    delete(2)
+    offsets(k, topic, -2)
+    fetch(k, topic, 0)
+    fetch(k, topic, 2)
+    delete(1)
+    delete(9)
+    delete(-1)
+    delete(-2)
+    delete(0, index=7)
+    delete(0, name=k.name("none"))
+    offsets(k, topic, -2)
+
+
+@story("V-007")
+def where_a_leader_epoch_ends(k: Stage) -> None:
+    """The present epoch ends at the log's end, a later one is not known."""
+    topic = filled(k)
+    parts = [{"partition": 0, "leader_epoch": 0}]
+    for wanted in (parts, [{"partition": 0, "leader_epoch": 5}], [{"partition": 9, "leader_epoch": 0}], [{"partition": 0, "leader_epoch": 0, "current_leader_epoch": 7}]):
+        k.line("reader").call("offset_for_leader_epoch", 4, replica_id=-1, topics=[{"topic": topic, "partitions": wanted}])
+
+
+@story("V-007")
+def a_parked_fetch_holds_its_connection(k: Stage) -> None:
+    """What is asked behind it waits; another connection does not."""
+    topic = filled(k, 1)
+    first = ask(k, topic, 1, max_wait_ms=1200, min_bytes=1)
+    behind = k.line("reader").send("find_coordinator", 1, key="g")
+    k.line("other").call("find_coordinator", 1, key="g")
+    behind.silent(300)
+    first.answer()
+    behind.answer()
+
+
+@story("V-007")
+def a_parked_fetch_hears_of_a_deleted_topic(k: Stage) -> None:
+    """Its topic goes away while it waits."""
+    topic = filled(k, 1)
+    waiting = ask(k, topic, 1, max_wait_ms=1500, min_bytes=1)
+    k.pause(200)
+    k.line("admin").quietly("delete_topics", 6, topics=[{"name": topic}], timeout_ms=10_000)
+    answer = k.line("reader").arrive(waiting.flight, 10_000)
+    k.events.append({"error": answer["responses"][0]["partitions"][0]["error_code"]})

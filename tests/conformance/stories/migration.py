@@ -1,0 +1,385 @@
+"""A living group moves from the classic protocol to the new one and back (KIP-848)."""
+
+from tests.conformance.people import Member, Modern, Owned, assignment, stable, subscription
+from tests.conformance.stage import Stage
+from tests.conformance.story import story
+from tests.conformance.stories.consumer_join import describe
+
+
+def reads(*topics: str, owned: Owned | None = None, name: str = "range") -> list[dict[str, object]]:
+    return [{"name": name, "metadata": subscription(*topics, owned=owned)}]
+
+
+def classic(k: Stage, name: str, topic: str, owned: list[int], **join: object) -> Member:
+    """A lone classic member that owns these partitions of the topic, in a stable group."""
+    one = Member(k, name, k.name("g"), protocols=reads(topic), **join)
+    one.join()
+    one.sync({one.member_id: assignment({topic: owned})})
+    return one
+
+
+@story("K-214 K-222 K-223 K-225 K-251 K-256 T-16 C-502")
+def a_classic_group_is_upgraded_by_its_first_new_member(k: Stage) -> None:
+    """The classic member goes on within the consumer group: it is told to rejoin, gives up its half and syncs."""
+    topic = k.topic(partitions=6)
+    c = classic(k, "c", topic, [0, 1, 2, 3, 4, 5])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    describe(k, n.group)
+    c.beat()
+    everything: Owned = {topic: [0, 1, 2, 3, 4, 5]}
+    c.joined(c.ask_join(protocols=reads(topic, owned=everything)))
+    c.sync()
+    c.beat()
+    n.beat()
+    c.joined(c.ask_join(protocols=reads(topic, owned={topic: [0, 1, 2]})))
+    c.sync()
+    c.beat()
+    n.beat()
+    describe(k, n.group)
+
+
+@story("K-241 T-17")
+def an_eager_classic_member_owns_nothing_when_it_rejoins(k: Stage) -> None:
+    """Its subscription names no owned partitions, so it goes straight to the new epoch."""
+    topic = k.topic(partitions=4)
+    c = classic(k, "c", topic, [0, 1, 2, 3])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.joined(c.ask_join())
+    c.sync()
+    n.beat()
+
+
+@story("K-265 K-267 K-268 K-269 K-271 T-18")
+def the_last_new_member_leaves_and_the_group_is_classic_again(k: Stage) -> None:
+    """The classic member is told to rejoin, and joins the next generation as ever."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.joined(c.ask_join())
+    c.sync()
+    n.beat()
+    n.leave()
+    watch = k.line("watch")
+    watch.call("list_groups", 5, mine="groups.group_id")
+    watch.call("describe_groups", 6, groups=[c.group])
+    c.beat()
+    c.joined(c.ask_join())
+    c.sync({c.member_id: assignment({topic: [0, 1]})})
+    c.beat()
+
+
+@story("K-269 K-268")
+def after_a_downgrade_an_older_generation_is_refused(k: Stage) -> None:
+    """The classic member had not taken the last epoch: its heartbeat gets ILLEGAL_GENERATION."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    n.leave()
+    c.beat()
+    c.joined(c.ask_join())
+
+
+@story("K-214 K-211 T-19", server="downgrade")
+def without_upgrades_a_new_member_finds_no_group(k: Stage) -> None:
+    """Policy downgrade: a living classic group is not converted; an empty one is."""
+    topic = k.topic()
+    c = classic(k, "c", topic, [0])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.beat()
+    c.leave()
+    n.join(topic)
+
+
+@story("K-266 K-211 T-19", server="upgrade")
+def without_downgrades_the_group_stays_new(k: Stage) -> None:
+    """Policy upgrade: the last new member leaves, and the group stays a consumer group of one classic member."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.joined(c.ask_join())
+    c.sync()
+    n.beat()
+    n.leave()
+    describe(k, n.group)
+    c.beat()
+    c.joined(c.ask_join())
+    c.sync()
+
+
+@story("K-211 K-212 K-214 K-232 T-19", server="disabled")
+def with_migration_disabled_the_protocols_do_not_mix(k: Stage) -> None:
+    """Neither way while there are members; empty groups convert all the same."""
+    topic = k.topic()
+    c = classic(k, "c", topic, [0])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.leave()
+    n.join(topic)
+    c.member_id = ""
+    c.ask_join().answer()
+    n.leave()
+    c.join()
+
+
+@story("K-215")
+def only_groups_of_consumers_are_upgraded(k: Stage) -> None:
+    """A group of Connect workers is not there for a new consumer."""
+    c = Member(k, "c", k.name("g"), protocol_type="connect", protocols=[{"name": "range", "metadata": b"m"}])
+    stable(c)
+    Modern(k, "n", k.name("g")).join(k.topic())
+    c.beat()
+
+
+@story("K-217 K-218 K-219")
+def assignments_that_cannot_be_carried_over(k: Stage) -> None:
+    """Unreadable bytes and user data refuse the upgrade; an empty assignment does not."""
+    topic = k.topic()
+    for name, share in (("unreadable", b"x"), ("user-data", assignment({topic: [0]}, b"state")), ("empty", b"")):
+        c = Member(k, f"c-{name}", k.name(name), protocols=reads(topic))
+        c.join()
+        c.sync({c.member_id: share})
+        Modern(k, f"n-{name}", k.name(name)).join(topic)
+        c.beat()
+
+
+@story("K-217")
+def a_subscription_that_cannot_be_carried_over(k: Stage) -> None:
+    """The member's metadata is no subscription: the upgrade is refused, and the group goes on."""
+    topic = k.topic()
+    c = Member(k, "c", k.name("g"), protocols=[{"name": "range", "metadata": b"\x00"}])
+    c.join()
+    c.sync({c.member_id: assignment({topic: [0]})})
+    Modern(k, "n", k.name("g")).join(topic)
+    c.beat()
+
+
+@story("K-221 C-502")
+def parked_members_are_sent_back_by_an_upgrade(k: Stage) -> None:
+    """One member waits in JoinGroup when the group is converted: it is told to rejoin at once."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1])
+    d = Member(k, "d", k.name("g"), protocols=reads(topic), instance="d")
+    parked = d.ask_join()
+    k.pause(150)
+    Modern(k, "n", k.name("g")).join(topic)
+    parked.answer()
+    c.beat()
+
+
+@story("K-216 K-037", server="full")
+def a_full_classic_group_is_not_upgraded(k: Stage) -> None:
+    """Two of two members: the newcomer is refused, and the group stays classic."""
+    topic = k.topic(partitions=2)
+    a, b = Member(k, "a", k.name("g"), protocols=reads(topic)), Member(k, "b", k.name("g"), protocols=reads(topic))
+    stable(a, b, shares=[assignment({topic: [0]}), assignment({topic: [1]})])
+    Modern(k, "n", k.name("g")).join(topic)
+    a.beat()
+    k.line("watch").call("list_groups", 5, mine="groups.group_id")
+
+
+@story("K-235 K-236 K-244 K-245 K-243 C-500")
+def a_classic_member_joins_a_consumer_group(k: Stage) -> None:
+    """It is named first, then answered at once: its epoch is the generation, nobody leads, nobody is listed."""
+    topic = k.topic(partitions=2)
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic))
+    c.introduce()
+    c.joined(c.ask_join())
+    c.sync()
+    n.beat()
+    n.owns()
+    c.beat()
+    c.joined(c.ask_join())
+    c.sync()
+    describe(k, n.group)
+
+
+@story("K-236 K-123 K-244")
+def a_classic_member_may_bring_its_own_id(k: Stage) -> None:
+    """A consumer group takes an id it never gave; old versions are admitted without being named first."""
+    topic = k.topic(partitions=2)
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    Member(k, "c", n.group, protocols=reads(topic)).ask_join(member_id="my own").answer()
+    Member(k, "d", n.group, protocols=reads(topic), version=3).ask_join().answer()
+    describe(k, n.group)
+
+
+@story("K-234 K-231")
+def what_a_classic_member_must_offer_to_a_consumer_group(k: Stage) -> None:
+    """The type of consumers, at least one protocol, and one that all classic members have; and a proper session."""
+    topic = k.topic()
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic))
+    c.ask_join(protocol_type="connect", member_id="c").answer()
+    c.ask_join(protocols=[], protocol_type="consumer", member_id="c").answer()
+    c.ask_join(protocols=reads(topic), session_timeout_ms=1, member_id="c").answer()
+    c.ask_join(session_timeout_ms=30_000, member_id="c").answer()
+    Member(k, "d", n.group, protocols=reads(topic, name="sticky")).ask_join(member_id="d").answer()
+
+
+@story("K-239")
+def an_unreadable_subscription_in_a_consumer_group(k: Stage) -> None:
+    """A classic member whose metadata ends too early joins a consumer group."""
+    n = Modern(k, "n", k.name("g"))
+    n.join(k.topic())
+    Member(k, "c", n.group, protocols=[{"name": "range", "metadata": b"\x00"}]).ask_join(member_id="c").answer()
+    n.beat()
+
+
+@story("K-247 K-248 K-249 K-250 C-501")
+def syncs_of_a_consumer_group_are_checked(k: Stage) -> None:
+    """Stranger, new member, wrong generation, wrong type or name: each has its error."""
+    topic = k.topic()
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic))
+    c.join()
+    c.sync()
+    c.sync(member_id="nobody")
+    c.sync(member_id=n.member_id, generation_id=n.epoch)
+    c.sync(generation_id=99)
+    c.sync(protocol_type="connect")
+    c.sync(protocol_name="sticky")
+    c.sync(group_instance_id="unknown")
+
+
+@story("K-254 C-501")
+def heartbeats_of_a_consumer_group_are_checked(k: Stage) -> None:
+    """Stranger, new member, wrong generation and unknown instance in the classic Heartbeat."""
+    topic = k.topic()
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic))
+    c.join()
+    c.sync()
+    c.beat(member_id="nobody")
+    c.beat(member_id=n.member_id, generation_id=n.epoch)
+    c.beat(generation_id=99)
+    c.beat(group_instance_id="unknown")
+
+
+@story("K-257 K-256")
+def a_waiting_classic_member_is_left_in_peace(k: Stage) -> None:
+    """Its partitions are still held by another: 0. When they are free: rejoin."""
+    topic = k.topic(partitions=2)
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic))
+    c.join()
+    c.sync()
+    c.beat()
+    n.beat()
+    c.beat()
+    n.owns()
+    c.beat()
+
+
+@story("K-237 K-052")
+def a_static_member_changes_its_protocol(k: Stage) -> None:
+    """A classic static member comes back with the new protocol, and then with the old one again, without waiting."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1], instance="one")
+    n = Modern(k, "n", k.name("g"), instance="one")
+    n.join(topic)
+    describe(k, n.group)
+    c.beat()
+    again = Member(k, "c again", k.name("g"), protocols=reads(topic), instance="one")
+    again.joined(again.ask_join())
+    k.line("watch").call("list_groups", 5, mine="groups.group_id")
+    n.beat()
+
+
+@story("K-259 K-261 K-265")
+def a_new_member_is_removed_by_leave_group(k: Stage) -> None:
+    """The operator removes the only new member: what is left is classic."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.joined(c.ask_join())
+    c.sync()
+    k.line("admin").call("leave_group", 5, group_id=n.group, members=[{"member_id": n.member_id}])
+    k.line("watch").call("list_groups", 5, mine="groups.group_id")
+    c.beat()
+
+
+@story("K-226 K-255")
+def a_classic_member_keeps_its_own_session_in_a_consumer_group(k: Stage) -> None:
+    """It is silent for its session of a second, and gone; the new member is not."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1], session_timeout_ms=1600)
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    k.pause(900)
+    c.beat()
+    k.pause(900)
+    c.beat()
+    k.pause(1900)
+    c.beat()
+    n.beat()
+
+
+@story("K-256 K-173")
+def a_classic_member_that_does_not_rejoin_in_time_is_removed(k: Stage) -> None:
+    """It is told to rejoin by its heartbeat and only beats on: after its rebalance timeout it is out."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1], rebalance_timeout_ms=1600)
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.beat()
+    k.pause(700)
+    c.beat()
+    k.pause(1300)
+    c.beat()
+    n.beat()
+
+
+@story("K-246 K-252")
+def a_classic_member_that_does_not_sync_in_time_is_removed(k: Stage) -> None:
+    """It joined a consumer group and never syncs: after its rebalance timeout it is out."""
+    topic = k.topic(partitions=2)
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic), rebalance_timeout_ms=1000)
+    c.join()
+    c.beat()
+    k.pause(1400)
+    c.beat()
+
+
+@story("K-280 K-277 K-278 C-503")
+def a_classic_member_commits_in_a_consumer_group(k: Stage) -> None:
+    """By its generation, in old versions too; a wrong one is an illegal generation."""
+    topic = k.topic(partitions=2)
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic))
+    c.join()
+    c.sync()
+    c.commit(topic, 5)
+    c.commit(topic, 6, version=7)
+    c.commit(topic, generation_id_or_member_epoch=c.generation + 1)
+    c.commit(topic, generation_id_or_member_epoch=c.generation - 1)
+    c.commit(topic, member_id="nobody")
+
+
+@story("K-229 K-264 K-300")
+def a_classic_member_fetches_with_its_generation(k: Stage) -> None:
+    """OffsetFetch v9 with a classic member of a consumer group: right, wrong and unknown."""
+    topic = k.topic()
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c = Member(k, "c", n.group, protocols=reads(topic))
+    c.join()
+    for member, epoch in ((c.member_id, c.generation), (c.member_id, c.generation + 1), ("nobody", c.generation)):
+        one = {"group_id": c.group, "member_id": member, "member_epoch": epoch, "topics": [{"name": topic, "partition_indexes": [0]}]}
+        c.line.call("offset_fetch", 9, groups=[one])

@@ -1,0 +1,237 @@
+"""Records in: Produce, what it checks, and idempotent producers."""
+
+from typing import Any
+
+from tests.conformance.batches import GZIP, T0, TRANSACTIONAL, batch
+from tests.conformance.stage import Answer, Line, Pending, Stage
+from tests.conformance.story import story
+from tests.conformance.stories.txn_offsets import FAR, Producer
+
+
+def ask_produce(line: Line, topic: str, records: bytes | None, *, index: int = 0, acks: int = -1, version: int = 12, **values: Any) -> Pending:
+    data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+    return line.send("produce", version, **{"acks": acks, "timeout_ms": 10_000, "topic_data": data, **values})
+
+
+def produce(line: Line, topic: str, records: bytes | None, **values: Any) -> Answer:
+    return ask_produce(line, topic, records, **values).answer()
+
+
+def fetched(k: Stage, topic: str, offset: int = 0, index: int = 0, **values: Any) -> Answer:
+    """What is in the log from this offset on."""
+    part = {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    topics = [{"topic": topic, "partitions": [part]}]
+    return k.line("reader").call("fetch", 12, **{"max_wait_ms": 0, "max_bytes": 1 << 20, "topics": topics, **values})
+
+
+@story("V-007")
+def records_come_back_as_they_were_sent(k: Stage) -> None:
+    """Two batches, one after the other: offsets go on, the batches are kept whole."""
+    topic, line = k.topic(), k.line("p")
+    produce(line, topic, batch(b"one", b"two"))
+    produce(line, topic, batch(b"three", key=b"k"))
+    fetched(k, topic)
+    fetched(k, topic, 2)
+
+
+@story("V-007")
+def every_produce_version_appends(k: Stage) -> None:
+    """Versions 3 to 12 by name, 13 by topic id."""
+    topic, line = k.topic(), k.line("p")
+    for version in range(3, 13):
+        produce(line, topic, batch(b"x"), version=version)
+    data = [{"topic_id": k.topic_id(topic), "partition_data": [{"index": 0, "records": batch(b"x")}]}]
+    line.call("produce", 13, acks=-1, timeout_ms=1000, topic_data=data)
+
+
+@story("V-007")
+def topics_and_partitions_that_are_not_there(k: Stage) -> None:
+    """By name and by id, beside one that is there."""
+    topic, line = k.topic(), k.line("p")
+    produce(line, k.name("none"), batch(b"x"))
+    produce(line, topic, batch(b"x"), index=7)
+    data = [
+        {"topic_id": "11111111-1111-1111-1111-111111111111", "partition_data": [{"index": 0, "records": batch(b"x")}]},
+        {"topic_id": k.topic_id(topic), "partition_data": [{"index": 0, "records": batch(b"x")}]},
+    ]
+    line.call("produce", 13, acks=-1, timeout_ms=1000, topic_data=data)
+
+
+@story("V-007")
+def a_producer_that_wants_no_answer_gets_none(k: Stage) -> None:
+    """With acks 0 the records are kept and nothing is said; the next request is answered at once."""
+    topic, line = k.topic(), k.line("p")
+    line.wire.send("produce", 9, {"acks": 0, "timeout_ms": 1000, "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch(b"quiet")}]}]})
+    line.wire.flights.pop()
+    line.call("heartbeat", 0, group_id=k.name("none"), member_id="m")
+    k.pause(200)
+    fetched(k, topic)
+
+
+@story("V-007")
+def acks_that_are_none(k: Stage) -> None:
+    """Only -1, 0 and 1 are."""
+    topic, line = k.topic(), k.line("p")
+    for acks in (1, 2, -2):
+        produce(line, topic, batch(b"x"), acks=acks)
+
+
+@story("V-007")
+def a_batch_with_a_wrong_checksum_is_not_kept(k: Stage) -> None:
+    """CORRUPT_MESSAGE, and the log is empty."""
+    topic, line = k.topic(), k.line("p")
+    produce(line, topic, batch(b"x", crc=1))
+    fetched(k, topic)
+
+
+@story("V-007")
+def batches_whose_counts_are_wrong(k: Stage) -> None:
+    """More or fewer records than announced, and offsets that do not fit."""
+    topic, line = k.topic(), k.line("p")
+    produce(line, topic, batch(b"a", b"b", count=3))
+    produce(line, topic, batch(b"a", b"b", count=1))
+    produce(line, topic, batch(b"a", b"b", last_delta=5))
+    produce(line, topic, batch(b"a", b"b", count=0))
+    produce(line, topic, batch(b"a", b"b", count=-1))
+    fetched(k, topic)
+
+
+@story("V-007")
+def bytes_that_are_no_batch(k: Stage) -> None:
+    """Null, nothing, a batch that breaks off, noise."""
+    topic = k.topic()
+    whole = batch(b"some record")
+    for name, records in (("null", None), ("nothing", b""), ("cut", whole[:-4]), ("head only", whole[:20]), ("noise", b"\x00" * 80)):
+        ask_produce(k.line(name), topic, records).closed(within_ms=2000)
+    fetched(k, topic)
+
+
+@story("V-007")
+def formats_that_are_no_more(k: Stage) -> None:
+    """Magic 0 and 1, and one that is not yet."""
+    topic = k.topic()
+    for magic in (0, 1, 3):
+        ask_produce(k.line(f"magic {magic}"), topic, batch(b"x", magic=magic), version=8).closed(within_ms=2000)
+    fetched(k, topic)
+
+
+@story("V-007")
+def two_batches_in_one_request(k: Stage) -> None:
+    """A partition takes exactly one batch a request in this version of the protocol."""
+    topic, line = k.topic(), k.line("p")
+    produce(line, topic, batch(b"a") + batch(b"b"))
+    fetched(k, topic)
+
+
+@story("V-007")
+def a_compressed_batch_is_kept_compressed(k: Stage) -> None:
+    """Gzip in, gzip out, with the attributes as they were."""
+    topic, line = k.topic(), k.line("p")
+    produce(line, topic, batch(b"a" * 100, b"b" * 100, attributes=GZIP))
+    fetched(k, topic)
+
+
+@story("V-007")
+def codecs_that_are_none_and_bytes_that_do_not_unpack(k: Stage) -> None:
+    """Codec 7 does not exist; records that claim to be gzip, snappy, lz4 or zstd and are not."""
+    topic = k.topic()
+    for codec in (7, 5, 2, 3, 4):
+        ask_produce(k.line(f"codec {codec}"), topic, batch(b"plain", attributes=codec)).closed(within_ms=2000)
+    fetched(k, topic)
+
+
+@story("V-007")
+def a_batch_that_is_too_large(k: Stage) -> None:
+    """Above the topic's max.message.bytes: MESSAGE_TOO_LARGE; at it: fine."""
+    topic, line = k.topic(**{"max.message.bytes": "200"}), k.line("p")
+    produce(line, topic, batch(b"x" * 300))
+    produce(line, topic, batch(b"x" * 100))
+
+
+@story("V-007")
+def the_broker_may_set_the_time(k: Stage) -> None:
+    """With LogAppendTime the answer tells when, and the batch carries that time."""
+    topic, line = k.topic(**{"message.timestamp.type": "LogAppendTime"}), k.line("p")
+    produce(line, topic, batch(b"x", b"y"))
+    fetched(k, topic)
+
+
+@story("V-007")
+def times_too_far_off_are_refused(k: Stage) -> None:
+    """A record dated beyond what the topic allows before and after now."""
+    topic, line = k.topic(**{"message.timestamp.after.max.ms": "1000", "message.timestamp.before.max.ms": "3155760000000"}), k.line("p")
+    produce(line, topic, batch(b"x", timestamps=[4_000_000_000_000]))
+    produce(line, topic, batch(b"x", timestamps=[T0]))
+    strict = k.topic("strict", **{"message.timestamp.before.max.ms": "1000"})
+    produce(line, strict, batch(b"x", b"y", timestamps=[T0, T0 + 1]))
+
+
+@story("V-007")
+def records_without_a_key_do_not_fit_a_compacted_topic(k: Stage) -> None:
+    """INVALID_RECORD, with the records that are at fault."""
+    topic, line = k.topic(**{"cleanup.policy": "compact"}), k.line("p")
+    produce(line, topic, batch(b"a", b"b"))
+    produce(line, topic, batch(b"a", key=b"k"))
+
+
+@story("V-007")
+def an_idempotent_producer_counts(k: Stage) -> None:
+    """Sequences go on; the same batch again is a duplicate that keeps its offset; a gap is out of order."""
+    topic, line = k.topic(), k.line("p")
+    me = line.call("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=0)
+
+    def send(sequence: int, *values: bytes) -> None:
+        produce(line, topic, batch(*values, producer_id=me.producer_id, epoch=me.producer_epoch, sequence=sequence))
+
+    send(0, b"a", b"b")
+    send(2, b"c")
+    send(0, b"a", b"b")
+    send(2, b"c")
+    send(5, b"f")
+    send(1, b"b")
+    send(3, b"d")
+    fetched(k, topic)
+
+
+@story("V-007")
+def the_last_five_batches_are_remembered(k: Stage) -> None:
+    """A duplicate of the fifth last is recognised, one of the sixth last is not."""
+    topic, line = k.topic(), k.line("p")
+    me = line.call("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=0)
+    for sequence in (0, 1, 2, 3, 4, 5, 1, 0):
+        produce(line, topic, batch(b"%d" % sequence, producer_id=me.producer_id, epoch=0, sequence=sequence))
+
+
+@story("V-007")
+def a_producer_that_the_log_does_not_know(k: Stage) -> None:
+    """It may begin anywhere, in any epoch; a new epoch begins at 0; an older epoch is refused."""
+    topic, line = k.topic(), k.line("p")
+
+    def send(epoch: int, sequence: int) -> None:
+        produce(line, topic, batch(b"x", producer_id=FAR, epoch=epoch, sequence=sequence))
+
+    send(3, 7)
+    send(3, 8)
+    send(4, 9)
+    send(4, 0)
+    send(3, 9)
+
+
+@story("O-116")
+def transactional_records_need_a_transaction(k: Stage) -> None:
+    """Without AddPartitionsToTxn they are refused, by version; with an unknown transactional id as well."""
+    topic = k.topic()
+    p = Producer(k)
+    p.begin()
+    records = batch(b"x", producer_id=p.id, epoch=p.epoch, sequence=0, attributes=TRANSACTIONAL)
+    for version in (9, 11):
+        produce(p.line, topic, records, version=version, transactional_id=p.transactional_id)
+    fetched(k, topic)
+
+
+@story("V-007")
+def several_partitions_in_one_request(k: Stage) -> None:
+    """Each has its own answer; one that fails does not hurt the others."""
+    topic, line = k.topic(partitions=3), k.line("p")
+    parts = [{"index": 0, "records": batch(b"a")}, {"index": 1, "records": batch(b"b", crc=1)}, {"index": 2, "records": batch(b"c", b"d")}, {"index": 3, "records": batch(b"e")}]
+    line.call("produce", 12, acks=-1, timeout_ms=1000, topic_data=[{"name": topic, "partition_data": parts}])

@@ -1,0 +1,273 @@
+"""Topics: made, grown, deleted, and shown."""
+
+from typing import Any
+
+from tests.conformance.stage import Answer, Stage
+from tests.conformance.story import story
+
+
+def new(name: str, partitions: int = 1, replicas: int = 1, **more: Any) -> dict[str, Any]:
+    """One topic of a CreateTopics request."""
+    return {"name": name, "num_partitions": partitions, "replication_factor": replicas, "assignments": [], "configs": [], **more}
+
+
+def create(k: Stage, *topics: dict[str, Any], version: int = 7, **values: Any) -> Answer:
+    return k.line("admin").call("create_topics", version, topics=list(topics), timeout_ms=10_000, **values)
+
+
+def metadata(k: Stage, *names: str, version: int = 13, **values: Any) -> Answer:
+    """Metadata of these topics, without creating any."""
+    create_none = {"allow_auto_topic_creation": False} if version >= 4 else {}
+    return k.line("watch").call("metadata", version, **{"topics": [{"name": name} for name in names], **create_none, **values})
+
+
+def visible(k: Stage, name: str) -> None:
+    """Wait until the broker shows the topic, and learn its id."""
+    k.await_topic(name, lambda topic: topic.error_code == "NONE" and all(one.leader_id >= 0 for one in topic.partitions))
+
+
+@story("V-007")
+def a_topic_is_created_and_shown(k: Stage) -> None:
+    """The answer and Metadata tell its id, partitions and leaders."""
+    name = k.name("t")
+    create(k, new(name, 3))
+    visible(k, name)
+    metadata(k, name)
+
+
+@story("V-007")
+def every_create_version_makes_a_topic(k: Stage) -> None:
+    """Versions 2 to 7; from 5 on the answer tells partitions, replicas and configs, from 7 on the id."""
+    for version in range(2, 8):
+        answer = k.line("admin").quietly("create_topics", version, topics=[new(k.name(f"t{version}"), 2)], timeout_ms=10_000)
+        one = answer.topics[0]
+        k.events.append({"version": version, "error": one.error_code, "partitions": one.get("num_partitions"), "id": bool(one.get("topic_id"))})
+
+
+@story("V-007")
+def names_that_no_topic_can_have(k: Stage) -> None:
+    """Empty, dots alone, a slash, a space, too long: INVALID_TOPIC_EXCEPTION; 249 characters are fine."""
+    for name in ("", ".", "..", "a/b", "a b", "ä", "x" * 250):
+        create(k, new(name))
+    create(k, new(k.prefix.ljust(249, "x")))
+
+
+@story("V-007")
+def a_topic_that_is_there_already(k: Stage) -> None:
+    """TOPIC_ALREADY_EXISTS; and a name that differs only in a dot and an underscore is refused too."""
+    name = k.topic("a_b")
+    create(k, new(name))
+    create(k, new(k.name("a.b")))
+
+
+@story("V-007")
+def numbers_that_no_topic_can_have(k: Stage) -> None:
+    """No partitions, no replicas, more replicas than brokers; -1 means the broker's default."""
+    create(k, new(k.name("a"), 0))
+    create(k, new(k.name("b"), -2))
+    create(k, new(k.name("c"), 1, 0))
+    create(k, new(k.name("d"), 1, 3))
+    create(k, new(k.name("e"), -1, -1))
+
+
+@story("V-007")
+def the_same_topic_twice_in_a_request(k: Stage) -> None:
+    """Neither is made."""
+    create(k, new(k.name("t")), new(k.name("t"), 2), new(k.name("other")))
+    metadata(k, k.name("t"))
+
+
+@story("V-007")
+def a_topic_with_given_replicas(k: Stage) -> None:
+    """Assignments name the brokers; numbers must be left to them, and partitions must follow each other."""
+    one = [{"partition_index": 0, "broker_ids": [1]}, {"partition_index": 1, "broker_ids": [1]}]
+    create(k, new(k.name("a"), -1, -1, assignments=one))
+    create(k, new(k.name("b"), 2, 1, assignments=one))
+    create(k, new(k.name("c"), -1, -1, assignments=[{"partition_index": 1, "broker_ids": [1]}]))
+    create(k, new(k.name("d"), -1, -1, assignments=[{"partition_index": 0, "broker_ids": [99]}]))
+    create(k, new(k.name("e"), -1, -1, assignments=[{"partition_index": 0, "broker_ids": []}]))
+
+
+@story("V-007")
+def a_trial_creates_nothing(k: Stage) -> None:
+    """With validate only the answer is as if, and the topic is not there."""
+    create(k, new(k.name("t"), 2), validate_only=True)
+    create(k, new(k.name("bad/name")), validate_only=True)
+    k.pause(200)
+    metadata(k, k.name("t"))
+
+
+@story("V-007")
+def a_topic_with_configs(k: Stage) -> None:
+    """Good ones are kept and shown; an unknown key or a bad value refuses the topic."""
+    configs = [{"name": "retention.ms", "value": "1000"}, {"name": "cleanup.policy", "value": "compact"}]
+    answer = k.line("admin").quietly("create_topics", 7, topics=[new(k.name("t"), configs=configs)], timeout_ms=10_000)
+    shown = {one.name: (one.value, one.config_source) for one in answer.topics[0].configs if one.name in ("retention.ms", "cleanup.policy")}
+    k.events.append({"shown": shown})
+    create(k, new(k.name("a"), configs=[{"name": "no.such.key", "value": "1"}]))
+    create(k, new(k.name("b"), configs=[{"name": "retention.ms", "value": "long"}]))
+    create(k, new(k.name("c"), configs=[{"name": "retention.ms", "value": None}]))
+
+
+@story("V-007")
+def a_topic_is_deleted_by_name_and_by_id(k: Stage) -> None:
+    """Both ways; a second time it is not there."""
+    first, second = k.topic("first"), k.topic("second")
+    admin = k.line("admin")
+    admin.call("delete_topics", 6, topics=[{"name": first}, {"topic_id": k.topic_id(second)}], timeout_ms=10_000)
+    for name in (first, second):
+        k.await_topic(name, lambda topic: topic.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
+    admin.call("delete_topics", 6, topics=[{"name": first}, {"topic_id": k.topic_id(second)}], timeout_ms=10_000)
+    metadata(k, first)
+
+
+@story("V-007")
+def every_delete_version_deletes(k: Stage) -> None:
+    """Versions 1 to 5 take names, 6 takes both forms."""
+    for version in range(1, 6):
+        name = k.topic(f"t{version}")
+        k.line("admin").call("delete_topics", version, topic_names=[name], timeout_ms=10_000)
+        k.line("admin").call("delete_topics", version, topic_names=[k.name("none")], timeout_ms=10_000)
+
+
+@story("V-007")
+def deletes_that_make_no_sense(k: Stage) -> None:
+    """The same twice, a name and an id at once, neither, an unknown id."""
+    name, other = k.topic("t"), k.topic("other")
+    admin = k.line("admin")
+    admin.call("delete_topics", 6, topics=[{"name": name}, {"name": name}], timeout_ms=10_000)
+    admin.call("delete_topics", 6, topics=[{"name": other, "topic_id": k.topic_id(other)}], timeout_ms=10_000)
+    admin.call("delete_topics", 6, topics=[{"topic_id": "11111111-1111-1111-1111-111111111111"}], timeout_ms=10_000)
+    metadata(k, name, other)
+
+
+@story("K-202")
+def a_topic_grows(k: Stage) -> None:
+    """More partitions are added, fewer or the same are refused, and so is a topic that is not there."""
+    name = k.topic(partitions=2)
+    admin = k.line("admin")
+
+    def grow(topic: str, count: int, **values: Any) -> None:
+        admin.call("create_partitions", 3, topics=[{"name": topic, "count": count, "assignments": None}], timeout_ms=10_000, **values)
+
+    grow(name, 3, validate_only=True)
+    grow(name, 4)
+    k.await_topic(name, lambda topic: len(topic.partitions) == 4)
+    for count in (4, 3, 0, -1):
+        grow(name, count)
+    grow(k.name("none"), 2)
+    metadata(k, name)
+
+
+@story("V-007")
+def growth_with_given_replicas(k: Stage) -> None:
+    """As many assignments as new partitions, on brokers that are there."""
+    name = k.topic()
+    admin = k.line("admin")
+    for brokers in ([[1], [1]], [[99]], [[]], [[1]]):
+        topics = [{"name": name, "count": 2, "assignments": [{"broker_ids": one} for one in brokers]}]
+        admin.call("create_partitions", 3, topics=topics, timeout_ms=10_000)
+    admin.call("create_partitions", 3, topics=[{"name": name, "count": 3, "assignments": None}] * 2, timeout_ms=10_000)
+
+
+@story("V-007")
+def every_metadata_version_shows_a_topic(k: Stage) -> None:
+    """Versions 0 to 13: the id comes with 10, operations with 8 to 10, null names with 12."""
+    name = k.topic(partitions=2)
+    for version in range(14):
+        metadata(k, name, version=version)
+
+
+@story("V-007")
+def metadata_of_what_is_not_there(k: Stage) -> None:
+    """An unknown name, a bad name, an unknown id; nothing is created."""
+    metadata(k, k.name("none"))
+    metadata(k, "a/b", "")
+    k.line("watch").call("metadata", 12, topics=[{"name": None, "topic_id": "11111111-1111-1111-1111-111111111111"}], allow_auto_topic_creation=False)
+
+
+@story("V-007")
+def metadata_by_topic_id(k: Stage) -> None:
+    """From version 12 on the id alone is enough; with a name besides it is not what it should be."""
+    name = k.topic()
+    watch = k.line("watch")
+    for version in (12, 13):
+        watch.call("metadata", version, topics=[{"name": None, "topic_id": k.topic_id(name)}])
+
+
+@story("V-007")
+def metadata_of_no_topics_and_of_all(k: Stage) -> None:
+    """An empty list asks for none (in version 0 for all), null for all."""
+    name = k.topic()
+    watch = k.line("watch")
+    for version in (1, 4, 9, 13):
+        watch.call("metadata", version, topics=[])
+    for version, topics in ((0, []), (1, None), (12, None)):
+        found = watch.quietly("metadata", version, topics=topics).topics
+        k.events.append({"version": version, "mine": [one.name.removeprefix(k.prefix) for one in found if one.name == name]})
+
+
+@story("V-007")
+def metadata_creates_a_topic_if_it_may(k: Stage) -> None:
+    """The first answer says that it is not there yet, a later one shows it; versions below 4 always may."""
+    watch = k.line("watch")
+    for version, values in ((12, {"allow_auto_topic_creation": True}), (1, {})):
+        name = k.name(f"t{version}")
+        watch.call("metadata", version, topics=[{"name": name}], **values)
+        visible(k, name)
+        metadata(k, name)
+
+
+@story("V-007", server="full")
+def metadata_creates_nothing_where_that_is_off(k: Stage) -> None:
+    """The client may, the broker does not."""
+    for _ in range(2):
+        k.line("watch").call("metadata", 12, topics=[{"name": k.name("t")}], allow_auto_topic_creation=True)
+        k.pause(200)
+
+
+@story("V-007")
+def names_that_differ_in_dots_are_not_created_by_metadata(k: Stage) -> None:
+    """Auto-creation refuses bad names as CreateTopics does."""
+    k.line("watch").call("metadata", 12, topics=[{"name": "no topic/name"}, {"name": ""}], allow_auto_topic_creation=True)
+
+
+@story("V-007")
+def operations_on_a_topic_are_told_when_asked_for(k: Stage) -> None:
+    """Without an authorizer all of them."""
+    name = k.topic()
+    metadata(k, name, version=12, include_topic_authorized_operations=True)
+    metadata(k, name, version=8, include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
+
+
+@story("V-007")
+def topics_are_described_in_pages(k: Stage) -> None:
+    """DescribeTopicPartitions gives so many partitions and says where to go on."""
+    one, two = k.topic("one", 3), k.topic("two", 2)
+    watch = k.line("watch")
+    watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}])
+    watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}], response_partition_limit=2)
+    watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}], cursor={"topic_name": one, "partition_index": 2})
+    watch.call("describe_topic_partitions", 0, topics=[{"name": k.name("none")}])
+
+
+@story("V-007")
+def the_cluster_is_described(k: Stage) -> None:
+    """Brokers, controller and id, in each version; operations when asked for."""
+    for version in range(3):
+        k.line("watch").call("describe_cluster", version)
+    k.line("watch").call("describe_cluster", 1, include_cluster_authorized_operations=True)
+    k.line("watch").call("describe_cluster", 1, endpoint_type=7)
+
+
+@story("V-005")
+def a_topic_made_anew_has_another_id(k: Stage) -> None:
+    """Same name, new id: the old id is unknown."""
+    name = k.topic()
+    old = k.topic_id(name)
+    k.line("admin").quietly("delete_topics", 6, topics=[{"name": name}], timeout_ms=10_000)
+    k.await_topic(name, lambda topic: topic.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
+    create(k, new(name))
+    visible(k, name)
+    k.events.append({"same id": k.topic_id(name) == old})
+    k.line("watch").call("metadata", 12, topics=[{"name": None, "topic_id": old}], allow_auto_topic_creation=False)

@@ -1,0 +1,285 @@
+"""Transactions over records: producer ids and epochs, markers, what readers see, and how operators look."""
+
+from typing import Any
+
+from tests.conformance.batches import TRANSACTIONAL, batch
+from tests.conformance.stage import Answer, Stage
+from tests.conformance.story import story
+from tests.conformance.stories.fetch import fetch, offsets
+from tests.conformance.stories.produce import produce
+from tests.conformance.stories.txn_offsets import FAR, Producer
+
+COMMITTED = 1  # the isolation level that sees no open or aborted transaction
+
+
+def add(p: Producer, topic: str, *partitions: int, version: int = 3, **values: Any) -> Answer:
+    """AddPartitionsToTxn, when the transaction before is over."""
+    if version >= 4:
+        one = {"transactional_id": p.transactional_id, "producer_id": p.id, "producer_epoch": p.epoch, "topics": [{"name": topic, "partitions": list(partitions or (0,))}]}
+        return p.line.call("add_partitions_to_txn", version, transactions=[{**one, **values}])
+    me = {"v3_and_below_transactional_id": p.transactional_id, "v3_and_below_producer_id": p.id, "v3_and_below_producer_epoch": p.epoch}
+    topics = [{"name": topic, "partitions": list(partitions or (0,))}]
+    return p.line.eventually(
+        "add_partitions_to_txn", version,
+        lambda answer: bool(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code != "CONCURRENT_TRANSACTIONS"),
+        **{**me, "v3_and_below_topics": topics, **values},
+    )
+
+
+def write(p: Producer, topic: str, *values: bytes, sequence: int = 0, version: int = 11) -> Answer:
+    records = batch(*values, producer_id=p.id, epoch=p.epoch, sequence=sequence, attributes=TRANSACTIONAL)
+    return produce(p.line, topic, records, version=version, transactional_id=p.transactional_id)
+
+
+def settled(k: Stage, topic: str, end: int) -> Answer:
+    """Wait until everything before this offset is decided."""
+    parts = [{"partition_index": 0, "timestamp": -1}]
+    return k.line("watch").eventually(
+        "list_offsets", 7, lambda answer: bool(answer.topics[0].partitions[0].offset == end),
+        replica_id=-1, isolation_level=COMMITTED, topics=[{"name": topic, "partitions": parts}],
+    )
+
+
+@story("O-100")
+def a_producer_id_for_an_idempotent_producer(k: Stage) -> None:
+    """Without a transactional id each call gives another id, at epoch 0; every version does."""
+    for version in range(6):
+        k.line("p").call("init_producer_id", version, transactional_id=None, transaction_timeout_ms=0)
+
+
+@story("O-100")
+def a_transactional_id_keeps_its_producer_id(k: Stage) -> None:
+    """Each new start raises the epoch."""
+    p = Producer(k)
+    for version in (0, 2, 4, 5):
+        p.begin(version=version)
+
+
+@story("O-100")
+def producers_that_cannot_begin(k: Stage) -> None:
+    """An empty transactional id, times that are none, and an id and epoch that are not its own."""
+    p = Producer(k)
+    p.begin(transactional_id="")
+    p.begin(transaction_timeout_ms=0)
+    p.begin(transaction_timeout_ms=-1)
+    p.begin(transaction_timeout_ms=2_000_000_000)
+    p.begin()
+    p.line.call("init_producer_id", 4, transactional_id=p.transactional_id, transaction_timeout_ms=60_000, producer_id=p.id + FAR, producer_epoch=0)
+    p.line.call("init_producer_id", 4, transactional_id=p.transactional_id, transaction_timeout_ms=60_000, producer_id=p.id, producer_epoch=-1)
+    p.line.call("init_producer_id", 4, transactional_id=p.transactional_id, transaction_timeout_ms=60_000, producer_id=p.id, producer_epoch=7)
+
+
+@story("O-100")
+def a_producer_raises_its_own_epoch(k: Stage) -> None:
+    """It names its id and epoch and gets the next one; asked again with the old one it gets the same (a retry)."""
+    p = Producer(k)
+    p.begin()
+    me = {"producer_id": p.id, "producer_epoch": p.epoch}
+    p.begin(**me)
+    p.begin(**me)
+
+
+@story("O-101 O-131")
+def a_committed_transaction_is_seen_when_it_is_over(k: Stage) -> None:
+    """Readers of committed records stop before it; then they see records and marker."""
+    topic = k.topic()
+    p = Producer(k)
+    p.begin()
+    add(p, topic)
+    write(p, topic, b"a", b"b")
+    fetch(k, topic)
+    fetch(k, topic, isolation_level=COMMITTED)
+    offsets(k, topic, -1)
+    offsets(k, topic, -1, isolation_level=COMMITTED)
+    p.end(True)
+    settled(k, topic, 3)
+    fetch(k, topic, isolation_level=COMMITTED)
+
+
+@story("O-101 O-132")
+def an_aborted_transaction_is_named_to_readers(k: Stage) -> None:
+    """Its records are in the log; the fetch of committed records says which producer's to drop."""
+    topic = k.topic()
+    p = Producer(k)
+    p.begin()
+    add(p, topic)
+    write(p, topic, b"a")
+    p.end(False)
+    settled(k, topic, 2)
+    produce(k.line("q"), topic, batch(b"plain"))
+    fetch(k, topic, isolation_level=COMMITTED)
+    fetch(k, topic)
+
+
+@story("O-131")
+def what_is_behind_an_open_transaction_waits(k: Stage) -> None:
+    """A plain record after it is not read as committed until it is over."""
+    topic = k.topic()
+    p = Producer(k)
+    p.begin()
+    add(p, topic)
+    write(p, topic, b"open")
+    produce(k.line("q"), topic, batch(b"plain"))
+    fetch(k, topic, isolation_level=COMMITTED)
+    p.end(True)
+    settled(k, topic, 3)
+    fetch(k, topic, isolation_level=COMMITTED)
+
+
+@story("V-003")
+def the_second_form_needs_no_adding(k: Stage) -> None:
+    """Produce v12 adds the partition; each end raises the epoch, and sequences begin anew."""
+    topic = k.topic()
+    p = Producer(k)
+    p.begin(version=5)
+    write(p, topic, b"a", version=12)
+    p.end(True, version=5)
+    settled(k, topic, 2)
+    write(p, topic, b"b", version=12)
+    p.end(False, version=5)
+    settled(k, topic, 4)
+    fetch(k, topic, isolation_level=COMMITTED)
+
+
+@story("O-101")
+def transactions_that_cannot_end(k: Stage) -> None:
+    """Nothing was begun: the first form forgives neither commit nor abort without a transaction; unknown ids are not mapped."""
+    p = Producer(k)
+    p.begin()
+    for version in (0, 3, 4):
+        p.end(True, version=version)
+        p.end(False, version=version)
+    p.end(True, transactional_id=k.name("nobody"))
+    p.end(True, transactional_id="")
+
+
+@story("V-003")
+def an_end_of_nothing_in_the_second_form(k: Stage) -> None:
+    """Abort is fine and raises the epoch; commit is not."""
+    p = Producer(k)
+    p.begin(version=5)
+    p.end(True, version=5)
+    p.end(False, version=5)
+    p.end(False, version=5)
+
+
+@story("O-101")
+def an_end_may_be_asked_for_again(k: Stage) -> None:
+    """The same end twice is fine, the other one is not."""
+    topic = k.topic()
+    p = Producer(k)
+    p.begin()
+    add(p, topic)
+    write(p, topic, b"a")
+    p.end(True)
+    settled(k, topic, 2)
+    p.end(True)
+    p.end(False)
+
+
+@story("O-116")
+def partitions_are_added_in_every_version(k: Stage) -> None:
+    """Versions 0 to 3 for one transaction; an unknown topic spoils the others, which are not attempted."""
+    topic = k.topic(partitions=3)
+    p = Producer(k)
+    p.begin()
+    for version in range(4):
+        add(p, topic, 0, 1, version=version)
+    add(p, k.name("none"))
+    both = [{"name": topic, "partitions": [2]}, {"name": k.name("none"), "partitions": [0]}]
+    add(p, topic, v3_and_below_topics=both)
+    add(p, topic, 2, 9)
+
+
+@story("O-116")
+def partitions_of_a_producer_that_is_not_this_one(k: Stage) -> None:
+    """Wrong id, wrong epoch, unknown transactional id."""
+    topic = k.topic()
+    p = Producer(k)
+    p.begin()
+    add(p, topic, v3_and_below_producer_id=p.id + FAR)
+    add(p, topic, v3_and_below_producer_epoch=p.epoch + 1)
+    add(p, topic, v3_and_below_transactional_id=k.name("nobody"))
+    add(p, topic, version=1, v3_and_below_producer_epoch=p.epoch + 1)
+
+
+@story("O-116 V-003")
+def a_fenced_producer_cannot_write(k: Stage) -> None:
+    """Its successor has begun: its open transaction is aborted, and it is refused everywhere."""
+    topic = k.topic()
+    old = Producer(k, "old", "same")
+    old.begin()
+    add(old, topic)
+    write(old, topic, b"a")
+    new = Producer(k, "new", "same")
+    k.line("new").eventually(
+        "init_producer_id", 4, lambda answer: bool(answer.error_code == "NONE"), transactional_id=new.transactional_id, transaction_timeout_ms=60_000
+    )
+    settled(k, topic, 2)
+    write(old, topic, b"b", sequence=1)
+    add(old, topic)
+    old.end(True)
+    fetch(k, topic, isolation_level=COMMITTED)
+
+
+@story("O-101")
+def a_transaction_that_takes_too_long(k: Stage) -> None:
+    """After its time it is aborted, and its producer fenced."""
+    topic = k.topic()
+    p = Producer(k, timeout_ms=600)
+    p.begin()
+    add(p, topic)
+    write(p, topic, b"a")
+    settled(k, topic, 2)
+    write(p, topic, b"b", sequence=1)
+    p.end(True)
+
+
+@story("O-100")
+def transactions_are_described(k: Stage) -> None:
+    """Before, in and after a transaction; an unknown one is not there."""
+    topic = k.topic(partitions=2)
+    p = Producer(k)
+    p.begin()
+    watch = k.line("watch")
+    watch.call("describe_transactions", 0, transactional_ids=[p.transactional_id, k.name("nobody"), ""])
+    add(p, topic, 0, 1)
+    watch.call("describe_transactions", 0, transactional_ids=[p.transactional_id])
+    p.end(True)
+    watch.eventually(
+        "describe_transactions", 0, lambda answer: bool(answer.transaction_states[0].transaction_state == "CompleteCommit"),
+        transactional_ids=[p.transactional_id],
+    )
+
+
+@story("O-100")
+def transactions_are_listed(k: Stage) -> None:
+    """All, by state (an unknown one is named), by producer id, by how long they last."""
+    topic = k.topic()
+    p, q = Producer(k, "p"), Producer(k, "q")
+    for one in (p, q):
+        one.begin()
+    add(p, topic)
+    mine = "transaction_states.transactional_id"
+    watch = k.line("watch")
+    for states in ([], ["Ongoing"], ["Empty", "Ongoing"], ["Bogus"]):
+        watch.call("list_transactions", 0, mine=mine, state_filters=states)
+    watch.call("list_transactions", 1, mine=mine, producer_id_filters=[q.id])
+    watch.call("list_transactions", 1, mine=mine, duration_filter=0)
+    watch.call("list_transactions", 1, mine=mine, duration_filter=600_000)
+
+
+@story("O-100")
+def the_producers_of_a_partition_are_described(k: Stage) -> None:
+    """Their epochs, last sequences, and where an open transaction begins."""
+    topic = k.topic(partitions=2)
+    p = Producer(k)
+    p.begin()
+    add(p, topic)
+    produce(k.line("q"), topic, batch(b"plain"))
+    write(p, topic, b"a", b"b")
+    wanted = [{"name": topic, "partition_indexes": [0, 1, 5]}, {"name": k.name("none"), "partition_indexes": [0]}]
+    k.line("watch").call("describe_producers", 0, topics=wanted)
+    p.end(True)
+    settled(k, topic, 4)
+    k.line("watch").call("describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}])
