@@ -1,0 +1,109 @@
+"""Offsets and transactions against a log that is read from its beginning each time (R9 b, h; O-130 to O-134)."""
+
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+
+PARTITIONS = st.integers(0, 2)
+PRODUCERS = st.integers(1, 3)
+
+
+@dataclass(frozen=True)
+class Commit:
+    partition: int
+    offset: int
+    producer: int = -1
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    partition: int
+
+
+@dataclass(frozen=True)
+class Marker:
+    producer: int
+    committed: bool
+
+
+ENTRIES = st.lists(
+    st.one_of(
+        st.builds(Commit, PARTITIONS, st.integers(0, 99)),
+        st.builds(Commit, PARTITIONS, st.integers(0, 99), PRODUCERS),
+        st.builds(Tombstone, PARTITIONS),
+        st.builds(Marker, PRODUCERS, st.booleans()),
+    ),
+    max_size=30,
+)
+Log = list[Commit | Tombstone | Marker]
+
+
+def resolved(log: Log, partition: int) -> tuple[int | None, set[int]]:
+    """By the rule: of what counts, the latest of the log; and who has something open."""
+    best: tuple[int, int | None] = (-1, None)
+    for position, entry in enumerate(log):
+        if isinstance(entry, Tombstone) and entry.partition == partition:
+            best = (position, None)
+        elif isinstance(entry, Commit) and entry.partition == partition:
+            if entry.producer == -1:
+                best = (position, entry.offset)
+    for position, entry in enumerate(log):
+        if not isinstance(entry, Marker) or not entry.committed:
+            continue
+        brought = pending(log[:position], entry.producer, partition)
+        if brought is not None and brought[0] > newest(log, position, partition, best):
+            best = max(best, brought, key=lambda each: each[0])
+    return best[1], {producer for producer in (1, 2, 3) if pending(log, producer, partition) is not None}
+
+
+def newest(log: Log, position: int, partition: int, best: tuple[int, int | None]) -> int:
+    """The latest tombstone of the partition before a marker: what is older than it, is gone."""
+    stones = [at for at, entry in enumerate(log[:position]) if entry == Tombstone(partition)]
+    return max(stones, default=-1)
+
+
+def pending(log: Log, producer: int, partition: int) -> tuple[int, int] | None:
+    """What the producer has open for the partition: its last commit since its last marker and the last tombstone."""
+    found = None
+    for position, entry in enumerate(log):
+        if isinstance(entry, Commit) and (entry.producer, entry.partition) == (producer, partition):
+            found = (position, entry.offset)
+        elif (isinstance(entry, Marker) and entry.producer == producer) or entry == Tombstone(partition):
+            found = None
+    return found
+
+
+def applied(log: Log) -> OffsetStore:
+    store = OffsetStore()
+    for entry in log:
+        if isinstance(entry, Marker):
+            store.end_transaction(entry.producer, entry.committed)
+        else:
+            value = OffsetCommitValue(entry.offset) if isinstance(entry, Commit) else None
+            producer = entry.producer if isinstance(entry, Commit) else -1
+            store.apply(Record(OffsetCommitKey("g", "t", entry.partition), value), producer)
+    return store
+
+
+@given(ENTRIES)
+@settings(max_examples=400)
+def test_the_store_is_its_log(log: Log) -> None:
+    store = applied(log)
+    for partition in range(3):
+        offset, producers = resolved(log, partition)
+        value = store.get("g", "t", partition)
+        assert (None if value is None else value.offset) == offset
+        assert store.pending_of("g").get(("t", partition), set()) == producers
+        assert store.has_pending("g", "t", partition) == bool(producers)
+    assert store.count == sum(len(each) for each in store.of_group("g").values())
+    assert store.has_offsets("g") == bool(list(store.keys("g"))) == ("g" in store.groups())
+
+
+def test_a_marker_says_what_it_committed() -> None:
+    store = applied([Commit(0, 5, 1), Commit(1, 6, 1), Commit(1, 7)])
+    assert store.end_transaction(1, True) == (OffsetCommitKey("g", "t", 0),)
+    assert store.end_transaction(1, True) == ()

@@ -1,0 +1,61 @@
+"""A table against a dict, and that the old one stays true."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.table import Table
+
+Change = tuple[str, int, int]
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["having", "without"]), st.integers(0, 150), st.integers(1, 9)), max_size=120
+)
+
+
+def changed(table: Table[int, int], model: dict[int, int], change: Change) -> tuple[Table[int, int], dict[int, int]]:
+    what, key, value = change
+    if what == "having":
+        return table.having(key, value), model | {key: value}
+    return table.without(key), {at: each for at, each in model.items() if at != key}
+
+
+@given(st.integers(0, 140), CHANGES)
+def test_a_table_is_a_dict(size: int, changes: list[Change]) -> None:
+    model = {number: number + 1 for number in range(size)}
+    table: Table[int, int] = Table(model)
+    before: list[tuple[Any, Any]] = []
+    for change in changes:
+        before.append((table, model))
+        table, model = changed(table, model, change)
+        key = change[1]
+        assert table.get(key) == model.get(key)
+        assert (key in table) == (key in model)
+        assert len(table) == len(model)
+        first = table.first()
+        assert (first in model) if model else (first is None)
+    assert dict(table.items()) == model
+    assert list(table) == [key for key, _ in table.items()]
+    for old, as_it_was in before[:: max(1, len(before) // 5)]:
+        assert dict(old.items()) == as_it_was
+
+
+@given(st.integers(0, 140))
+def test_looking_up_what_is_not_there(size: int) -> None:
+    table: Table[int, int] = Table(dict.fromkeys(range(size), 1)).without(0)
+    for missing in (0, -1):
+        assert table.get(missing, "nothing") == "nothing"
+        try:
+            table[missing]
+        except KeyError:
+            continue
+        raise AssertionError("it was there")
+
+
+def test_order_is_that_of_insertion() -> None:
+    table: Table[int, int] = Table()
+    for number in range(200):
+        table = table.having(number, 1)
+    table = table.without(7).having(3, 2).having(500, 1)
+    assert list(table) == [number for number in range(200) if number != 7] + [500]
+    assert table.first() == 0

@@ -1,0 +1,72 @@
+"""Deadlines by key, against a dict that is searched."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from coordinator.core.timers import TimerKey, Timers, session
+
+KEYS = [session("g", str(number)) for number in range(5)]
+
+
+class TimersMachine(RuleBasedStateMachine):
+    """C-350: setting a timer again replaces its deadline. C-357: what is cancelled does not fire."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers = Timers()
+        self.model: dict[TimerKey, int] = {}
+        self.now = 0
+
+    @rule(key=st.sampled_from(KEYS), delay=st.integers(-5, 20))
+    def set_one(self, key: TimerKey, delay: int) -> None:
+        self.timers.set(key, self.now + delay)
+        self.model[key] = self.now + delay
+
+    @rule(key=st.sampled_from(KEYS))
+    def cancel(self, key: TimerKey) -> None:
+        self.timers.cancel(key)
+        self.model.pop(key, None)
+
+    @rule(delay=st.integers(0, 10))
+    def advance(self, delay: int) -> None:
+        self.now += delay
+        fired = []
+        while (due := self.timers.pop_due(self.now)) is not None:
+            fired.append(due)
+        assert [at for _, at in fired] == sorted(at for at in self.model.values() if at <= self.now)
+        assert dict(fired) == {key: at for key, at in self.model.items() if at <= self.now}
+        self.model = {key: at for key, at in self.model.items() if at > self.now}
+
+    @invariant()
+    def agrees(self) -> None:
+        assert self.timers.next_deadline_ms() == min(self.model.values(), default=None)
+        assert dict(self.timers.items()) == self.model
+        assert len(self.timers) == len(self.model)
+
+
+TestTimers = TimersMachine.TestCase
+TestTimers.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_timer_that_always_moves_on_costs_no_memory() -> None:
+    timers = Timers()
+    for now in range(10_000):
+        timers.set(KEYS[0], now + 10_000)
+    assert len(timers._heap) == 1
+
+
+def test_cancelled_timers_are_forgotten() -> None:
+    timers = Timers()
+    for number in range(10_000):
+        timers.set(session("g", str(number)), 300_000)
+        timers.cancel(session("g", str(number)))
+    assert len(timers) == 0
+    assert len(timers._heap) < 200
+
+
+def test_of_one_moment_the_first_set_fires_first() -> None:
+    timers = Timers()
+    for key in reversed(KEYS):
+        timers.set(key, 5)
+    assert [timers.pop_due(5) for _ in KEYS] == [(key, 5) for key in reversed(KEYS)]
