@@ -13,6 +13,7 @@ import pytest
 from protocol.apis import API_VERSIONS, TABLE
 from protocol.codec import decode_request, decode_response, encode_request, encode_response
 from protocol.errors import UnsupportedVersion
+from protocol.messages.consumer_protocol import read_assignment, read_subscription, version_of, write
 
 FOLDER = Path(__file__).parent / "golden"
 NAME = re.compile(r"(?P<module>[a-z_]+)_v(?P<version>\d+)_(?P<direction>request|response)_(?P<client>.+)\.bin")
@@ -47,6 +48,20 @@ def test_a_golden_frame_reads_and_writes_to_the_same_bytes(path: Path) -> None:
         response = decode_response(key, version, frame)
         again = encode_response(key, version, response.correlation_id, response.body)
     assert again == pack(">i", len(frame)) + frame
+
+
+JOINS = [path for path in FILES if path.name.startswith(("join_group_", "sync_group_")) and "_request_" in path.name]
+
+
+@pytest.mark.parametrize("path", JOINS, ids=lambda path: path.stem)
+def test_what_consumers_say_inside_reads_and_writes_to_the_same_bytes(path: Path) -> None:
+    body = decode_request(path.read_bytes()).body
+    for data in [protocol.metadata for protocol in getattr(body, "protocols", ())]:
+        assert read_subscription(data).topics
+        assert write(read_subscription(data), version_of(data)) == data
+    for data in [given.assignment for given in getattr(body, "assignments", ())]:
+        assert read_assignment(data).assigned_partitions
+        assert write(read_assignment(data), version_of(data)) == data
 
 
 def test_a_version_that_nobody_here_knows_is_named_with_what_its_answer_needs() -> None:
