@@ -1,0 +1,122 @@
+"""R15: what a frame costs in memory is bounded by its bytes, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from struct import pack
+
+import pytest
+
+from protocol import constructs, decoder
+from protocol.codec import decode_request
+from protocol.constructs import budget_of, subconstructs, uvarint
+from protocol.errors import ProtocolError
+from tests.protocol.amplification import LATEST, arrays, frames
+from tests.protocol.targets import TARGETS, Target, outcome
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("size", [MIB, 8_000_000])
+def test_r15_the_worst_legal_frame_of_each_api_costs_at_most_16_times_its_bytes(size: int) -> None:
+    command = [sys.executable, "-m", "tests.protocol.amplification", "--bytes", str(size)]
+    result = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
+    assert result["frames"] >= 200
+    assert 0 < result["accepted"] < result["frames"]
+    assert 4 < result["ratio"] <= 16, result["worst"]
+    assert result["bytes"] + size <= 64 * MIB, "more than a connection may cost"
+
+
+def test_r15_the_budget_grows_with_the_frame_between_a_floor_and_a_ceiling() -> None:
+    assert budget_of(1) == MIB
+    assert budget_of(MIB) == 15 * MIB
+    assert budget_of(100 * MIB) == 48 * MIB
+
+
+def commit(topics: int, partitions: int) -> bytes:
+    """An OffsetCommit v8 with names of twelve letters and no metadata."""
+    partition = pack(">iqiBB", 1, 1_000_000, 5, 1, 0)
+    one = uvarint(13) + b"topic-000001" + uvarint(partitions + 1) + partition * partitions + b"\0"
+    head = pack(">hhihB", 8, 8, 1, -1, 0) + b"\x02g" + pack(">i", 5) + b"\x02m" + b"\0"
+    return head + uvarint(topics + 1) + one * topics + b"\0"
+
+
+def test_r15_honest_requests_are_far_from_the_budget() -> None:
+    """A hundred thousand partitions in one commit; ten thousand topics of one partition each."""
+    assert len(decode_request(commit(1, 100_000)).body.topics[0].partitions) == 100_000
+    assert len(decode_request(commit(10_000, 1)).body.topics) == 10_000
+
+
+@pytest.fixture
+def low_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The floor of the budget is above all frames that are explained, so it is lowered here."""
+    monkeypatch.setattr(constructs, "BUDGET_FLOOR", 1500)
+    monkeypatch.setattr(decoder, "FLOOR_FRAME", 100)
+
+
+@pytest.mark.usefixtures("low_floor")
+def test_r15_both_codecs_charge_the_same() -> None:
+    refused = 0
+    for size in (100, 160, 700):
+        for name, target, frame in frames(size):
+            fast = outcome(decoder.decoder(target.root), frame, decoder.UNREADABLE)
+            assert fast == outcome(target.parse, frame, (ProtocolError,)), (name, size)
+            refused += fast is None
+    assert refused >= 100
+
+
+@pytest.mark.usefixtures("low_floor")
+def test_r15_the_interpretation_says_where_the_budget_ends() -> None:
+    frame = pack(">hhihi", 3, 1, 1, -1, 50) + b"\0\x02ab" * 50
+    target = next(target for target in TARGETS if str(target) == "metadata_v1_request")
+    with pytest.raises(ProtocolError, match="costs more memory than a frame of this size may"):
+        target.parse(frame)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_r15_no_element_is_without_bytes(target: Target) -> None:
+    """An element of no bytes could be counted to two billion; a construct of one refuses to be made."""
+    for subcon in subconstructs(target.root):
+        if isinstance(subcon, constructs.ArrayOf):
+            assert subcon.element_min >= 1
+
+
+def test_r15_there_is_an_array_in_most_requests() -> None:
+    assert sum(1 for target in LATEST if list(arrays(target.body))) >= 25
+
+
+# ApiVersions v3 is read before anybody is authenticated, and its header has tagged fields (CVE-2026-111115).
+API_VERSIONS = pack(">hhih", 18, 3, 1, -1)
+
+
+def tags(count: int, first: int = 0) -> bytes:
+    """So many empty tagged fields that nobody knows."""
+    return uvarint(count) + b"".join(uvarint(first + tag) + b"\0" for tag in range(count))
+
+
+BODY = b"\x02a\x02b\0"
+
+
+def test_r15_unknown_tags_are_skipped_and_nothing_is_kept_of_them() -> None:
+    plain = decode_request(API_VERSIONS + b"\0" + BODY)
+    assert decode_request(API_VERSIONS + tags(1024) + BODY) == plain
+    assert decode_request(API_VERSIONS + b"\x01\x05\x03abc" + BODY) == plain
+
+
+@pytest.mark.parametrize(
+    ("section", "reason"),
+    [
+        (tags(1025), "1025 tagged fields"),
+        (tags(20_000), "20000 tagged fields"),
+        (uvarint(4) + b"\0\0", "4 tagged fields where"),
+        (b"\x02\x05\0\x05\0", "tag 5 behind tag 5"),
+        (b"\x02\x05\0\x04\0", "tag 4 behind tag 5"),
+        (b"\x01\x05\x64", "a tagged field of 100 bytes where 5 are left"),
+    ],
+)
+def test_r15_tags_are_few_and_ascending_and_no_longer_than_the_frame(section: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason) as refused:
+        decode_request(API_VERSIONS + section + BODY)
+    assert refused.value.path == "tags"
