@@ -1,0 +1,124 @@
+"""Released clients write and read records: every compression, headers, times, and a group that is left in peace."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.compat.consumers import Member, share, wait_until
+from tests.live import Muster
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+VALUES = [f"value-{number}-{'x' * (number % 700)}" for number in range(300)]
+QUIET_SECONDS = 4.0
+FETCHES_PER_SECOND_MAX = 4 * 2.5  # a client that waits 500 ms each time, with some to spare
+
+
+@pytest.fixture(scope="module")
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Muster:  # type: ignore[misc]  # a generator
+    with Muster(tmp_path_factory.mktemp("records")) as server:
+        yield server  # type: ignore[misc]  # as above
+
+
+def confluent_kafka(bootstrap: str, topic: str, codec: str) -> list[tuple[str, str, dict[str, bytes]]]:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50})
+    for number, value in enumerate(VALUES):
+        producer.produce(topic, value, f"key-{number}", headers={"n": str(number).encode()})
+    assert producer.flush(20) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    deadline = time.monotonic() + 20
+    while len(found) < len(VALUES) and time.monotonic() < deadline:
+        for one in consumer.consume(100, 0.5):
+            assert one.error() is None, one.error()
+            found.append((one.key().decode(), one.value().decode(), dict(one.headers())))
+    consumer.close()
+    return found
+
+
+def kafka_python(bootstrap: str, topic: str, codec: str) -> list[tuple[str, str, dict[str, bytes]]]:
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+    kind = None if codec == "none" else codec
+    producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=kind, linger_ms=50)
+    for number, value in enumerate(VALUES):
+        headers = [("n", str(number).encode())]
+        producer.send(topic, value.encode(), f"key-{number}".encode(), headers=headers, partition=0)
+    producer.flush(20)
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+    consumer.assign([TopicPartition(topic, 0)])
+    found = []
+    for one in consumer:
+        found.append((one.key.decode(), one.value.decode(), dict(one.headers)))
+        if len(found) == len(VALUES):
+            break
+    consumer.close()
+    return found
+
+
+def aiokafka(bootstrap: str, topic: str, codec: str) -> list[tuple[str, str, dict[str, bytes]]]:
+    return asyncio.run(_aiokafka(bootstrap, topic, codec))
+
+
+async def _aiokafka(bootstrap: str, topic: str, codec: str) -> list[tuple[str, str, dict[str, bytes]]]:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+    kind = None if codec == "none" else codec
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=kind, linger_ms=50) as producer:
+        sent = [
+            await producer.send(
+                topic, value.encode(), f"key-{number}".encode(), headers=[("n", str(number).encode())], partition=0
+            )
+            for number, value in enumerate(VALUES)
+        ]
+        await asyncio.gather(*sent)
+    found = []
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    consumer.assign([TopicPartition(topic, 0)])
+    async with consumer:
+        while len(found) < len(VALUES):
+            one = await asyncio.wait_for(consumer.getone(), 20)
+            found.append((one.key.decode(), one.value.decode(), dict(one.headers)))
+    return found
+
+
+CLIENTS = {"confluent-kafka": confluent_kafka, "kafka-python": kafka_python, "aiokafka": aiokafka}
+
+
+def has_codec(client: str, codec: str) -> bool:
+    """Whether the client finds a library for the compression here; librdkafka brings its own."""
+    if client == "confluent-kafka" or codec == "none":
+        return True
+    import aiokafka.codec
+    import kafka.codec
+
+    where = aiokafka.codec if client == "aiokafka" else kafka.codec
+    return bool(getattr(where, f"has_{codec}")())
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_client_writes_it_reads_again(muster: Muster, client: str, codec: str) -> None:
+    if not has_codec(client, codec):
+        pytest.skip(f"{client} has no library for {codec} here")
+    found = CLIENTS[client](muster.kafka, f"{client}-{codec}", codec)
+    assert found == [(f"key-{n}", value, {"n": str(n).encode()}) for n, value in enumerate(VALUES)]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_quiet_group_stays_quiet(muster: Muster, client: str, tmp_path: Path) -> None:
+    """At most two JoinGroups a member, and Fetches no faster than their wait says."""
+    options = ("--topic", "calm:2", "--set", "group.min.session.timeout.ms=1000")
+    with Muster(tmp_path, *options) as server, Member(client, server.kafka, "g", "calm") as member:
+        wait_until("the member has its partitions", lambda: share([member], 2))
+        fetches, since = server.metric("muster_requests_total", api="Fetch"), time.monotonic()
+        time.sleep(QUIET_SECONDS)
+        rate = (server.metric("muster_requests_total", api="Fetch") - fetches) / (time.monotonic() - since)
+        assert server.metric("muster_requests_total", api="JoinGroup") <= 3
+        assert 0 < rate <= FETCHES_PER_SECOND_MAX
+        assert member.errors == []
