@@ -1,0 +1,162 @@
+"""Look into the logs of a data directory, check, repair or compact them. No server is needed, and none may be running
+for the last two.
+
+DIR is a data directory or one partition's directory in it. Exit code 3: damaged, with file and byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from coordinator.cli import fail
+from coordinator.cli.logdump import lines_of
+from storage import cleaner, layout, recovery, repair
+from storage.files import DirectoryLocked, RealFiles, StorageFailed
+from storage.layout import DamagedLog
+from storage.log import Log, LogConfig
+from storage.names import partition_of
+from storage.repair import Survey
+
+HELP = "dump, verify, repair or compact logs on disk"
+DAMAGED = 3
+LOCK_FILE = "muster.lock"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    dump = actions.add_parser("dump", help="print every batch and record, keys and values decoded")
+    dump.add_argument("path", metavar="DIR|FILE")
+    dump.add_argument("--json", action="store_true", help="for programs: one object a record")
+    verify = actions.add_parser("verify", help="read every batch and compare checksums and neighbours")
+    verify.add_argument("path", metavar="DIR")
+    mend = actions.add_parser("repair", help="say what a repair would save and lose; with --accept-loss, do it")
+    mend.add_argument("path", metavar="DIR")
+    mend.add_argument("--accept-loss", action="store_true", help="carry it out")
+    compact = actions.add_parser("compact", help="keep the latest record of each key")
+    compact.add_argument("path", metavar="DIR")
+
+
+def run(args: argparse.Namespace) -> int:
+    if not Path(args.path).exists():
+        return fail("log", f"{args.path} is not there", 2)
+    action = {"dump": _dump, "verify": _verify, "repair": _repair, "compact": _compact}[args.action]
+    try:
+        return action(args)
+    except DamagedLog as damage:
+        return fail("log", damage, DAMAGED)
+    except (DirectoryLocked, StorageFailed) as failure:
+        return fail("log", failure)
+
+
+def logs_of(path: str) -> list[str]:
+    """The directories of the logs in a data directory, or the one log that `path` is."""
+    directory = Path(path)
+    if any(directory.glob("*.log")) or (directory / "muster.checkpoint").exists():
+        return [str(directory)]
+    return sorted(str(inside) for inside in directory.iterdir() if inside.is_dir() and partition_of(inside.name))
+
+
+def _dump(args: argparse.Namespace) -> int:
+    path = Path(args.path)
+    files = [path] if path.is_file() else [file for log in logs_of(args.path) for file in _segments(log)]
+    for file in files:
+        if not args.json:
+            print(f"{file}")
+        for line in lines_of(file):
+            print(json.dumps(line, default=str) if args.json else _shown(line))
+    return 0
+
+
+def _segments(log: str) -> list[Path]:
+    return [Path(log, name) for _, name in layout.look(RealFiles(), log).segments]
+
+
+def _shown(line: dict[str, Any]) -> str:
+    indent = "  " if "key" in line else ""
+    return indent + " ".join(f"{name}={_text(value)}" for name, value in line.items())
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    """Every log is looked at, also those behind a damaged one."""
+    files, code = RealFiles(), 0
+    for log in logs_of(args.path):
+        try:
+            found = recovery.examine(files, log, layout.look(files, log), LogConfig().index_interval_bytes, _progress)
+        except DamagedLog as damage:
+            code = fail("log", damage, DAMAGED)
+            continue
+        torn = f", a torn write of {found.cut.size} bytes at its end" if found.cut else ""
+        print(f"{log}: offsets {found.checkpoint.start_offset} to {found.end_offset}, {found.batches} batches{torn}")
+    return code
+
+
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{100 * done // max(total, 1):3d} %", end="", file=sys.stderr, flush=True)
+
+
+def _repair(args: argparse.Namespace) -> int:
+    files = RealFiles()
+    code = 0
+    for log in logs_of(args.path):
+        found = layout.look(files, log)
+        plan = repair.survey(files, log, found)
+        for line in _plan_lines(log, plan):
+            print(line)
+        if not plan.is_needed:
+            continue
+        if not args.accept_loss:
+            code = DAMAGED
+            continue
+        lock = files.lock(_lock_path(log))
+        repair.carry_out(files, log, found, plan)
+        Log.open(files, log).close()
+        lock.release()
+        print(f"{log}: repaired")
+    if code:
+        print("nothing was changed; --accept-loss carries this out")
+    return code
+
+
+def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
+    if not plan.is_needed:
+        yield f"{log}: nothing to repair"
+    for mended in plan.mended:
+        yield f"{mended.path}:{mended.position}: can be put right without loss: {mended.what}"
+    for loss in plan.losses:
+        where = f"{loss.path}:{loss.position}: {loss.size} bytes"
+        if loss.first_offset == loss.end_offset:
+            yield f"{where} of a torn write are cut off; they were never acknowledged"
+        else:
+            yield f"{where}: LOSES offsets {loss.first_offset} to {loss.end_offset - 1}"
+    if plan.forgets_checkpoint:
+        yield f"{log}/muster.checkpoint: unreadable; deleted records that a segment still holds come back"
+
+
+def _lock_path(log: str) -> str:
+    return str(Path(log).resolve().parent / LOCK_FILE)
+
+
+def _compact(args: argparse.Namespace) -> int:
+    files = RealFiles()
+    for directory in logs_of(args.path):
+        lock = files.lock(_lock_path(directory))
+        log = Log.open(files, directory)
+        done = cleaner.run(log, time.time_ns() // 1_000_000)
+        log.close()
+        lock.release()
+        if done is None:
+            print(f"{directory}: nothing to compact")
+        else:
+            print(f"{directory}: {done.bytes_before} -> {done.bytes_after} bytes up to offset {done.cleaned_to}")
+    return 0

@@ -1,0 +1,106 @@
+"""Batches and records of a segment as plain values, to be printed. Not a subcommand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.core import records
+from protocol import record_batch
+from protocol.compression import Compression
+from protocol.errors import ProtocolError
+from protocol.record_batch import BatchHeader
+from protocol.records import Record, read_end_marker
+from storage.files import RealFiles
+from storage.layout import DamagedLog
+from storage.names import partition_of
+from storage.segment import BadBatch, walk
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    """A dict for each batch, and behind it one for each of its records. Raises `DamagedLog` where batches end too
+    early."""
+    partition = partition_of(path.resolve().parent.name)
+    has_facts = partition is not None and partition[0] == OFFSETS_TOPIC
+    expected = None
+    file = RealFiles().open(str(path), readonly=True)
+    try:
+        for found in walk(file):
+            header = found.header
+            yield _batch(header, found.position)
+            for record in record_batch.read(found.chunk, found.at, header):
+                yield {"offset": record.offset, "timestamp": record.timestamp, **_facts(header, record, has_facts)}
+            expected = header.next_offset
+    except BadBatch as bad:
+        raise DamagedLog(str(path), bad.position, bad.reason, expected) from bad
+    finally:
+        file.close()
+
+
+def _batch(header: BatchHeader, position: int) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "position": position,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "count": header.count,
+        "size": header.size,
+        "crc32c": f"{header.crc:08x}",
+        "leader_epoch": header.leader_epoch,
+        "compression": Compression(header.compression).name.lower(),
+    }
+    if header.producer_id >= 0:
+        line |= {
+            "producer_id": header.producer_id,
+            "producer_epoch": header.producer_epoch,
+            "base_sequence": header.base_sequence,
+            "transactional": header.is_transactional,
+        }
+    if header.delete_horizon_ms is not None:
+        line["delete_horizon_ms"] = header.delete_horizon_ms
+    return line
+
+
+def _facts(header: BatchHeader, record: Record, has_facts: bool) -> dict[str, Any]:
+    if header.is_control:
+        marker = read_end_marker(record)
+        if marker is not None:
+            value = {"coordinator_epoch": marker.coordinator_epoch}
+            return {"key": "commit" if marker.commits else "abort", "value": value}
+    elif has_facts and record.key is not None:
+        try:
+            fact = records.decode(record.key, record.value)
+        except ProtocolError as error:
+            return {"key": record.key.hex(), "value": record.value and record.value.hex(), "unreadable": str(error)}
+        return {
+            "type": type(fact.key).__name__.removesuffix("Key"),
+            "key": _plain(fact.key),
+            "value": _plain(fact.value),
+        }
+    line: dict[str, Any] = {"key": _bytes(record.key), "value": _bytes(record.value)}
+    return line | ({"headers": {name: _bytes(value) for name, value in record.headers}} if record.headers else {})
+
+
+def _plain(value: Any) -> Any:
+    """Structs as dicts, with bytes that are text as text and others in hexadecimal digits."""
+    if isinstance(value, bytes):
+        return _bytes(value)
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(inside) for name, inside in msgspec.structs.asdict(value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inside) for inside in value]
+    return value
+
+
+def _bytes(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
+    return text if text.isprintable() else value.hex()

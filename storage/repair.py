@@ -1,0 +1,196 @@
+"""What can be saved of a damaged log, and what is lost: told first, done only when asked for.
+
+Each segment is read as far as its batches go. What does not fit is put right where the neighbours and the checksum
+prove what it was: a base offset, a leader epoch, a length. What cannot be proved is lost, and an empty batch takes
+its place, so that no offset is ever used twice and all that stands behind it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from protocol import record_batch
+from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, PREFIX_BYTES, BatchHeader, crc_of
+from storage import checkpoint as checkpoints
+from storage import layout
+from storage.checkpoint import Checkpoint
+from storage.files import Files
+from storage.layout import SWAP, Layout, Swap
+from storage.recovery import whole_batches
+from storage.segment import file_name
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Bytes that are no batch any more, or that are gone (`size` 0), and the offsets that were in them.
+
+    No offsets at all: a torn write at the end of the log, which was never acknowledged.
+    """
+
+    path: str
+    position: int
+    size: int
+    first_offset: int
+    end_offset: int
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """A batch whose header is put right; nothing of it is lost."""
+
+    path: str
+    position: int
+    what: str
+
+
+class Survey(msgspec.Struct):
+    """What a repair would do to one log."""
+
+    losses: list[Loss] = []
+    mended: list[Mended] = []
+    start_offset: int = 0
+    end_offset: int = 0
+    forgets_checkpoint: bool = False
+    """The checkpoint is unreadable: deleted records that a segment still holds come back."""
+    segments: dict[int, list[bytes]] = {}
+    """By base offset, the batches of every segment that has to be written anew."""
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.losses or self.mended or self.forgets_checkpoint)
+
+
+def survey(files: Files, directory: str, found: Layout) -> Survey:
+    """Read a log whatever state it is in. Changes nothing."""
+    data = checkpoints.read(files, directory)
+    remembered = None if data is None else checkpoints.decode(data)
+    result = Survey(forgets_checkpoint=data is not None and remembered is None)
+    known = remembered or Checkpoint()
+    expected = found.segments[0][0] if found.segments else known.recovery_point
+    result.start_offset = max(known.start_offset, expected)
+    if remembered is not None and known.start_offset < expected:
+        result.losses.append(Loss(directory, 0, 0, known.start_offset, expected))
+    for number, (base, name) in enumerate(found.segments):
+        path = f"{directory}/{name}"
+        file = files.open(path, readonly=True)
+        content = file.pread(0, file.size())
+        file.close()
+        is_last = number == len(found.segments) - 1
+        until = known.recovery_point if is_last else found.segments[number + 1][0]
+        is_ours = remembered is not None and expected >= known.contiguous_from
+        reader = _Salvage(path, content, base, known.leader_epoch if is_ours else None)
+        reader.read(until)
+        expected = max(reader.expected, until)
+        result.losses += reader.losses
+        result.mended += reader.mended
+        if reader.losses or reader.mended:
+            result.segments[base] = reader.batches
+    result.end_offset = expected
+    return result
+
+
+class _Salvage:
+    """One segment's batches, good and mended, with empty ones in place of what is lost."""
+
+    def __init__(self, path: str, content: bytes, base_offset: int, leader_epoch: int | None) -> None:
+        self.path, self.content = path, content
+        self.expected = base_offset
+        self.leader_epoch = leader_epoch
+        """What every batch must bear; None in a log that another broker has written."""
+        self.batches: list[bytes] = []
+        self.losses: list[Loss] = []
+        self.mended: list[Mended] = []
+
+    def read(self, until: int) -> None:
+        """Read all of it; `until` is the offset that the segment is known to reach at least."""
+        position = 0
+        while position < len(self.content):
+            position = self._one(position, until)
+        if self.expected < until and self.leader_epoch is not None:
+            self._lost(position, 0, until)
+
+    def _one(self, position: int, until: int) -> int:
+        """Take the batch at `position`, or what can be saved of it. The position after it."""
+        batch = self._whole_at(position)
+        if batch is None:
+            rest = self.content[position:]
+            at, header = next(whole_batches(rest, self.expected), (len(rest), None))
+            batch = self._resized(position, at)
+            if batch is None:
+                self._lost(position, at, header.base_offset if header else max(until, self.expected))
+                return position + at
+        self.batches.append(batch)
+        header = record_batch.header_at(batch)
+        self.expected = header.next_offset
+        return position + header.size
+
+    def _whole_at(self, position: int) -> bytes | None:
+        """The batch, its offset and epoch put right if they contradict what is known; None if its checksum does not
+        fit."""
+        if position + HEADER_BYTES > len(self.content):
+            return None
+        header = BatchHeader(*HEADER_FAST.unpack_from(self.content, position))
+        size = header.size
+        if header.magic != MAGIC or not HEADER_BYTES <= size <= len(self.content) - position:
+            return None
+        if crc_of(self.content, position, size) != header.crc:
+            return None
+        batch = self.content[position : position + size]
+        epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
+        is_placed = header.base_offset == self.expected or (
+            self.leader_epoch is None and header.base_offset > self.expected
+        )
+        if is_placed and header.leader_epoch == epoch:
+            return batch
+        what = f"base offset {header.base_offset}, leader epoch {header.leader_epoch}: now {self.expected}, {epoch}"
+        self.mended.append(Mended(self.path, position, what))
+        return b"".join(record_batch.placed(batch, self.expected, epoch))
+
+    def _resized(self, position: int, size: int) -> bytes | None:
+        """The batch with another length or magic, if that makes its checksum fit."""
+        if size < HEADER_BYTES:
+            return None
+        batch = bytearray(self.content[position : position + size])
+        batch[8:12] = (size - PREFIX_BYTES).to_bytes(4, "big")
+        batch[16] = MAGIC
+        if record_batch.is_intact(batch, 0, header := record_batch.header_at(batch)):
+            self.mended.append(Mended(self.path, position, f"length and magic: now {header.length} and {MAGIC}"))
+            epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
+            return b"".join(record_batch.placed(batch, self.expected, epoch))
+        return None
+
+    def _lost(self, position: int, size: int, end_offset: int) -> None:
+        self.losses.append(Loss(self.path, position, size, self.expected, end_offset))
+        self.batches += empty_batches(self.expected, end_offset, self.leader_epoch or 0)
+        self.expected = end_offset
+
+
+def empty_batches(first_offset: int, end_offset: int, leader_epoch: int) -> Iterator[bytes]:
+    """Batches without records that span these offsets."""
+    while first_offset < end_offset:
+        last = min(end_offset - 1, first_offset + 2**31 - 1)
+        header = BatchHeader(first_offset, 0, leader_epoch, MAGIC, 0, 0, last - first_offset, -1, -1, -1, -1, -1, 0)
+        yield record_batch.sealed(header, b"")
+        first_offset = last + 1
+
+
+def carry_out(files: Files, directory: str, found: Layout, plan: Survey) -> None:
+    """Do what the survey says. A crash in the middle leaves a log that another repair finishes."""
+    layout.tidy(files, directory, found)
+    for base, batches in plan.segments.items():
+        path = f"{directory}/{file_name(base)}"
+        file = files.open(f"{path}.cleaned", create=True)
+        file.truncate(0)
+        file.append(b"".join(batches))
+        file.sync()
+        file.close()
+        files.rename(f"{path}.cleaned", f"{directory}/{file_name(base, SWAP)}")
+        files.sync_directory(directory)
+        layout.finish(files, directory, Swap(base, (base,)))
+    data = checkpoints.read(files, directory)
+    known = (checkpoints.decode(data) if data is not None else None) or Checkpoint()
+    changes = {"start_offset": plan.start_offset}
+    if plan.forgets_checkpoint:
+        changes |= {"contiguous_from": plan.end_offset, "cleaned_to": 0}
+    if data is not None:
+        checkpoints.write(files, directory, msgspec.structs.replace(known, **changes))
