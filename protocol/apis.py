@@ -70,12 +70,13 @@ def _span(lowest: int, highest: int) -> range:
     return range(lowest, highest + 1)
 
 
+PRODUCE = 0
 API_VERSIONS = 18
 
 # fmt: off
 TABLE = (
     #   key  name                         module                        versions   flexible  in 4.3.1    in 3.9
-    API(0,  "Produce",                   "produce",                    _upto(13),  9,    _span(0, 13), _span(0, 11)),
+    API(PRODUCE, "Produce",              "produce",                    _upto(13),  9,    _span(0, 13), _span(0, 11)),
     API(1,  "Fetch",                     "fetch",                      _upto(18), 12,    _span(4, 18), _span(0, 17)),
     API(2,  "ListOffsets",               "list_offsets",               _upto(11),  6,    _span(1, 11), _span(0, 9)),
     API(3,  "Metadata",                  "metadata",                   _upto(13),  9,    _span(0, 13), _span(0, 12)),
@@ -122,10 +123,13 @@ APIS: Mapping[int, API] = {api.key: api for api in TABLE}
 BY_NAME: Mapping[str, API] = {api.name: api for api in TABLE}
 _BY_MODULE: Mapping[str, API] = {f"protocol.messages.{api.module}": api for api in TABLE}
 
-# key -> versions. Produce begins at 0 in both, though 4.3.1 reads none below 3: some librdkafka choose their message
-# format by the lowest version that they see (KAFKA-18659).
+# key -> versions that are advertised.
 LATEST_RANGES: Mapping[int, range] = {api.key: api.kafka_4_3 for api in TABLE if api.kafka_4_3}
 KAFKA_3_9_RANGES: Mapping[int, range] = {api.key: api.kafka_3_9 for api in TABLE if api.kafka_3_9}
+
+# What is advertised and yet closes the connection, in Apache Kafka 4 and here: its records are message sets, the format
+# before batches. Some librdkafka choose their format by the lowest version they see, so it is there (KAFKA-18659).
+ADVERTISED_ONLY: frozenset[tuple[int, int]] = frozenset((PRODUCE, version) for version in (0, 1, 2))
 
 assert len(APIS) == len(BY_NAME) == len(_BY_MODULE) == len(TABLE), "a key, name or module is there twice"
 

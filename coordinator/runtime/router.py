@@ -7,7 +7,7 @@ from coordinator.core.result import Call
 from coordinator.runtime import groups
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.find_coordinator import find_coordinator
-from protocol.apis import BY_NAME
+from protocol.apis import ADVERTISED_ONLY, BY_NAME
 
 if TYPE_CHECKING:
     from coordinator.runtime.node import Node, Where
@@ -45,8 +45,8 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         (
             "AddPartitionsToTxn", "AlterConfigs", "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics",
             "DescribeCluster", "DescribeConfigs", "DescribeProducers", "DescribeTopicPartitions",
-            "DescribeTransactions", "EndTxn", "Fetch", "IncrementalAlterConfigs", "InitProducerId", "ListConfigResources", "ListOffsets",
-            "ListTransactions", "Metadata", "OffsetForLeaderEpoch", "Produce",
+            "DescribeTransactions", "EndTxn", "Fetch", "IncrementalAlterConfigs", "InitProducerId",
+            "ListConfigResources", "ListOffsets", "ListTransactions", "Metadata", "OffsetForLeaderEpoch", "Produce",
         ),
         _of_dataplane,
     ),
@@ -61,4 +61,5 @@ def offered(ranges: Mapping[int, range]) -> dict[int, range]:
 def routes(versions: Mapping[int, range]) -> dict[tuple[int, int], Handler]:
     """The handlers by API key and version."""
     by_key = {BY_NAME[name].key: handler for name, handler in HANDLERS.items()}
-    return {(key, version): by_key[key] for key, span in versions.items() for version in span}
+    asked = {(key, version) for key, span in versions.items() for version in span} - ADVERTISED_ONLY
+    return {(key, version): by_key[key] for key, version in asked}
