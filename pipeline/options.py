@@ -1,11 +1,13 @@
 """What `format("kafkalog")` can be told, checked when the reader is made."""
 
+import json
 from collections.abc import Mapping
 
 import msgspec
 
 from pipeline.decode import rows
 from pipeline.decode.layout import TOPIC
+from pipeline.decode.positions import Position
 from pipeline.decode.records import DECODERS
 from pipeline.decode.schema import TABLES
 
@@ -27,6 +29,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     split_bytes: int = 32 << 20
     max_bytes_per_trigger: int | None = None
     pushdown: bool = False
+    starting: str = ""  # where to begin, as JSON {log: [next offset, segment, byte]}: what a manifest says
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -45,6 +48,11 @@ class SourceOptions(msgspec.Struct, frozen=True):
         """The paths that were given."""
         return [line for line in self.path.split("\n") if line]
 
+    @property
+    def starts(self) -> dict[str, Position]:
+        """Where each log was read up to; one that is missing here is read from its beginning."""
+        return positions(json.loads(self.starting)) if self.starting else {}
+
     def decoding(self, tables: frozenset[str]) -> rows.Options:
         """The same for the decoder."""
         return rows.Options(
@@ -55,6 +63,11 @@ class SourceOptions(msgspec.Struct, frozen=True):
             since_ms=self.since_ms,
             until_ms=self.until_ms,
         )
+
+
+def positions(said: Mapping[str, list[int]]) -> dict[str, Position]:
+    """Positions from what JSON can say."""
+    return {name: Position(*numbers) for name, numbers in said.items()}
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:

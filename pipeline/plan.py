@@ -39,7 +39,7 @@ def tasks(
     reads = []
     for log in found:
         start = starts.get(log.name, START) if starts else START
-        spans = between(log, start, ends.get(log.name) if ends is not None else None, options.split_bytes)
+        spans = between(log, start, ends.get(log.name, start) if ends is not None else None, options.split_bytes)
         reads += _young_enough(log, spans, options.since_ms)
     if options.reduce == "latest":
         partitions = sorted({span.log.partition for span in reads})

@@ -5,6 +5,7 @@ one file. Which files count is said by the manifest alone (`pipeline/manifest.py
 """
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -12,24 +13,50 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.decode.layout import Span
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import TABLES
 from pipeline.plan import Task
 
-WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string()), ("rows", pa.int64())])
+WRITTEN = pa.schema(
+    [
+        ("table", pa.string()),
+        ("file", pa.string()),
+        ("rows", pa.int64()),
+        ("log", pa.string()),  # on rows of their own: a log, and the position up to which it was read
+        ("position", pa.string()),
+    ]
+)
 
 
 def write(task: Task, options: Options, directory: Path) -> pa.RecordBatch:
-    """Decode the task's spans into one file a table; says which files hold rows."""
+    """Decode the task's spans into one file a table; says which files hold rows, and up to where logs were read."""
     name = hashlib.sha256(msgspec.json.encode(task)).hexdigest()[:24]
     writers: dict[str, _File] = {}
+    ends: dict[str, str] = {}
     for span in task.spans:
-        for rows in SpanDecoder(span, options):
+        decoder = SpanDecoder(span, options)
+        for rows in decoder:
             if rows.table not in writers:
                 writers[rows.table] = _File(directory / rows.table, f"{name}.parquet", TABLES[rows.table])
             writers[rows.table].write(rows.batch)
+        if (position := _end(span, decoder)) is not None:
+            ends[span.log.name] = json.dumps(position)
     said = [{"table": table, "file": file.close(), "rows": file.rows} for table, file in sorted(writers.items())]
+    said += [{"log": log, "position": position} for log, position in ends.items()]
     return pa.RecordBatch.from_pylist(said, schema=WRITTEN)
+
+
+def _end(span: Span, decoder: SpanDecoder) -> list[int] | None:
+    """[next offset, segment, byte] when this is the last span of its log that is read now.
+
+    A stream agreed on an end beforehand; otherwise it is the last whole batch of the newest segment.
+    """
+    if span.until_offset is None:
+        return [decoder.next_offset, span.segment.base_offset, decoder.end_pos] if span.ceiling is None else None
+    if span.ceiling is None or span.ceiling >= span.until_offset:
+        return [span.until_offset, span.segment.base_offset, span.end]
+    return None
 
 
 class _File:

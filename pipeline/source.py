@@ -88,7 +88,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One for each task of the plan; at least one, which Spark wants."""
-        tasks = plan.tasks(self.options, plan.logs(self.options))
+        tasks = plan.tasks(self.options, plan.logs(self.options), self.options.starts)
         return [LogPartition(task, self.options) for task in tasks] or [LogPartition(plan.Task(()), self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -137,8 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last = {log.name: newest(log) for log in plan.logs(self.options)}
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
-        """The beginning of every log, also of one that appears later."""
-        return {}
+        """Where `starting` says; else the beginning of every log, also of one that appears later."""
+        return _written(self.options.starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """`max_bytes_per_trigger`, when it is given."""

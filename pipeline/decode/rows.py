@@ -48,6 +48,11 @@ class SpanDecoder:
         """Bytes up to here have been decoded."""
         return self.reader.end_pos
 
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last one that was believed."""
+        return max(self.reader.next_offset, self.span.from_offset)
+
     def __iter__(self) -> Iterator[Rows]:
         for chunk in self.reader:
             for rows in map(self._within, self._chunk(chunk)):

@@ -62,6 +62,11 @@ class SpanReader:
         self._doubted = -1  # the base offset of a batch behind a gap in the active segment
         self._gaps = (0, 0, 0)  # how many, lowest, highest missing offset
 
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last one that was believed."""
+        return self._last + 1
+
     def __iter__(self) -> Iterator[Chunk]:
         start, want = self.span.start, self.chunk_bytes
         while start < self.span.end:

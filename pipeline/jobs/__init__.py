@@ -1,0 +1,1 @@
+"""What the commands do: reads, pure functions of `pipeline.tables`, writes."""

@@ -1,0 +1,142 @@
+"""Raw tables to derived tables, in an order in which each finds what it reads already written."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+from pipeline import manifest
+from pipeline.decode.schema import TABLES, ddl
+from pipeline.tables import commits, groups, health, lag, members, rebalances
+from pipeline.tables.events import read_events, with_events
+
+Report = Callable[[str], None]
+
+DERIVED = (
+    "offset_commits", "latest_offsets", "commit_velocity", "group_metadata", "new_group_records", "group_state",
+    "partition_moves", "stickiness", "rebalances", "member_sessions", "log_end_offsets", "lag_status", "group_status",
+    "log_health", "log_problems", "unknown_records",
+)  # fmt: skip
+ENDS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("ts", pa.int64()),
+        ("leo", pa.int64()),
+        ("source", pa.string()),
+    ]
+)
+
+
+class Tables:
+    """A directory of tables: the raw ones as the manifest lists them, the derived ones by name."""
+
+    def __init__(self, spark: SparkSession, out: Path) -> None:
+        self.spark, self.out = spark, out
+        self.manifest = manifest.load(out)
+
+    def raw(self, name: str) -> DataFrame:
+        """A raw table; empty when no log had such rows."""
+        files = [str(self.out.absolute() / file) for file in self.manifest.files.get(name, ())]
+        reader = self.spark.read.schema(ddl(TABLES[name]))
+        return reader.parquet(*files) if files else self.spark.createDataFrame([], ddl(TABLES[name]))
+
+    def derived(self, name: str) -> DataFrame:
+        """A table that `build` made."""
+        return self.spark.read.parquet(str((self.out / "tables" / name).absolute()))
+
+    def count(self, name: str) -> int:
+        """Rows of a derived table, as its files say."""
+        files = (self.out / "tables" / name).glob("*.parquet")
+        return sum(pq.read_metadata(file).num_rows for file in files)
+
+    def write(self, name: str, rows: DataFrame) -> DataFrame:
+        """Replace a derived table; the table as it reads from disk."""
+        rows.write.mode("overwrite").parquet(str((self.out / "tables" / name).absolute()))
+        return self.derived(name)
+
+
+def build(
+    spark: SparkSession,
+    out: Path,
+    *,
+    events: list[Path] | None = None,
+    ends: Path | None = None,
+    now_ms: int | None = None,
+    report: Report = lambda _line: None,
+) -> dict[str, int]:
+    """Make all derived tables anew; their numbers of rows. `now_ms` is the time at which lag is judged (default: now).
+
+    `events` are files of the server's event log, `ends` a Parquet or JSON-lines file with log end offsets.
+    """
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    with manifest.locked(out):
+        tables = Tables(spark, out)
+        made: dict[str, DataFrame] = {}
+
+        def put(name: str, rows: DataFrame) -> None:
+            made[name] = tables.write(name, rows)
+            report(name)
+
+        batches, raw_commits, records = tables.raw("batches"), tables.raw("offset_commits"), tables.raw("group_records")
+        if has_copies(batches):
+            raw_commits, records = commits.without_copies(raw_commits), groups.without_copies(records)
+        put("log_problems", tables.raw("log_problems").dropDuplicates(["log_dir", "segment_base", "pos", "kind"]))
+        put("unknown_records", tables.raw("unknown_records"))
+        put("offset_commits", commits.offset_commits(raw_commits, batches))
+        put("latest_offsets", commits.latest_offsets(made["offset_commits"], now_ms))
+        put("commit_velocity", commits.commit_velocity(made["offset_commits"]))
+        _groups(put, made, records, read_events(spark, events or []))
+        put("log_end_offsets", lag.log_end_offsets(_ends(spark, ends), made["offset_commits"]))
+        put("lag_status", lag.lag_status(made["offset_commits"], made["log_end_offsets"], now_ms))
+        put("group_status", lag.group_status(made["lag_status"]))
+        shown = [made[name] for name in ("offset_commits", "latest_offsets", "log_problems")]
+        put("log_health", health.log_health(batches, *shown))
+        return {name: tables.count(name) for name in made}
+
+
+def _groups(
+    put: Callable[[str, DataFrame], None], made: dict[str, DataFrame], records: DataFrame, events: DataFrame
+) -> None:
+    put("group_metadata", groups.group_metadata(records))
+    put("new_group_records", groups.new_group_records(records))
+    put("group_state", groups.group_state(made["group_metadata"], made["new_group_records"]))
+    put("partition_moves", members.partition_moves(made["group_metadata"]))
+    put("stickiness", members.stickiness(made["partition_moves"]))
+    classic = rebalances.classic(made["group_metadata"], made["offset_commits"], made["partition_moves"])
+    modern = rebalances.consumer(made["new_group_records"], made["offset_commits"])
+    put("rebalances", with_events(classic.unionByName(modern), events))
+    put(
+        "member_sessions",
+        members.member_sessions(made["group_metadata"], made["rebalances"], made["new_group_records"]),
+    )
+
+
+def has_copies(batches: DataFrame) -> bool:
+    """Whether a partition was read from several directories, or a segment overlaps another."""
+    dirs = batches.groupBy("log_partition").agg(F.countDistinct("log_dir").alias("dirs"))
+    return not dirs.where("dirs > 1").isEmpty()
+
+
+def _ends(spark: SparkSession, path: Path | None) -> DataFrame | None:
+    """Log end offsets that were handed in: topic, partition, ts, leo and, if it is there, source."""
+    if path is None:
+        return None
+    if path.name == "replication-offset-checkpoint":
+        from pipeline.decode.files import Store
+        from pipeline.decode.layout import high_watermarks
+
+        ts = int(path.stat().st_mtime * 1000)
+        marks = high_watermarks(Store(str(path.parent)))
+        rows = [(topic, number, ts, leo, "checkpoint") for (topic, number), leo in marks.items()]
+        return spark.createDataFrame(rows, ddl(ENDS))
+    read = (
+        spark.read.schema(ddl(ENDS)).json(str(path.absolute()))
+        if path.suffix != ".parquet"
+        else spark.createDataFrame(pq.read_table(path))
+    )
+    return read.withColumn("source", F.coalesce("source", F.lit("list_offsets")))

@@ -1,0 +1,89 @@
+"""The server's event log, where there is one: it saw what the log only lets one guess.
+
+Events name the generation that a classic group had when they happened, so they explain the next one; a static member
+that takes its place again does so within its generation. Events of consumer groups name the epoch they led to.
+"""
+
+from itertools import chain
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+EVENT = (
+    "at_ms bigint, group string, cause string, before string, after string, generation int, member string,"
+    " type string, reason string"
+)
+CAUSES = {
+    "member joined": "join",
+    "member left": "leave",
+    "member refused": "leave",
+    "session expired": "timeout",
+    "rebalance timed out": "timeout",
+    "pending sync expired": "timeout",
+    "member fenced": "timeout",
+    "static member replaced": "static_rejoin",
+    "metadata changed": "subscription_change",
+    "subscription changed": "subscription_change",
+    "pattern resolved": "subscription_change",
+    "topics changed": "partition_count_change",
+    "group deleted": "deleted",
+    "group expired": "deleted",
+}
+LONGEST_MS = 30 * 60_000  # from an event to the record that it led to; a group's generations may begin anew
+
+
+def read_events(spark: SparkSession, files: list[Path]) -> DataFrame:
+    """Files of JSON lines as the server writes them; a line that is none, and counts of lost events, are left out."""
+    if not files:
+        return spark.createDataFrame([], EVENT)
+    rows = spark.read.schema(EVENT).json([str(file.absolute()) for file in files])
+    return rows.where("group is not null").withColumn("type", F.coalesce("type", F.lit("classic")))
+
+
+def explained(events: DataFrame) -> DataFrame:
+    """Which generation each event led to, and its cause as we say it (`told`)."""
+    names = F.create_map(*(F.lit(one) for one in chain.from_iterable(CAUSES.items())))
+    stays = (F.col("type") == "consumer") | (
+        (F.col("cause") == "static member replaced") & (F.col("before") == F.col("after"))
+    )
+    return (
+        events.withColumn("told", names[F.col("cause")])
+        .where("told is not null")
+        .select(
+            "group",
+            "type",
+            (F.col("generation") + F.when(stays, 0).otherwise(1)).alias("generation"),
+            F.col("at_ms").alias("told_ms"),
+            "told",
+            "member",
+            "reason",
+        )
+    )
+
+
+def with_events(rebalances: DataFrame, events: DataFrame) -> DataFrame:
+    """Rebalances with the causes that were told instead of those that were inferred, where there are any."""
+    known = rebalances.select("group", "type", "generation", "at_ms", "log_offset")
+    near = (F.col("told_ms") <= F.col("at_ms")) & (F.col("told_ms") > F.col("at_ms") - LONGEST_MS)
+    matched = known.join(explained(events), ["group", "type", "generation"]).where(near)
+    first = F.array_sort(F.collect_list(F.struct("told_ms", "told", "member", "reason")))
+    told = matched.groupBy("group", "log_offset").agg(first.alias("story"))
+    joined = rebalances.join(told, ["group", "log_offset"], "left")
+    causes = F.array_distinct(F.transform("story", lambda one: one["told"]))
+    # That nobody is left is a fact of the record, not a cause that could be told.
+    emptied = F.filter("causes", lambda one: one == "emptied")
+    all_causes = F.when(F.col("story").isNotNull(), F.concat(emptied, causes)).otherwise(F.col("causes"))
+    lines = F.transform(
+        "story", lambda one: F.concat_ws(" ", one["told"], one["member"], F.nullif(one["reason"], F.lit("")))
+    )
+    return (
+        joined.withColumn("cause_source", F.when(F.col("story").isNotNull(), "event_log").otherwise("inferred"))
+        .withColumn(
+            "cause_detail",
+            F.when(F.col("story").isNotNull(), F.array_join(lines, "; ")).otherwise(F.col("cause_detail")),
+        )
+        .withColumn("causes", all_causes)
+        .withColumn("cause", F.element_at("causes", 1))
+        .drop("story")
+    )
