@@ -19,14 +19,17 @@ from coordinator.cli.logs import set_up
 from coordinator.cli.options import Options
 from coordinator.config import ConfigError
 from coordinator.core.events import Event
+from coordinator.events import EventLog, Events, Ring
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
+from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, listen
 from coordinator.server.poller import Poller
 from protocol.apis import APIS, LATEST_RANGES
+from storage import reserve
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageFailed
 from storage.layout import DamagedLog
 
@@ -34,7 +37,7 @@ log = logging.getLogger("muster")
 group_log = logging.getLogger("muster.group")
 
 LOCK_FILE: Final = "muster.lock"
-TEND_SECONDS: Final = 300.0
+TEND_SECONDS: Final = 1.0  # between two rounds of the janitor, who has nothing to do in most of them
 
 
 def serve(options: Options) -> int:
@@ -50,17 +53,25 @@ def serve(options: Options) -> int:
         except ConfigError as error:
             return fail("serve", error, 2)
         except (StorageFailed, DamagedLog) as error:
-            return fail("serve", error)
+            return _storage_failed(options, error)
         except DirectoryLocked as error:
             return fail("serve", f"{options.data_dir} is in use by another muster, pid {error.pid or 'unknown'}")
         except BindFailed as error:
             return fail("serve", error)
         except BaseExceptionGroup as group:
-            failure = _storage_failure(group)
+            failure = _of_the_disk(group)
             if failure is None:
                 raise
-            return fail("serve", failure)
+            return _storage_failed(options, failure)
     return 0
+
+
+def _storage_failed(options: Options, failure: BaseException) -> int:
+    """The log is the truth, and the next start reads it. A full disk gets the reserve back, so that it can."""
+    if isinstance(failure, StorageFailed) and failure.is_full and options.data_dir is not None:
+        with contextlib.suppress(StorageFailed):
+            reserve.give_way(RealFiles(), options.data_dir)
+    return fail("serve", failure)
 
 
 class BindFailed(Exception):  # noqa: N818  # reads as the fact that it is
@@ -89,7 +100,7 @@ def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]
     return files, options.data_dir
 
 
-def _storage_failure(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+def _of_the_disk(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """The storage's own complaint among what ended the tasks, None if it is not why they ended."""
     found = group.subgroup((StorageFailed, DamagedLog))
     while isinstance(found, BaseExceptionGroup):
@@ -108,6 +119,7 @@ class Server:
         self._admin = admin
         self._clock = Clock.real()
         self._stats = Stats()
+        self._events = Events(Ring(), None if options.data_dir is None else EventLog(files, data_dir))
         config, fresh_id = options.config, fresh_ids(options.seed)
         setup = Setup(
             config=config,
@@ -128,9 +140,11 @@ class Server:
             self._frontend,
             listeners,
             self._clock,
+            after_turn=self._events.flush,
             connections_max=config["max.connections"],
             idle_ms=config["connections.max.idle.ms"],
         )
+        self._files = files
         self._started_ms = self._clock.now_ms()
         self._recovery_seconds = 0.0
         self._is_ready = False
@@ -149,6 +163,7 @@ class Server:
                     nursery.cancel_scope.cancel()
                     break
         self._node.close()
+        self._events.close()
 
     async def _load_and_tend(self) -> None:
         """Load what the logs hold, between the turns of those who are served already; then look after them."""
@@ -165,8 +180,12 @@ class Server:
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
         self._say_ready()
+        if self._options.data_dir is not None and not reserve.keep(self._files, self._options.data_dir):
+            log.warning("the disk is nearly full: there is no room for the reserve")
+        janitor = Janitor(self._node)
         while True:
-            self._node.tend(self._clock.now_ms())
+            for _ in janitor.round(self._clock.now_ms()):
+                await trio.lowlevel.checkpoint()
             await trio.sleep(TEND_SECONDS)
 
     def _say_ready(self) -> None:
@@ -192,6 +211,7 @@ class Server:
     def _tell(self, event: Event) -> None:
         """A group did something: count it, and say so in the log."""
         self._stats.happened(event)
+        self._events.tell(event)
         if group_log.isEnabledFor(logging.INFO):
             group_log.info(str(event.cause), extra=dict(_facts(event)))
 

@@ -9,7 +9,7 @@ can fetch; the answers leave when the turn is flushed. The end of a transaction 
 so a crash at any point leaves either no decision, or one that is carried out at the next start.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.config import Config
@@ -192,6 +192,11 @@ class DataPlane:
             log.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
             if governing.is_deleted:
                 log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
+
+    def compacted_logs(self) -> Iterator[Log]:
+        """The open logs of topics whose `cleanup.policy` says so."""
+        governing = self._state.catalog.governing
+        return (log for (topic, _), log in self._state.logs.opened() if governing(topic).is_compacted)
 
     def log_bytes(self) -> dict[str, int]:
         """Bytes by topic, of the logs that were opened since the start."""

@@ -67,6 +67,10 @@ class TopicLogs:
         """The partitions that have anything on the disk."""
         return [found for _, found in self._directories()]
 
+    def opened(self) -> list[tuple[Partition, Log]]:
+        """The logs that are open, with their partitions."""
+        return list(self._open.items())
+
     def sizes(self) -> dict[str, int]:
         """Bytes by topic, of the logs that are open."""
         sizes: dict[str, int] = {}

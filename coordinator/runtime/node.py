@@ -21,7 +21,7 @@ from coordinator.core.catalog.records import CatalogRecord, ConfigKey, TopicKey,
 from coordinator.core.events import Event
 from coordinator.core.result import Call, Reply, Result
 from coordinator.core.transactions.ending import completed
-from coordinator.core.transactions.expiry import forgotten, timed_out
+from coordinator.core.transactions.expiry import timed_out
 from coordinator.dataplane.brokers import Broker
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings
@@ -166,6 +166,14 @@ class Node:
         own = sum(partition.log.size for partition in self.partitions if partition.has_log)
         return {OFFSETS_TOPIC: own, CATALOG_TOPIC: self.ledger.log.size, **self.dataplane.log_bytes()}
 
+    def compacted_logs(self) -> Iterator[Log]:
+        """The logs of which only the latest record of each key counts."""
+        yield self.ledger.log
+        for partition in self.partitions:
+            if partition.has_log and partition.is_loaded:
+                yield partition.log
+        yield from self.dataplane.compacted_logs()
+
     def offsets_log(self, index: int) -> Log | None:
         """The log of a partition of `__consumer_offsets`, None where nothing was ever written."""
         partition = self.partitions[index]
@@ -234,12 +242,6 @@ class Node:
             self._due_ms = min(looks, default=None)
         if _is_due(self.ledger.transactions.next_deadline_ms(), now_ms):
             self.record(timed_out(self.ledger.transactions, now_ms), now_ms)
-
-    def tend(self, now_ms: int) -> None:
-        """What need not be done at a certain moment: old records deleted, unused transactional ids forgotten."""
-        self.record(forgotten(self.ledger.transactions, now_ms), now_ms)
-        self.dataplane.tend(now_ms)
-        self.flush()
 
     def next_deadline_ms(self) -> int | None:
         """When `fire` may have something to do; None for never."""

@@ -11,7 +11,7 @@ import errno
 import logging
 import math
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -53,12 +53,14 @@ class Poller:
         listeners: Sequence[Listener],
         clock: Clock,
         *,
+        after_turn: Callable[[], None],
         connections_max: int,
         idle_ms: int,
         send_ms: int = 30_000,
     ) -> None:
         self._frontend = frontend
         self._clock = clock
+        self._after_turn = after_turn  # what need not be done before the answers have left
         self._connections_max = connections_max
         self._idle_ms = idle_ms
         self._send_ms = send_ms
@@ -126,6 +128,7 @@ class Poller:
                     self._close(link)
         for connection in self._frontend.finish():
             self._deliver(connection)
+        self._after_turn()
         due = self._alarm_time()
         if due < self._alarm.deadline:
             self._alarm.deadline = due
