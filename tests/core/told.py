@@ -72,6 +72,11 @@ def _kind(key: Any) -> str:
     return {"GroupMetadata": "group"}.get(name, name)
 
 
+def opaque(data: bytes) -> str:
+    """What members say to each other: words in most scripts, real bytes in some."""
+    return data.decode() if data.isascii() and b"\0" not in data else f"{len(data)} bytes"
+
+
 def short(text: str) -> str:
     """A text, or the first character of a long one and how often it stands there."""
     return repr(text) if len(text) <= 40 else f"{text[0]!r}*{len(text)}"
@@ -93,7 +98,7 @@ def _offset(value: OffsetCommitValue, start_ms: int) -> str:
 def _group(value: GroupMetadataValue) -> str:
     members = " ".join(
         f"{member.member_id}{'@' + member.group_instance_id if member.group_instance_id is not None else ''}"
-        f":{member.assignment.decode()}"
+        f":{opaque(member.assignment)}"
         for member in value.members
     )
     return (
@@ -126,7 +131,7 @@ def _sync(answer: SyncGroupResponse) -> str:
     if answer.error_code:
         assert (answer.protocol_type, answer.protocol_name, answer.assignment) == (None, None, b"")
         return error(answer.error_code)
-    return f"assigned {answer.assignment.decode()!r} {answer.protocol_type}/{answer.protocol_name}"
+    return f"assigned {opaque(answer.assignment)!r} {answer.protocol_type}/{answer.protocol_name}"
 
 
 def _leave(answer: LeaveGroupResponse) -> str:
@@ -156,7 +161,7 @@ def _described(group: DescribeGroupsResponseDescribedGroup) -> str:
         instance = "" if member.group_instance_id is None else f"@{member.group_instance_id}"
         lines.append(
             f"  {member.member_id}{instance} client={member.client_id} host={member.client_host} "
-            f"metadata={len(member.member_metadata)} bytes assignment={member.member_assignment.decode()!r}"
+            f"metadata={len(member.member_metadata)} bytes assignment={opaque(member.member_assignment)!r}"
         )
     return "\n".join(lines)
 

@@ -63,8 +63,15 @@ def keep(turn: Turn, found: Member, metadata: Metadata, call: Call) -> Changes |
     elif turn.group.topics_seen is not turn.topics:
         turn.group = replace(turn.group, topics_seen=turn.topics)
     member = turn.group.members[found.member_id]
-    _tell(turn, found, member, is_new=is_new, raises=raises, resubscribed=has_other_names or change.is_changed)
-    return Changes(member, has_other_names or change.is_changed)
+    resubscribed = has_other_names or change.is_changed
+    if is_new:
+        turn.tell(Cause.MEMBER_JOINED, member)
+    elif found.epoch == 0 and found.previous_epoch == 0 and found.instance_id is not None:
+        turn.tell(Cause.STATIC_MEMBER_RETURNED, member)
+    elif raises:
+        cause = Cause.METADATA_CHANGED if has_other_assignor else Cause.TOPICS_CHANGED
+        turn.tell(Cause.SUBSCRIPTION_CHANGED if resubscribed else cause, member)
+    return Changes(member, resubscribed)
 
 
 def assign(turn: Turn) -> Refusal | None:
@@ -88,17 +95,19 @@ def move(turn: Turn, changes: Changes, told: Told) -> Changes | Refusal:
         return member
     if member == before:
         return changes
+    has_given_up = (
+        before.state is MemberState.UNREVOKED_PARTITIONS and member.state is not MemberState.UNREVOKED_PARTITIONS
+    )
+    if has_given_up:
+        turn.cancel_timer("rebalance", member.member_id)
+        turn.tell(Cause.PARTITIONS_REVOKED, member)
     turn.write(facts.current(turn.group.group_id, member))
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         if member.classic is None:  # classic members have timers of their own, for joining and syncing
             turn.set_timer("rebalance", member.member_id, member.metadata.rebalance_timeout_ms)
         turn.tell(Cause.REVOCATION_AWAITED, member)
-    else:
-        if before.state is MemberState.UNREVOKED_PARTITIONS:
-            turn.cancel_timer("rebalance", member.member_id)
-            turn.tell(Cause.PARTITIONS_REVOKED, member)
-        if member.is_at(turn.group.assignment_epoch) and not before.is_at(turn.group.assignment_epoch):
-            turn.tell(Cause.MEMBER_RECONCILED, member)
+    elif member.is_at(turn.group.assignment_epoch) and not before.is_at(turn.group.assignment_epoch):
+        turn.tell(Cause.MEMBER_RECONCILED, member)
     return replace(changes, member=member)
 
 
@@ -133,13 +142,3 @@ def _raise_epoch(turn: Turn, raises: bool) -> bool:
         turn.write(facts.no_topics(group.group_id))
     turn.group = replace(turn.group, topics_seen=turn.topics)
     return has_changed
-
-
-def _tell(turn: Turn, found: Member, member: Member, *, is_new: bool, raises: bool, resubscribed: bool) -> None:
-    """Say why the group is another."""
-    if is_new:
-        turn.tell(Cause.MEMBER_JOINED, member)
-    elif found.epoch == 0 and found.previous_epoch == 0 and found.instance_id is not None:
-        turn.tell(Cause.STATIC_MEMBER_RETURNED, member)
-    elif raises:
-        turn.tell(Cause.SUBSCRIPTION_CHANGED if resubscribed else Cause.TOPICS_CHANGED, member)
