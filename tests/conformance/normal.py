@@ -24,7 +24,7 @@ ORDERED = {  # lists whose order is the request's, or the log's
     "fetch": {"records"},
     "join_group": {"protocols"},
 }
-TEXTS = {"error_message", "documentation"}
+TEXTS = {"error_message", "batch_index_error_message", "documentation"}
 IDS = {"member_id", "leader", "topic_id"}
 
 
@@ -90,7 +90,7 @@ class Normal:
     def number(self, value: int, key: str) -> int | str:
         if key == "port" and value == self.port:
             return "<port>"
-        if key == "producer_id" and value >= 0:
+        if key.endswith("producer_id") and value >= 0:
             return self.named(f"producer {value}", "producer")
         if ("time" in key or key == "low_watermark_ms") and abs(value - time.time() * 1000) < DAY_MS:
             return "<now>"

@@ -102,7 +102,7 @@ def a_topic_with_configs(k: Stage) -> None:
     """Good ones are kept and shown; an unknown key or a bad value refuses the topic."""
     configs = [{"name": "retention.ms", "value": "1000"}, {"name": "cleanup.policy", "value": "compact"}]
     answer = k.line("admin").quietly("create_topics", 7, topics=[new(k.name("t"), configs=configs)], timeout_ms=10_000)
-    shown = {one.name: (one.value, one.config_source) for one in answer.topics[0].configs if one.name in ("retention.ms", "cleanup.policy")}
+    shown = {one.name: [one.value, one.config_source] for one in answer.topics[0].configs if one.name in ("retention.ms", "cleanup.policy")}
     k.events.append({"shown": shown})
     create(k, new(k.name("a"), configs=[{"name": "no.such.key", "value": "1"}]))
     create(k, new(k.name("b"), configs=[{"name": "retention.ms", "value": "long"}]))

@@ -1,0 +1,45 @@
+"""The fields of kio's classes: their plain names and kinds, read from annotations and metadata."""
+
+import dataclasses
+import functools
+import types
+import typing
+from typing import Any
+
+
+class Slot(typing.NamedTuple):
+    """One field of one kio class: its plain name and how its values turn."""
+
+    plain: str
+    name: str
+    kind: str  # kio's `kafka_type`, or "struct"
+    nested: type | None
+    is_array: bool
+    is_nullable: bool
+    default: object
+
+
+@functools.cache
+def slots(cls: type) -> tuple[Slot, ...]:
+    """The fields of a kio class, in the order of Kafka's schema."""
+    return tuple(slot(field) for field in dataclasses.fields(cls))
+
+
+def slot(field: "dataclasses.Field[Any]") -> Slot:
+    """Read one dataclass field: the annotations are real types, the wire type is in the metadata."""
+    inner, nullable = stripped(field.type)
+    is_array = typing.get_origin(inner) is tuple
+    if is_array:
+        inner, _ = stripped(typing.get_args(inner)[0])
+    nested = inner if dataclasses.is_dataclass(inner) else None
+    kind = "struct" if nested else field.metadata["kafka_type"]
+    plain = f"{field.name}_ms" if kind.startswith("timedelta") else field.name
+    return Slot(plain, field.name, kind, nested, is_array, nullable, field.default)
+
+
+def stripped(annotation: Any) -> tuple[Any, bool]:
+    """The type without `| None`, and whether that was there."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        kept = [one for one in typing.get_args(annotation) if one is not types.NoneType]
+        return kept[0], True
+    return annotation, False
