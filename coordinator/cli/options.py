@@ -10,6 +10,7 @@ from coordinator.cli import STARTED
 from coordinator.cli.settings import settings
 from coordinator.config import Config, ConfigError
 from coordinator.core.catalog.names import reason_invalid
+from coordinator.runtime.router import COMPAT
 from coordinator.server.listener import address
 
 
@@ -24,6 +25,7 @@ class Options(Struct, frozen=True):
     fsync: bool
     topics: Mapping[str, int]
     ready_file: str | None
+    compat: str
     seed: int | None
     log_level: str
     log_format: str
@@ -56,6 +58,7 @@ def options(args: argparse.Namespace) -> Options:
         fsync=said("fsync", False),
         topics=dict(_topic(text) for text in said("topic", [])),
         ready_file=said("ready-file", None),
+        compat=_compat(said("compat", COMPAT[0])),
         seed=said("seed", None),
         log_level=said("log-level", "info"),
         log_format=said("log-format", "text"),
@@ -70,6 +73,12 @@ def _check_addresses(option: str, addresses: tuple[str | None, ...]) -> None:
                 address(one)
             except ValueError as error:
                 raise ConfigError(f"{option}: {error}") from None
+
+
+def _compat(text: str) -> str:
+    if text not in COMPAT:
+        raise ConfigError(f"--compat: {text!r} will not do; it may be one of {', '.join(COMPAT)}")
+    return text
 
 
 def _topic(text: str) -> tuple[str, int]:

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME:PARTITIONS",
         help="a topic to create if it is not there; may be given again",
     )
+    add("--compat", metavar="VERSION", help="4.3, or 3.9 to offer the old versions that Kafka 4 no longer has (4.3)")
     add_settings(parser)
     add("--ready-file", metavar="FILE", help="written as JSON, whole, once the server serves")
     add("--seed", type=int, metavar="N", help="make ids from this seed, for runs that can be repeated")

@@ -28,7 +28,7 @@ from coordinator.runtime.node import Node, Setup
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, listen
 from coordinator.server.poller import Poller
-from protocol.apis import APIS, LATEST_RANGES
+from protocol.apis import APIS
 from storage import reserve
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageFailed
 from storage.layout import DamagedLog
@@ -128,7 +128,7 @@ class Server:
             fresh_id=fresh_id,
             real_ms=self._clock.now_ms,
             tell=self._tell,
-            versions=LATEST_RANGES,
+            compat=options.compat,
             is_synced=options.fsync,
             topics=options.topics,
         )

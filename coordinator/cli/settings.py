@@ -27,6 +27,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "fsync": bool,
     "topic": list,
     "ready-file": str,
+    "compat": str,
     "seed": int,
     "log-level": str,
     "log-format": str,

@@ -58,7 +58,7 @@ class Setup(Struct, frozen=True):
     fresh_id: Callable[[], str]
     real_ms: Callable[[], int]  # the time by which fetches wait, whatever the coordinator's clock shows
     tell: Callable[[Event], None]  # what happened to a group
-    versions: Mapping[int, range]  # of APIs, to be offered where they are answered
+    compat: str = "4.3"  # whose versions of the APIs are offered: one of router.COMPAT
     is_synced: bool = False  # whether an answer waits for the disk (--fsync)
     topics: Mapping[str, int] = {}  # to be created at start if they are not there: name -> partitions
 
@@ -72,7 +72,7 @@ class Node:
         self._replies: Replies = []
         self._dirty: dict[Partition, None] = {}
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
-        self.offered: dict[int, range] = router.offered(setup.versions)  # versions by API key
+        self.offered: dict[int, range] = router.spoken(setup.compat)  # versions by API key
         self._routes = router.routes(self.offered)
         self.ledger = Ledger(catalog_settings(setup.config, (NODE_ID,)), lambda: self._open_log(DIRECTORY))
         self.partitions = Partitions(0, self._partition)

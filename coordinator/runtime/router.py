@@ -7,7 +7,7 @@ from coordinator.core.result import Call
 from coordinator.runtime import groups
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.find_coordinator import find_coordinator
-from protocol.apis import ADVERTISED_ONLY, BY_NAME
+from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES
 
 if TYPE_CHECKING:
     from coordinator.runtime.node import Node, Where
@@ -23,6 +23,8 @@ def _of_group(handler: Callable[["Node", Any, Call], Any]) -> Handler:
 def _of_dataplane(node: "Node", request: Any, call: Call, where: "Where") -> Any:
     return node.dataplane.handle(request, call, where.brokers)
 
+
+COMPAT: Final = ("4.3", "3.9")
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": lambda node, request, call, where: api_versions(request, call.version, node.offered),
@@ -51,6 +53,15 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         _of_dataplane,
     ),
 }  # fmt: skip
+
+
+def spoken(compat: str) -> dict[int, range]:
+    """The versions that a server of that compatibility offers: Kafka 4.3's, or with those that only 3.9 still had."""
+    if compat == "4.3":
+        return offered(LATEST_RANGES)
+    older = (KAFKA_3_9_RANGES.get(key, span) for key, span in LATEST_RANGES.items())
+    both = zip(LATEST_RANGES.items(), older, strict=True)
+    return offered({key: range(min(span.start, old.start), span.stop) for (key, span), old in both})
 
 
 def offered(ranges: Mapping[int, range]) -> dict[int, range]:

@@ -11,7 +11,14 @@ import pytest
 
 from coordinator import __version__
 from coordinator.client import Client
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tests.live import Muster
 
 
@@ -176,3 +183,18 @@ def test_config_lists_what_the_server_would_run_with(tmp_path: Path) -> None:
     text = muster("config").stdout
     assert "group.initial.rebalance.delay.ms = 0 ms" in text
     assert "Kafka's default is 3000 ms; ours differs because a test double must not wait." in text
+
+
+def test_old_versions_are_offered_where_they_are_asked_for(tmp_path: Path) -> None:
+    with (
+        Muster(tmp_path, "--ephemeral", "--topic", "t:1", "--compat", "3.9") as server,
+        Client.to(server.kafka) as client,
+    ):
+        offered = {
+            one.api_key: one.min_version for one in client.ask(ApiVersionsRequest("test", "1"), version=3).api_keys
+        }
+        assert (offered[8], offered[9], offered[1]) == (0, 0, 0)
+        old = OffsetCommitRequest(
+            "g", topics=(OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(),)),)
+        )
+        assert client.ask(old, version=0).topics[0].partitions[0].error_code == ErrorCode.NONE
