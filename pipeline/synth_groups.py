@@ -155,11 +155,13 @@ class Life:
         )
 
 
-def write_lives(directory: Path, seed: int = 1, groups: int = 20, rebalances: int = 15) -> list[Truth]:
+def write_lives(
+    directory: Path, seed: int = 1, groups: int = 20, rebalances: int = 15, partition: int = 0
+) -> list[Truth]:
     """Groups in one log, one life after the other; what happened to each."""
     dice = random.Random(seed)
-    writer = Writer(directory / f"{TOPIC}-0")
+    writer = Writer(directory / f"{TOPIC}-{partition}")
     truth: list[Truth] = []
     for number in range(groups):
-        truth += Life(writer, dice, f"group-{number}", 1_760_000_000_000).live(rebalances)
+        truth += Life(writer, dice, f"life-{number}", 1_760_000_000_000).live(rebalances)
     return truth

@@ -1,0 +1,159 @@
+"""Print segments line by line as `kafka-dump-log.sh --offsets-decoder` does: batches, and below them their records.
+
+Kafka's tool stops at the first byte that is no batch, and so does this one. Records of share and streams groups, which
+Kafka 4 prints, are shown as hex here.
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from coordinator.core import records as facts
+from coordinator.core.record_schemas import BY_KEY
+from pipeline.decode import plain
+from pipeline.decode.codecs import NAMES, InflateError
+from protocol.errors import ProtocolError
+from protocol.messages.consumer_protocol import (
+    ASSIGNMENT,
+    SUBSCRIPTION,
+    read_assignment,
+    read_subscription,
+    version_of,
+)
+from protocol.schema import Schema
+
+CODECS = {0: "none", **NAMES}
+HORIZON = 64
+
+
+def dump(name: str, data: bytes) -> Iterator[str]:
+    """The lines for one segment file."""
+    yield f"Dumping {name}"
+    digits = name.rsplit("/", 1)[-1].removesuffix(".log")
+    yield f"Log starting offset: {int(digits) if digits.isdigit() else 0}"
+    end = 0
+    for batch in plain.batches(data):
+        end = batch.pos + 12 + batch.length
+        yield _batch_line(batch)
+        if not batch.valid:
+            continue
+        try:
+            for record in plain.records(data, batch):
+                yield _record_line(batch, record)
+        except (InflateError, ValueError, IndexError) as error:
+            yield f"Error in the batch at offset {batch.base_offset}, skipping: {error}"
+    if end < len(data):
+        yield f"Found {len(data) - end} invalid bytes at the end of {name}"
+
+
+def _batch_line(batch: plain.PlainBatch) -> str:
+    sequence = batch.base_sequence
+    last_sequence = (sequence + batch.last_delta) & 0x7FFFFFFF if sequence >= 0 else -1
+    horizon = f"OptionalLong[{batch.base_ts}]" if batch.attributes & HORIZON else "OptionalLong.empty"
+    fields = {
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.base_offset + batch.last_delta,
+        "count": batch.count,
+        "baseSequence": sequence,
+        "lastSequence": last_sequence,
+        "producerId": batch.producer_id,
+        "producerEpoch": batch.producer_epoch,
+        "partitionLeaderEpoch": batch.leader_epoch,
+        "isTransactional": str(batch.is_txn).lower(),
+        "isControl": str(batch.is_control).lower(),
+        "deleteHorizonMs": horizon,
+        "position": batch.pos,
+        _time_name(batch): batch.max_ts,
+        "size": batch.length + 12,
+        "magic": batch.magic,
+        "compresscodec": CODECS.get(batch.attributes & 7, "unknown"),
+        "crc": batch.crc,
+        "isvalid": str(batch.valid).lower(),
+    }
+    return " ".join(f"{key}: {value}" for key, value in fields.items())
+
+
+def _time_name(batch: plain.PlainBatch) -> str:
+    return "LogAppendTime" if batch.attributes & 8 else "CreateTime"
+
+
+def _record_line(batch: plain.PlainBatch, record: plain.PlainRecord) -> str:
+    sequence = batch.base_sequence + record.offset - batch.base_offset if batch.base_sequence >= 0 else -1
+    sizes = [-1 if part is None else len(part) for part in (record.key, record.value)]
+    head = (
+        f"| offset: {record.offset} {_time_name(batch)}: {record.ts} keySize: {sizes[0]} valueSize: {sizes[1]}"
+        f" sequence: {sequence} headerKeys: []"
+    )
+    if batch.is_control and record.value is not None:
+        kind = "COMMIT" if plain.marker(record) else "ABORT"
+        return f"{head} endTxnMarker: {kind} coordinatorEpoch: {int.from_bytes(record.value[2:6], 'big', signed=True)}"
+    return f"{head} {_said(record)}"
+
+
+def _said(record: plain.PlainRecord) -> str:
+    if record.key is None or len(record.key) < 2:
+        return "key: <none>"
+    number = int.from_bytes(record.key[:2], "big", signed=True)
+    try:
+        fact = facts.decode(record.key, record.value)
+    except ProtocolError as error:
+        return f"key: {_text({'type': str(number), 'data': record.key[2:].hex()})} payload: <cannot be read: {error}>"
+    kind = BY_KEY.get(type(fact.key))
+    if kind is None:
+        value = "<DELETE>" if record.value is None else _text(record.value.hex())
+        return f"key: {_text({'type': str(number), 'data': record.key[2:].hex()})} payload: {value}"
+    key = _text({"type": str(number), "data": shown(kind.key, fact.key, 0)})
+    if record.value is None:
+        return f"key: {key} payload: <DELETE>"
+    version = int.from_bytes(record.value[:2], "big", signed=True)
+    return f"key: {key} payload: {_text({'version': str(version), 'data': shown(kind.value, fact.value, version)})}"
+
+
+def shown(schema: Schema, message: Any, version: int) -> dict[str, Any]:
+    """A message as Kafka's JSON says it: camel case, the fields of that version, no tagged one at its default but null."""
+    fields = {}
+    for field in schema.fields:
+        value = getattr(message, field.name)
+        standard = getattr(type(message)(), field.name)
+        if field.is_in(version) and (field.tag is None or value is None or value != standard):
+            head, *rest = field.name.split("_")
+            fields[head + "".join(word.capitalize() for word in rest)] = _value(field.type, value, version)
+    if isinstance(message, facts.GroupMetadataValueMember):
+        fields |= _consumer_protocol(message)
+    return fields
+
+
+def _consumer_protocol(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
+    """What consumers said to each other, spelled out, as Kafka's tool does; other protocols stay bytes."""
+    found: dict[str, Any] = {}
+    try:
+        found["subscription"] = shown(
+            SUBSCRIPTION, read_subscription(member.subscription), version_of(member.subscription)
+        )
+        if member.assignment:
+            found["assignment"] = shown(ASSIGNMENT, read_assignment(member.assignment), version_of(member.assignment))
+    except ProtocolError:
+        return {}
+    return found
+
+
+def _value(kind: Any, value: Any, version: int) -> Any:
+    if isinstance(value, bytes):
+        # Kafka writes ids in base64 for URLs without padding, other bytes in the plain one.
+        return (
+            base64.urlsafe_b64encode(value).decode().rstrip("=")
+            if len(value) == 16
+            else base64.b64encode(value).decode()
+        )
+    if isinstance(value, tuple):
+        return [_value(getattr(kind, "of", None), one, version) for one in value]
+    inner = kind if isinstance(kind, Schema) else getattr(kind, "of", None)
+    if inner is None:
+        inner = getattr(kind, "schema", None)
+    return shown(inner, value, version) if isinstance(inner, Schema) and value is not None else value
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
