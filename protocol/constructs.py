@@ -219,6 +219,8 @@ class ArrayOf(Counted):
         return elements
 
     def _build(self, obj: tuple[Any, ...] | None, stream: Any, context: Any, path: Any) -> Any:
+        if obj is not None and not isinstance(obj, tuple | list):
+            raise Malformed(f"{type(obj).__name__} cannot be written as an array", path)
         self.build_count(None if obj is None else len(obj), stream, context, path)
         for index, element in enumerate(obj or ()):
             self.element._build(element, stream, context, (path, index))

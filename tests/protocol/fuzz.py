@@ -1,0 +1,126 @@
+"""Frames made wrong for as long as you like; nothing but `ProtocolError` may come out, and the codecs must agree.
+
+    python -m tests.protocol.fuzz --seconds 60 --seed 7 [--target join_group]
+
+Frames that clients really sent (`golden/`) and made-up ones are changed a little, again and again; a change that is read
+as a message becomes a seed itself. Where atheris is installed, `--atheris` lets libFuzzer choose the changes by what the
+codec's lines do with them. A short run with a fixed seed is part of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from protocol import interpret
+from protocol.codec import decode_request, encode_request
+from protocol.errors import ProtocolError
+from protocol.header import request_frame
+from tests.protocol.mutate import mutated
+from tests.protocol.targets import REQUESTS, Target
+from tests.protocol.values import Choices, message_of
+
+GOLDEN = Path(__file__).parent / "golden"
+SEEDS_MAX = 5_000
+
+
+def check(frame: bytes) -> bool:
+    """Whether the frame is read. Fails if the codecs differ, or if what is read is not what is written again."""
+    try:
+        request = decode_request(frame)
+    except ProtocolError:
+        return False  # decode_request has asserted that construct refuses it as well
+    key, version, correlation_id = request.api_key, request.version, request.correlation_id
+    target = next(target for target in REQUESTS if (target.api.key, target.version) == (key, version))
+    assert interpret.parse(request_frame(target.api, version), frame) == request
+    again = encode_request(key, version, correlation_id, request.client_id, request.body)[4:]
+    assert decode_request(again) == request
+    return True
+
+
+def seeds(targets: Sequence[Target], random: Random) -> list[bytes]:
+    """Frames to begin with: what clients sent, and three made-up ones for each API and version."""
+    sent = [
+        path.read_bytes()
+        for path in sorted(GOLDEN.glob("*_request_*.bin"))
+        if any(path.name.startswith(str(target)) for target in targets)
+    ]
+    made = [
+        target.encode(message_of(target.body, Choices(random.randbytes(size))))
+        for target in targets
+        for size in (0, 20, 60)
+    ]
+    return sent + [frame for frame in made if len(frame) < 4096]
+
+
+def campaign(
+    targets: Sequence[Target], seed: int, seconds: float, executions_max: int | None = None
+) -> tuple[int, int]:
+    """How many frames were tried, and how many of them were read. Stops at the time or the number."""
+    random = Random(seed)
+    corpus = seeds(targets, random)
+    tried = read = 0
+    end = time.monotonic() + seconds
+    while (executions_max is None or tried < executions_max) and (tried % 256 or time.monotonic() < end):
+        frame = mutated(random.choice(corpus), random)
+        tried += 1
+        try:
+            if not check(frame):
+                continue
+        except Exception:
+            print(f"seed {seed}, frame {tried}: {frame.hex()}", file=sys.stderr)
+            raise
+        read += 1
+        if len(corpus) < SEEDS_MAX and len(frame) < 4096:
+            corpus.append(frame)
+    return tried, read
+
+
+def by_libfuzzer(targets: Sequence[Target], seed: int, seconds: int) -> None:
+    """The same, guided by coverage. libFuzzer ends the process itself."""
+    import atheris
+
+    for target in targets:
+        frame = target.encode(target.body.cls())
+        decode_request(frame)  # generates the decoder, whose lines are then instrumented
+    from protocol import codec
+
+    for head, decode in codec._request_decoders.items():
+        codec._request_decoders[head] = atheris.instrument_func(decode)
+    start = seeds(targets, Random(seed))
+
+    def one_input(data: bytes) -> None:
+        check(data)
+
+    def custom_mutator(data: bytes, size_max: int, choice: int) -> bytes:
+        random = Random(choice)
+        if len(data) < 8 or random.random() < 0.05:
+            return random.choice(start)[:size_max]
+        return (mutated(data, random) if random.random() < 0.5 else atheris.Mutate(data, size_max))[:size_max]
+
+    arguments = [sys.argv[0], f"-max_total_time={seconds}", f"-seed={seed}", "-max_len=4096", "-print_final_stats=1"]
+    atheris.Setup(arguments, one_input, custom_mutator=custom_mutator)
+    atheris.Fuzz()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fuzz the reading of requests.")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", default="", help="only those with this in their name: join_group, heartbeat_v4")
+    parser.add_argument("--atheris", action="store_true", help="let libFuzzer choose (pip install atheris)")
+    options = parser.parse_args()
+    targets = [target for target in REQUESTS if options.target in str(target)]
+    if options.atheris:
+        by_libfuzzer(targets, options.seed, options.seconds)
+    tried, read = campaign(targets, options.seed, options.seconds)
+    print(f"seed {options.seed}: {tried} frames, {read} of them read, nothing but ProtocolError for the others")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
