@@ -334,10 +334,11 @@ class Log:
     def batches(self, offset: int | None = None) -> Iterator[Found]:
         """Every batch from the one that holds `offset` (from the first) on, up to what is there when the reader gets
         there."""
-        index = 0 if offset is None else self._segment_index(offset)
-        while index < len(self.segments):
-            yield from self.segments[index].batches(offset)
-            index += 1
+        at = self.segments[0].base_offset if offset is None and self.segments else offset or 0
+        while segment := next((s for s in self.segments[self._segment_index(at) :] if s.end_offset > at), None):
+            for found in segment.batches(at):
+                yield found
+                at = found.header.next_offset
 
     def _segment_index(self, offset: int) -> int:
         """The segment that may hold `offset`: the last one that begins at or before it."""

@@ -1,7 +1,7 @@
 """Crashes, torn writes, flipped bits and failing calls, by the thousand.
 
-`python -m tests.storage.campaign --histories 50 --seed 1` is the long run; the tests do a part of each. What is found is raised
-as an AssertionError that names the seed, the call and the state, so that it can be played again.
+`python -m tests.storage.campaign --histories 50 --seed 1` is the long run; the tests do a part of each. What is found
+is raised as an AssertionError that names the seed, the call and the state, so that it can be played again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ERRORS = (errno.EIO, errno.ENOSPC, errno.EINTR, errno.EDQUOT)
 def judged(disk: FakeFiles, before: FakeFiles, models: dict[str, Model], where: str) -> None:
     """Recover both logs of what a crash has left, twice: what was mended once must stay so, and must take appends.
 
-    Where a write of several batches has left a hole with a whole batch behind it, that cannot be told from damage, and the
-    only right answer is to refuse, at a byte that was never synced.
+    Where a write of several batches has left a hole with a whole batch behind it, that cannot be told from damage,
+    and the only right answer is to refuse, at a byte that was never synced.
     """
     power_cut = not where.endswith("killed")
     for directory, model in models.items():
@@ -49,7 +49,8 @@ def judged(disk: FakeFiles, before: FakeFiles, models: dict[str, Model], where: 
 
 
 def crash_points(seed: int, operations: int = 300, every: int = 1) -> int:
-    """R1: crash after every storage call of one history, in every way that the disk knows. Returns how many were judged.
+    """R1: crash after every storage call of one history, in every way that the disk knows. Returns how many were
+    judged.
 
     `every` judges only each so-manieth of the power cuts; a killed process is judged at each call.
     """
@@ -87,7 +88,8 @@ def days(seed: int, operations: int = 300) -> int:
 
 
 def failing_calls(seed: int, operations: int, errors: Iterable[int] = ERRORS) -> int:
-    """R6: fail each storage call of one history in turn. The process ends there; nothing acknowledged may be missing."""
+    """R6: fail each storage call of one history in turn. The process ends there; nothing acknowledged may be
+    missing."""
     whole = FakeFiles()
     History(whole, seed, operations).play()
     rounds = 0

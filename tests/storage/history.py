@@ -1,9 +1,9 @@
 """A scripted day of two logs, and the model that says what must be there after any crash in the middle of it.
 
-The coordinator's log takes commits, deletions and transactions and is compacted while appends go on; the data log is rolled
-and loses its oldest records. Each append is one operation, of one batch or several. The model replays what was appended,
-never what is on the disk, and keeps the state after each batch: whatever a crash leaves must be one of the states between
-the last batch that was acknowledged and the last one that was begun.
+The coordinator's log takes commits, deletions and transactions and is compacted while appends go on; the data log is
+rolled and loses its oldest records. Each append is one operation, of one batch or several. The model replays what was
+appended, never what is on the disk, and keeps the state after each batch: whatever a crash leaves must be one of the
+states between the last batch that was acknowledged and the last one that was begun.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Model:
     def __init__(self) -> None:
         self.replay = Replay()
         self.states: list[tuple[int, State]] = [(0, {})]
-        """End offset and state after each batch that was begun: a batch is whole or not there, an append may be torn."""
+        """End offset and state after each batch that was begun: a batch is whole or not there, an append may be
+        torn."""
         self.written = 0
         """Batches whose append has returned: a killed process does not lose them."""
         self.synced = 0

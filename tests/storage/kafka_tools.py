@@ -1,8 +1,9 @@
 """Apache Kafka's own reader on what Muster writes: `python -m tests.storage.kafka_tools JARS [--record]`.
 
-JARS is a directory with the jars of kafka-tools 4.3.1 and what it depends on; Java 17 or newer must be there. It writes a small
-log (offsets, groups, tombstones, transactions, a compaction), runs `kafka.tools.DumpLogSegments` on its segments and indexes,
-and compares with the recording in `tests/storage/data/muster`, or makes it. The test without Java reads the recording.
+JARS is a directory with the jars of kafka-tools 4.3.1 and what it depends on; Java 17 or newer must be there. It
+writes a small log (offsets, groups, tombstones, transactions, a compaction), runs `kafka.tools.DumpLogSegments` on
+its segments and indexes, and compares with the recording in `tests/storage/data/muster`, or makes it. The test
+without Java reads the recording.
 """
 
 from __future__ import annotations

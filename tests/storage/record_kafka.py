@@ -1,9 +1,10 @@
-"""Make the segments of a real broker that `tests/storage/data` holds: `python -m tests.storage.record_kafka ADDRESS LOGS OUT`.
+"""Make the segments of a real broker that `tests/storage/data` holds: `python -m tests.storage.record_kafka ADDRESS
+LOGS OUT`.
 
-ADDRESS is a running Apache Kafka, LOGS its `log.dirs`, OUT where the copies go. It plays a day of groups (classic, static,
-KIP-848, transactional, deleted, without members) with confluent-kafka, copies the broker's `__consumer_offsets-*` while the
-members live, writes down what the broker reports of every group at that moment, and does both again after compaction.
-The README beside the data says with which settings the broker ran.
+ADDRESS is a running Apache Kafka, LOGS its `log.dirs`, OUT where the copies go. It plays a day of groups (classic,
+static, KIP-848, transactional, deleted, without members) with confluent-kafka, copies the broker's
+`__consumer_offsets-*` while the members live, writes down what the broker reports of every group at that moment, and
+does both again after compaction. The README beside the data says with which settings the broker ran.
 """
 
 from __future__ import annotations

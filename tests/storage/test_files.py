@@ -1,0 +1,224 @@
+"""The real disk and its twin behave alike; what only one of them can do is tested for that one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from protocol.record_batch import encode
+from protocol.records import Record
+from storage import reserve
+from storage.fake_files import FakeFiles
+from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
+from storage.log import Log
+from storage.memory_files import MemoryFiles
+from storage.names import partition_directory, partition_of
+from storage.segment import base_offset_of, file_name
+
+
+@pytest.fixture(params=["real", "fake", "memory"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+    disks: dict[str, tuple[Files, str]] = {
+        "real": (RealFiles(), str(tmp_path / "data")),
+        "fake": (FakeFiles(), "data"),
+        "memory": (MemoryFiles(), "data"),
+    }
+    return disks[request.param]
+
+
+def test_a_file_is_appended_to_read_cut_and_renamed(disk: tuple[Files, str]) -> None:
+    files, root = disk
+    files.make_directory(f"{root}/a-0")
+    file = files.open(f"{root}/a-0/x", create=True)
+    file.append(b"hello ")
+    file.append(b"world")
+    assert (file.size(), file.pread(6, 99), file.pread(99, 1)) == (11, b"world", b"")
+    file.truncate(5)
+    file.append(b"!")
+    file.sync()
+    file.start_writing_back(0, 6)
+    files.rename(f"{root}/a-0/x", f"{root}/a-0/y")
+    assert file.pread(0, 99) == b"hello!", "an open file outlives its name"
+    assert files.list(f"{root}/a-0") == ["y"]
+    assert files.list(root) == ["a-0"]
+    again = files.open(f"{root}/a-0/y", readonly=True)
+    files.remove(f"{root}/a-0/y")
+    assert again.pread(0, 5) == b"hello"
+    assert not files.exists(f"{root}/a-0/y")
+    for handle in (file, again):
+        handle.close()
+    files.sync_directory(f"{root}/a-0")
+    files.remove_directory(f"{root}/a-0")
+    assert files.list(f"{root}/a-0") == []
+
+
+def test_what_is_not_there_fails_with_its_name(disk: tuple[Files, str]) -> None:
+    files, root = disk
+    for call in (
+        lambda: files.open(f"{root}/none"),
+        lambda: files.remove(f"{root}/none"),
+        lambda: files.rename(f"{root}/none", f"{root}/other"),
+    ):
+        with pytest.raises(StorageFailed, match=r"none.*ENOENT") as failed:
+            call()
+        assert failed.value.errno == errno.ENOENT
+        assert not failed.value.is_full
+
+
+@pytest.mark.parametrize("files", [RealFiles(), FakeFiles()], ids=["real", "fake"])
+def test_a_directory_is_held_once(files: Files, tmp_path: Path) -> None:
+    root = str(tmp_path)
+    files.make_directory(root)
+    lock = files.lock(f"{root}/muster.lock")
+    with pytest.raises(DirectoryLocked) as locked:
+        files.lock(f"{root}/muster.lock")
+    assert locked.value.pid == os.getpid()
+    lock.release()
+    files.lock(f"{root}/muster.lock").release()
+
+
+def test_the_second_process_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
+    lock = RealFiles().lock(str(tmp_path / "muster.lock"))
+    code = (
+        "import sys; from storage.files import *\n"
+        "try: RealFiles().lock(sys.argv[1])\n"
+        "except DirectoryLocked as held: print(held.pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "muster.lock")], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == os.getpid()
+    lock.release()
+
+
+def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "muster.lock")
+    code = "import sys, os, signal; from storage.files import *; RealFiles().lock(sys.argv[1]); os.kill(os.getpid(), signal.SIGKILL)"
+    subprocess.run([sys.executable, "-c", code, path], check=False)
+    RealFiles().lock(path).release()
+
+
+def test_real_failures_carry_the_systems_words(tmp_path: Path) -> None:
+    files = RealFiles()
+    (tmp_path / "file").write_bytes(b"")
+    file = files.open(str(tmp_path / "file"), readonly=True)
+    for call in (lambda: file.append(b"x"), lambda: file.truncate(0)):
+        with pytest.raises(StorageFailed, match=r"file: .* \(E(BADF|INVAL)\)"):
+            call()
+    file.close()
+    for after_close in (lambda: file.pread(0, 1), file.size, file.sync, file.close):
+        with pytest.raises(StorageFailed, match="EBADF"):
+            after_close()
+    for path_call in (
+        lambda: files.list(str(tmp_path / "file")),
+        lambda: files.make_directory(str(tmp_path / "file" / "x")),
+        lambda: files.remove_directory(str(tmp_path / "file")),
+        lambda: files.sync_directory(str(tmp_path / "none")),
+        lambda: files.lock(str(tmp_path / "none" / "lock")),
+    ):
+        with pytest.raises(StorageFailed):
+            path_call()
+
+
+def test_a_short_write_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealFiles().open(str(tmp_path / "x"), create=True)
+    monkeypatch.setattr(os, "write", lambda descriptor, data: len(data) - 1)
+    with pytest.raises(StorageFailed, match="short write, 2 of 3 bytes") as failed:
+        file.append(b"abc")
+    assert failed.value.is_full
+
+
+def test_the_reserve_gives_way_on_a_full_disk() -> None:
+    files = FakeFiles()
+    files.make_directory("data")
+    assert reserve.keep(files, "data")
+    assert len(files.contents()["data/muster.reserve"]) == reserve.RESERVE_BYTES
+    assert reserve.keep(files, "data"), "it is there already"
+    reserve.give_way(files, "data")
+    reserve.give_way(files, "data")
+    assert files.contents() == {}
+    files.fail = {files.calls + 2: errno.ENOSPC}
+    assert not reserve.keep(files, "data")
+    assert files.contents() == {}, "half of it would be of no use"
+    files.fail = {files.calls + 2: errno.EIO}
+    with pytest.raises(StorageFailed, match="EIO"):
+        reserve.keep(files, "data")
+
+
+def _tmpfs(path: Path, size: str) -> str | None:
+    """Mount a small disk at `path`; why that cannot be done, where it cannot."""
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True, text=True, check=False
+    )
+    return done.stderr.strip() or f"exit {done.returncode}" if done.returncode else None
+
+
+def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    try:
+        refused = _tmpfs(tmp_path, "1m")
+    except FileNotFoundError:
+        refused = "no mount command"
+    if refused:
+        pytest.skip(f"mounting a small tmpfs is not allowed here: {refused}")
+    try:
+        _fill(str(tmp_path / "orders-0"))
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def _fill(directory: str) -> None:
+    files = RealFiles()
+    log = Log.open(files, directory)
+    acknowledged = 0
+    while log.failure is None:
+        with contextlib.suppress(StorageFailed):
+            log.append(encode([Record(b"k", bytes(10_000))]))
+            log.sync()
+            acknowledged = log.end_offset
+    assert log.failure.is_full
+    log.release()
+    assert 50 < acknowledged < 110
+    again = Log.open(files, directory)
+    assert again.end_offset >= acknowledged
+    again.release()
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../x", "a\\b", "a b", "ü", "x" * 250, "a\0", "a\n"])
+def test_no_topic_leads_out_of_the_data_directory(topic: str) -> None:
+    with pytest.raises(ValueError, match="cannot be a topic's name"):
+        partition_directory(topic, 0)
+    assert partition_of(f"{topic}-0") is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition"), [("orders", 0), ("a-b-1", 12), ("__consumer_offsets", 49), ("x" * 249, 2**31 - 1)]
+)
+def test_directory_names_are_read_back(topic: str, partition: int) -> None:
+    assert partition_of(partition_directory(topic, partition)) == (topic, partition)
+
+
+def test_partitions_are_numbers() -> None:
+    for partition in (-1, 2**31):
+        with pytest.raises(ValueError, match="cannot be a partition's number"):
+            partition_directory("orders", partition)
+    for name in ("orders", "orders-", "orders-01", f"orders-{2**31}", "-0"):
+        assert partition_of(name) is None
+
+
+def test_segment_names_are_twenty_digits() -> None:
+    assert file_name(42) == "00000000000000000042.log"
+    assert base_offset_of(file_name(42)) == 42
+    for name in (
+        "42.log",
+        "00000000000000000042",
+        "0000000000000000004x.log",
+        "00000000000000000042.index",
+        "٠" * 20 + ".log",
+    ):
+        assert base_offset_of(name) is None

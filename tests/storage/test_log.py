@@ -1,0 +1,347 @@
+"""The log of one partition: append, read, roll, delete, find by time, recover."""
+
+from __future__ import annotations
+
+import errno
+
+import cramjam
+import msgspec
+import pytest
+
+from protocol import record_batch
+from protocol.record_batch import batches, encode, header_at
+from protocol.records import Record
+from storage import checkpoint
+from storage.checkpoint import Checkpoint
+from storage.fake_files import FakeFiles
+from storage.files import StorageFailed
+from storage.layout import DamagedLog
+from storage.log import Log, LogConfig, OffsetOutOfRange, scan
+
+DIRECTORY = "data/orders-0"
+SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
+
+
+def new_log(files: FakeFiles | None = None, config: LogConfig = SMALL) -> Log:
+    return Log.open(files or FakeFiles(), DIRECTORY, config)
+
+
+def batch(count: int = 2, timestamp: int = 1000) -> bytes:
+    return encode([Record(b"k%d" % n, b"v" * 20, (), 0, timestamp + n) for n in range(count)])
+
+
+def filled(count: int = 20, config: LogConfig = SMALL) -> Log:
+    log = new_log(config=config)
+    for number in range(count):
+        log.append(batch(2, 1000 + 10 * number))
+    return log
+
+
+def offsets(data: bytes) -> list[int]:
+    return [header.base_offset for _, header in batches(data)]
+
+
+# -- append ------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_made_before_the_first_append() -> None:
+    files = FakeFiles()
+    log = new_log(files)
+    assert (log.start_offset, log.end_offset, log.last_stable_offset, log.size) == (0, 0, 0, 0)
+    assert log.read(0, 100) == b""
+    assert log.latest_time() is None
+    log.sync()
+    log.close()
+    assert not files.exists(DIRECTORY)
+
+
+def test_an_append_places_the_batch_and_leaves_the_rest_as_it_was() -> None:
+    log = new_log()
+    log.append(batch(3))
+    sent = batch(2)
+    assert log.append(sent) == 3
+    kept = log.read(3, 10_000)
+    assert header_at(kept).base_offset == 3
+    assert kept[8:12] + kept[16:] == sent[8:12] + sent[16:]
+    assert record_batch.is_intact(kept, 0, header_at(kept))
+
+
+def test_the_batches_of_a_turn_are_one_write() -> None:
+    files = FakeFiles()
+    log = new_log(files)
+    log.append(batch())
+    calls: list[str] = []
+    files.after_call = lambda operation, path: calls.append(operation)
+    assert log.append([batch(), batch(), batch(1)]) == 2
+    assert calls == ["append to"]
+    assert log.end_offset == 7
+
+
+def test_a_batch_that_is_not_whole_is_our_own_mistake() -> None:
+    with pytest.raises(AssertionError, match="whole"):
+        new_log().append(batch() + b"x")
+
+
+def test_a_segment_is_rolled_before_it_would_grow_too_long() -> None:
+    log = filled()
+    assert len(log.segments) > 3
+    assert all(segment.size <= 500 for segment in log.segments)
+    assert [s.end_offset for s in log.segments[:-1]] == [s.base_offset for s in log.segments[1:]]
+
+
+def test_a_batch_larger_than_a_segment_gets_one_of_its_own() -> None:
+    log = new_log()
+    for size in (1, 100, 1):
+        log.append(batch(size))
+    assert len(log.segments) == 3
+
+
+def test_a_failed_append_is_the_end_of_the_log() -> None:
+    files = FakeFiles()
+    log = new_log(files)
+    log.append(batch())
+    files.fail = {files.calls + 1: errno.ENOSPC}
+    with pytest.raises(StorageFailed) as failed:
+        log.append(batch())
+    assert failed.value.is_full
+    assert "00000000000000000000.log" in str(failed.value)
+    assert "ENOSPC" in str(failed.value)
+    assert log.end_offset == 2
+    for again in (lambda: log.append(batch()), log.sync, log.close, log.roll, lambda: log.delete_before(1)):
+        with pytest.raises(StorageFailed):
+            again()
+    assert Log.open(files, DIRECTORY, SMALL).end_offset == 2
+
+
+def test_a_failed_sync_is_not_tried_again() -> None:
+    files = FakeFiles()
+    log = new_log(files)
+    log.append(batch())
+    files.fail = {files.calls + 1: errno.EIO}
+    for _ in range(2):
+        with pytest.raises(StorageFailed, match="EIO"):
+            log.sync()
+
+
+# -- read --------------------------------------------------------------------------------------------------------------
+
+
+def test_reading_on_meets_every_batch_once() -> None:
+    log = filled()
+    seen: list[int] = []
+    offset = 0
+    while data := log.read(offset, 300):
+        seen += offsets(data)
+        offset = [header.next_offset for _, header in batches(data)][-1]
+    assert seen == list(range(0, 40, 2))
+    assert offset == log.end_offset
+
+
+@pytest.mark.parametrize("offset", range(40))
+def test_any_offset_is_found_in_its_batch(offset: int) -> None:
+    log = filled()
+    assert offsets(log.read(offset, 1)) == [offset // 2 * 2]
+    assert log.read(offset, 1, min_one=False) == b""
+
+
+def test_nothing_is_read_from_a_bound_on() -> None:
+    log = filled()
+    assert offsets(log.read(0, 100_000, before=4)) == [0, 2]
+    assert log.read(4, 100_000, before=4) == b""
+    assert log.read(4, 1, before=4) == b""
+
+
+def test_offsets_outside_of_the_log_are_refused() -> None:
+    log = filled()
+    log.delete_before(5)
+    assert log.read(40, 10) == b""
+    for offset in (-1, 4, 41):
+        with pytest.raises(OffsetOutOfRange):
+            log.read(offset, 10)
+
+
+def test_an_open_reader_sees_what_is_appended_meanwhile() -> None:
+    log = filled(3)
+    reader = scan(log)
+    first = next(reader)
+    log.append(batch())
+    log.roll()
+    log.append(batch())
+    assert [header.base_offset for header, _ in [first, *reader]] == [0, 2, 4, 6, 8]
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_record_at_or_after_a_time() -> None:
+    log = filled()
+    assert log.offset_for_time(0) == (0, 1000)
+    assert log.offset_for_time(1001) == (1, 1001)
+    assert log.offset_for_time(1002) == (2, 1010)
+    assert log.offset_for_time(1101) == (21, 1101)
+    assert log.offset_for_time(1191) == (39, 1191)
+    assert log.offset_for_time(1192) is None
+
+
+def test_times_that_go_back_hide_nothing() -> None:
+    log = new_log()
+    for timestamp in (5000, 1000, 9000, 2000, 8999):
+        log.append(batch(1, timestamp))
+    assert log.offset_for_time(5001) == (2, 9000)
+    assert log.latest_time() == (2, 9000)
+
+
+def test_a_deleted_record_is_not_found_by_its_time() -> None:
+    log = filled()
+    log.delete_before(3)
+    assert log.offset_for_time(0) == (3, 1011)
+
+
+def test_compressed_records_are_found_by_their_time() -> None:
+    plain = batch(3)
+    header = msgspec.structs.replace(header_at(plain), attributes=3)
+    log = new_log()
+    log.append(record_batch.sealed(header, bytes(cramjam.lz4.compress(plain[61:]))))
+    assert log.offset_for_time(1001) == (1, 1001)
+
+
+# -- deleting ----------------------------------------------------------------------------------------------------------
+
+
+def test_deleting_moves_the_start_and_removes_whole_segments() -> None:
+    log = filled()
+    segments = len(log.segments)
+    assert log.delete_before(9) == 9
+    assert log.segments[0].base_offset <= 9 < log.segments[0].end_offset
+    assert len(log.segments) < segments
+    again = Log.open(log.files, DIRECTORY, SMALL)
+    assert (again.start_offset, again.end_offset) == (9, 40)
+    with pytest.raises(OffsetOutOfRange):
+        log.delete_before(8)
+    with pytest.raises(OffsetOutOfRange):
+        log.delete_before(41)
+
+
+def test_deleting_everything_keeps_the_offsets() -> None:
+    log = filled()
+    log.delete_before(40)
+    assert [s.size for s in log.segments] == [0]
+    again = Log.open(log.files, DIRECTORY, SMALL)
+    assert (again.start_offset, again.end_offset, again.append(batch())) == (40, 40, 40)
+
+
+def test_retention_by_time_takes_whole_segments() -> None:
+    log = filled()
+    youngest = log.segments[1].max_timestamp
+    start = log.retain(now_ms=youngest + 101, retention_ms=100, retention_bytes=-1)
+    assert start == log.segments[0].base_offset > 0
+    assert log.retain(youngest + 101, 100, -1) == start
+    assert log.retain(10**9, -1, -1) == start
+
+
+def test_retention_by_time_takes_the_active_segment_too() -> None:
+    log = filled()
+    assert log.retain(10**9, 100, -1) == 40
+    assert log.append(batch()) == 40
+
+
+def test_retention_by_size_keeps_the_active_segment() -> None:
+    log = filled()
+    log.retain(0, -1, 1000)
+    assert 1000 <= log.size < 1500
+    log.retain(0, -1, 0)
+    assert len(log.segments) == 1
+
+
+def test_a_log_is_removed_with_all_its_files() -> None:
+    log = filled()
+    log.close()
+    Log.remove(log.files, DIRECTORY)
+    assert not log.files.exists(DIRECTORY)
+    Log.remove(log.files, DIRECTORY)
+
+
+# -- opening -----------------------------------------------------------------------------------------------------------
+
+
+def test_closing_and_opening_changes_nothing() -> None:
+    log = filled()
+    log.close()
+    before = dict(log.files.contents())  # type: ignore[attr-defined]  # they are fake
+    again = Log.open(log.files, DIRECTORY, SMALL)
+    assert again.cut is None
+    assert (again.end_offset, again.latest_time()) == (40, (39, 1191))
+    again.close()
+    assert log.files.contents() == before  # type: ignore[attr-defined]
+
+
+def test_a_missing_segment_is_damage() -> None:
+    for missing in range(4):
+        log = filled()
+        log.close()
+        log.files.remove(log.segments[missing].path)
+        with pytest.raises(DamagedLog, match="missing"):
+            Log.open(log.files, DIRECTORY, SMALL)
+
+
+def test_a_missing_end_is_damage() -> None:
+    log = filled()
+    log.close()
+    log.files.remove(log.segments[-1].path)
+    with pytest.raises(DamagedLog, match="up to offset 40"):
+        Log.open(log.files, DIRECTORY, SMALL)
+    for segment in log.segments[:-1]:
+        log.files.remove(segment.path)
+    with pytest.raises(DamagedLog, match="up to offset 40"):
+        Log.open(log.files, DIRECTORY, SMALL)
+
+
+def test_lost_indexes_are_not_missed() -> None:
+    log = filled()
+    log.close()
+    for name in log.files.list(DIRECTORY):
+        if name.endswith("index"):
+            log.files.remove(f"{DIRECTORY}/{name}")
+    again = Log.open(log.files, DIRECTORY, SMALL)
+    assert offsets(again.read(20, 1)) == [20]
+
+
+def test_progress_is_told_on_long_logs() -> None:
+    log = new_log(config=LogConfig())
+    for _ in range(50):
+        log.append([batch(1)] * 100)
+    told: list[tuple[int, int]] = []
+    Log.open(log.files, DIRECTORY, LogConfig(), lambda done, total: told.append((done, total)))
+    assert told
+    assert all(0 < done <= total == log.size for done, total in told)
+
+
+def test_a_copy_of_another_brokers_log_is_adopted_with_its_gaps_and_epochs() -> None:
+    files = FakeFiles()
+    parts = [
+        b"".join(record_batch.placed(batch(2), offset, epoch)) for offset, epoch in ((5, 0), (9, 0), (30, 2), (32, 3))
+    ]
+    files.put(f"{DIRECTORY}/00000000000000000003.log", b"".join(parts[:2]))
+    files.put(f"{DIRECTORY}/00000000000000000028.log", b"".join(parts[2:]))
+    log = new_log(files)
+    assert (log.start_offset, log.end_offset, log.leader_epoch) == (3, 34, 3)
+    assert log.append(batch()) == 34
+    again = new_log(files)
+    assert (again.start_offset, again.end_offset, again.leader_epoch) == (3, 36, 3)
+    assert header_at(again.read(34, 1)).leader_epoch == 3
+    files.put(f"{DIRECTORY}/00000000000000000028.log", b"".join(reversed(parts[2:])))
+    with pytest.raises(DamagedLog, match="contradicts its neighbours"):
+        new_log(files)
+
+
+def test_the_checkpoint_reads_what_it_writes() -> None:
+    value = Checkpoint(1, 2, 3, 4, 5)
+    data = checkpoint.encode(value)
+    assert checkpoint.decode(data) == value
+    for at in range(len(data)):
+        assert checkpoint.decode(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]) is None
+        assert checkpoint.decode(data[:at]) is None
+    body = b"2\n" + data.rpartition(b"crc32c")[0][2:]
+    from crc32c import crc32c
+
+    assert checkpoint.decode(body + b"crc32c %08x\n" % crc32c(body)) is None, "of another format"
