@@ -55,12 +55,14 @@ class Client:
     def close(self) -> None:
         self._sock.close()
 
-    def ask(self, message: Message, version: int | None = None) -> Any:
-        """Send a request, and wait for its answer. Raises ClientError when the broker has no such version, or goes
-        away."""
+    def ask(self, message: Message, version: int | None = None, *, up_to: int | None = None) -> Any:
+        """Send a request, and wait for its answer: in the newest version (up to `up_to`), or in exactly `version`.
+
+        Raises ClientError when the broker has no such version, or goes away.
+        """
         api = api_of(message)
         if version is None:
-            version = self._newest(api)
+            version = self._newest(api, up_to)
         self._correlation_id += 1
         self._send(encode_request(api.key, version, self._correlation_id, self._client_id, message))
         try:
@@ -75,17 +77,24 @@ class Client:
         self._correlation_id += 1
         self._send(encode_request(api_of(message).key, version, self._correlation_id, self._client_id, message))
 
-    def _newest(self, api: API) -> int:
+    def speaks(self, message: Message) -> bool:
+        """Whether there is a version of this request that both sides know. Raises ClientError as `ask` does."""
+        return bool(self._common(api_of(message)))
+
+    def _newest(self, api: API, up_to: int | None) -> int:
+        known = [version for version in self._common(api) if up_to is None or version <= up_to]
+        if not known:
+            raise ClientError(f"the broker does not speak {api.name} in a version known here")
+        return known[-1]
+
+    def _common(self, api: API) -> range:
         if not self._versions:
             answer = self.ask(ApiVersionsRequest("muster", "1"), version=3)
             if answer.error_code:
                 raise ClientError(f"the broker refuses ApiVersions: {ErrorCode(answer.error_code).name}")
             self._versions = {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
         theirs, ours = self._versions.get(api.key, range(0)), APIS[api.key].versions
-        both = range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
-        if not both:
-            raise ClientError(f"the broker does not speak {api.name} in a version known here")
-        return both[-1]
+        return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
 
     def _send(self, frame: bytes) -> None:
         try:
