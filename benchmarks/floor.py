@@ -1,0 +1,60 @@
+"""The server's own poller under a frontend that decides nothing: `python -m benchmarks.floor PORT`.
+
+It answers each frame with an empty Heartbeat v4 answer. What the server costs above this is its own doing.
+"""
+
+import sys
+from collections.abc import Iterable
+
+import trio
+
+from coordinator.runtime.clock import Clock
+from coordinator.server.connection import Connection
+from coordinator.server.listener import Listener, listen
+from coordinator.server.poller import Poller
+
+_SIZE, _BODY = (12).to_bytes(4, "big"), bytes(8)
+
+
+class Floor:
+    """A frontend as the poller knows it."""
+
+    def __init__(self) -> None:
+        self._touched: list[Connection] = []
+
+    def connect(self, host: str, listener: Listener) -> Connection:
+        return Connection(host, listener, 65_536, 0)
+
+    def receive(self, connection: Connection, chunk: bytes) -> None:
+        connection.frames.feed(chunk)
+        for frame in connection.frames:
+            connection.owe(_SIZE + frame[4:8] + _BODY)
+        self._touched.append(connection)
+
+    def resume(self, connection: Connection) -> None:
+        connection.is_blocked = False
+
+    def disconnect(self, connection: Connection) -> None:
+        """Nothing is kept of it."""
+
+    def finish(self) -> Iterable[Connection]:
+        touched, self._touched = self._touched, []
+        return touched
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+
+async def main(port: int) -> None:
+    poller = Poller(
+        Floor(),  # type: ignore[arg-type]  # all of a Frontend that the poller calls
+        [listen(f"127.0.0.1:{port}")],
+        Clock.real(),
+        after_turn=lambda: None,
+        connections_max=10_000,
+        idle_ms=600_000,
+    )
+    await poller.run()
+
+
+trio.run(main, int(sys.argv[1]))

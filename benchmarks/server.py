@@ -1,0 +1,68 @@
+"""A server process to be measured, and what the system says of it."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+def cpu_seconds(pid: int) -> float:
+    """What the process has used so far, by the system's own account."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+
+class Served:
+    """`muster serve`, or another command that listens on `port`, until the block ends."""
+
+    def __init__(self, folder: Path, *options: str, command: list[str] | None = None, wait: bool = True) -> None:
+        self.port = free_port()
+        self.kafka = f"127.0.0.1:{self.port}"
+        self._wait = wait
+        self._command = command and [*command, str(self.port)]
+        if not self._command:
+            self._command = [
+                sys.executable,
+                "-m",
+                "coordinator",
+                "serve",
+                "--listen",
+                self.kafka,
+                "--admin",
+                "127.0.0.1:0",
+            ]
+            self._command += ["--log-level", "error", "--data-dir", str(folder), *options]
+
+    def __enter__(self) -> "Served":
+        assert self._command, "made by __init__"
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        self.pid = self._process.pid
+        while self._wait:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                break
+            except ConnectionRefusedError:
+                assert self._process.poll() is None, "the server ended"
+                time.sleep(0.01)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.wait(30)
