@@ -7,6 +7,7 @@ DIR is a data directory or one partition's directory in it. Exit code 3: damaged
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Any
 from coordinator.cli import fail
 from coordinator.cli.logdump import lines_of
 from storage import cleaner, layout, recovery, repair
-from storage.files import DirectoryLocked, RealFiles, StorageFailed
+from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_of
@@ -118,10 +119,9 @@ def _repair(args: argparse.Namespace) -> int:
         if not args.accept_loss:
             code = DAMAGED
             continue
-        lock = files.lock(_lock_path(log))
-        repair.carry_out(files, log, found, plan)
-        Log.open(files, log).close()
-        lock.release()
+        with _held(files, log):
+            repair.carry_out(files, log, found, plan)
+            Log.open(files, log).close()
         print(f"{log}: repaired")
     if code:
         print("nothing was changed; --accept-loss carries this out")
@@ -143,18 +143,23 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
         yield f"{log}/muster.checkpoint: unreadable; deleted records that a segment still holds come back"
 
 
-def _lock_path(log: str) -> str:
-    return str(Path(log).resolve().parent / LOCK_FILE)
+@contextlib.contextmanager
+def _held(files: Files, log: str) -> Iterator[None]:
+    """Hold the data directory that the log is in, as a server would."""
+    lock = files.lock(str(Path(log).resolve().parent / LOCK_FILE))
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _compact(args: argparse.Namespace) -> int:
     files = RealFiles()
     for directory in logs_of(args.path):
-        lock = files.lock(_lock_path(directory))
-        log = Log.open(files, directory)
-        done = cleaner.run(log, time.time_ns() // 1_000_000)
-        log.close()
-        lock.release()
+        with _held(files, directory):
+            log = Log.open(files, directory)
+            done = cleaner.run(log, time.time_ns() // 1_000_000)
+            log.close()
         if done is None:
             print(f"{directory}: nothing to compact")
         else:

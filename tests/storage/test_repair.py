@@ -1,0 +1,307 @@
+"""What a damaged log is told to be, what can be saved of it, and the commands that do it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli import log as command
+from protocol.record_batch import encode
+from protocol.records import Record
+from storage import layout, recovery, repair
+from storage.checkpoint import Checkpoint
+from storage.fake_files import FakeFiles
+from storage.files import RealFiles
+from storage.layout import DamagedLog
+from storage.log import Log, LogConfig, scan
+from storage.repair import Survey
+from tests.storage import kafka_tools
+
+DIRECTORY = "data/orders-0"
+CONFIG = LogConfig(segment_bytes=600)
+
+
+def values(log: Log) -> list[tuple[int, bytes | None]]:
+    return [(record.offset, record.value) for _, records in scan(log) for record in records]
+
+
+def a_log(files: FakeFiles | RealFiles, directory: str = DIRECTORY, batches: int = 20) -> Log:
+    log = Log.open(files, directory, CONFIG)
+    for number in range(batches):
+        log.append(
+            encode([Record(b"key", b"value %d" % number, (), 0, 1000 + number), Record(b"k", b"x" * 20, (), 0, 1)])
+        )
+    log.close()
+    return log
+
+
+def flipped(disk: FakeFiles, path: str, byte: int, bit: int = 1) -> None:
+    data = bytearray(disk.contents()[path])
+    data[byte] ^= bit
+    disk.put(path, bytes(data))
+
+
+def repaired(disk: FakeFiles) -> tuple[Survey, Log]:
+    found = layout.look(disk, DIRECTORY)
+    plan = repair.survey(disk, DIRECTORY, found)
+    before = disk.contents()
+    again = repair.survey(disk, DIRECTORY, found)
+    assert (plan, before) == (again, disk.contents()), "a survey changes nothing"
+    repair.carry_out(disk, DIRECTORY, found, plan)
+    assert not repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY)).is_needed, "once is enough"
+    return plan, Log.open(disk, DIRECTORY, CONFIG)
+
+
+def test_a_whole_log_needs_nothing() -> None:
+    disk = FakeFiles()
+    a_log(disk)
+    assert not repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY)).is_needed
+
+
+def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    everything = values(log)
+    segment = log.segments[1]
+    flipped(disk, segment.path, 80)
+    with pytest.raises(DamagedLog) as damage:
+        Log.open(disk, DIRECTORY, CONFIG)
+    assert (damage.value.path, damage.value.position, damage.value.offset) == (segment.path, 0, segment.base_offset)
+    plan, mended = repaired(disk)
+    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [
+        (segment.base_offset, segment.base_offset + 2)
+    ]
+    lost = range(segment.base_offset, segment.base_offset + 2)
+    assert values(mended) == [(offset, value) for offset, value in everything if offset not in lost]
+    assert mended.end_offset == log.end_offset
+
+
+@pytest.mark.parametrize("byte", [*range(8), 8, 11, *range(12, 17)])
+def test_a_damaged_header_is_put_right_without_loss(byte: int) -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    everything = values(log)
+    flipped(disk, log.segments[2].path, byte, 4)
+    plan, mended = repaired(disk)
+    assert plan.losses == []
+    assert len(plan.mended) == 1
+    assert values(mended) == everything
+
+
+def test_a_missing_segment_in_the_middle_is_lost_alone() -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    everything = values(log)
+    gone = log.segments[2]
+    disk.remove(gone.path)
+    plan, mended = repaired(disk)
+    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [(gone.base_offset, gone.end_offset)]
+    assert values(mended) == [pair for pair in everything if not gone.base_offset <= pair[0] < gone.end_offset]
+
+
+def test_a_missing_first_segment_moves_the_start() -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    disk.remove(log.segments[0].path)
+    plan, mended = repaired(disk)
+    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [(0, log.segments[1].base_offset)]
+    assert mended.start_offset == log.segments[1].base_offset
+
+
+def test_a_missing_end_is_lost_and_its_offsets_are_not_used_again() -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    disk.remove(log.segments[-1].path)
+    _, mended = repaired(disk)
+    assert mended.end_offset == log.end_offset
+    assert mended.append(encode([Record(None, b"new")])) == log.end_offset
+
+
+def test_with_all_segments_gone_only_the_offsets_are_kept() -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    for segment in log.segments:
+        disk.remove(segment.path)
+    plan, mended = repaired(disk)
+    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [(0, 40)]
+    assert (mended.start_offset, mended.end_offset) == (40, 40)
+
+
+def test_an_unreadable_checkpoint_is_written_anew() -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    log = Log.open(disk, DIRECTORY, CONFIG)
+    log.delete_before(5)
+    flipped(disk, f"{DIRECTORY}/muster.checkpoint", 3)
+    plan, mended = repaired(disk)
+    assert plan.forgets_checkpoint
+    assert (mended.start_offset, mended.end_offset) == (mended.segments[0].base_offset, 40)
+
+
+def test_a_torn_tail_is_no_loss() -> None:
+    disk = FakeFiles()
+    log = a_log(disk)
+    path = log.segments[-1].path
+    disk.put(path, disk.contents()[path] + b"\0" * 33)
+    plan = repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY))
+    assert [(loss.size, loss.first_offset, loss.end_offset) for loss in plan.losses] == [(33, 40, 40)]
+    assert repaired(disk)[1].end_offset == 40
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_was_done_to_it_a_repaired_log_opens_and_makes_nothing_up(seed: int) -> None:
+    dice = random.Random(seed)
+    disk = FakeFiles()
+    everything = dict(values(a_log(disk)))
+    for _ in range(dice.randint(1, 5)):
+        path = dice.choice([path for path in disk.contents() if path.endswith(".log")])
+        data = bytearray(disk.contents()[path])
+        at = dice.randrange(len(data))
+        data[at : at + dice.choice((1, 1, 30))] = dice.randbytes(dice.choice((0, 1, 1, 5, 200)))
+        disk.put(path, bytes(data))
+        if dice.random() < 0.1:
+            disk.remove(path)
+    _, log = repaired(disk)
+    assert all(everything.get(offset) == value for offset, value in values(log))
+    assert log.end_offset == 40
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def muster_log(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(words))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with two logs."""
+    shutil.copytree(kafka_tools.RECORDING / "__consumer_offsets-0", tmp_path / "data" / "__consumer_offsets-0")
+    a_log(RealFiles(), str(tmp_path / "data" / "orders-0"))
+    (tmp_path / "data" / "muster.lock").write_text("")
+    return tmp_path / "data"
+
+
+def test_dump_prints_every_record_decoded(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert muster_log("dump", str(data)) == 0
+    text = capsys.readouterr().out
+    assert 'type=OffsetCommit key={"group": "payments", "topic": "orders", "partition": 0}' in text
+    assert '"metadata": "noted"' in text
+    assert "key=commit" in text
+    assert "key=abort" in text
+    assert "producer_id=1000" in text
+    assert "delete_horizon_ms=1700000061000" in text
+    assert "value=value 19" in text
+
+
+def test_dump_for_programs_is_an_object_a_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segment = data / "__consumer_offsets-0" / "00000000000000000024.log"
+    assert muster_log("dump", str(segment), "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["base_offset"] for line in lines if "base_offset" in line] == [24, 37]
+    assert lines[1]["key"] == {"group": "payments", "topic": "orders", "partition": 0}
+    assert lines[-1] == {
+        "offset": 38,
+        "timestamp": 1700000000021,
+        "type": "GroupMetadata",
+        "key": {"group": "gone"},
+        "value": None,
+    }
+
+
+def test_dump_shows_what_it_cannot_decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "__consumer_offsets-1"
+    log = Log.open(RealFiles(), str(directory))
+    log.append(
+        encode(
+            [Record(b"\x00\x01\x00", b"\xff"), Record(None, b"\xff", (("h", b"1"),)), Record(b"\x00\x0btype 11", b"?")]
+        )
+    )
+    log.close()
+    assert muster_log("dump", str(directory), "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[1]["key"] == "000100"
+    assert "unreadable" in lines[1]
+    assert (lines[2]["key"], lines[2]["value"], lines[2]["headers"]) == (None, "ff", {"h": "1"})
+    assert lines[3]["type"] == "Unknown"
+
+
+def test_verify_says_what_is_there(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert muster_log("verify", str(data)) == 0
+    assert "orders-0: offsets 0 to 40, 20 batches" in capsys.readouterr().out
+
+
+def test_verify_tells_every_damaged_file_with_its_byte(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = sorted((data / "orders-0").glob("*.log"))[1]
+    damaged = bytearray(path.read_bytes())
+    damaged[200] ^= 1
+    path.write_bytes(damaged)
+    before = {p: p.read_bytes() for p in data.rglob("*.*") if p.is_file() and p.suffix != ".lock"}
+    assert muster_log("verify", str(data)) == command.DAMAGED == 3
+    said = capsys.readouterr()
+    assert f"{path}:" in said.err
+    assert "__consumer_offsets-0: offsets 0 to 58" in said.out
+    assert muster_log("dump", str(path)) == 3
+    assert muster_log("compact", str(data / "orders-0")) == 3
+    assert muster_log("repair", str(data)) == 3
+    assert "LOSES offsets" in capsys.readouterr().out
+    assert {p: p.read_bytes() for p in before} == before, "nothing was touched"
+    assert muster_log("repair", str(data), "--accept-loss") == 0
+    assert muster_log("verify", str(data)) == 0
+    assert muster_log("repair", str(data)) == 0
+    assert "nothing to repair" in capsys.readouterr().out
+
+
+def test_verify_calls_a_torn_tail_by_its_name(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = sorted((data / "orders-0").glob("*.log"))[-1]
+    path.write_bytes(path.read_bytes() + bytes(10))
+    assert muster_log("verify", str(data / "orders-0")) == 0
+    assert "a torn write of 10 bytes at its end" in capsys.readouterr().out
+    assert muster_log("repair", str(data / "orders-0"), "--accept-loss") == 0
+    assert "10 bytes of a torn write are cut off" in capsys.readouterr().out
+
+
+def test_repair_tells_what_is_put_right_and_what_is_forgotten(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = sorted((data / "orders-0").glob("*.log"))[0]
+    path.write_bytes(b"\1" + path.read_bytes()[1:])
+    (data / "__consumer_offsets-0" / "muster.checkpoint").write_text("nonsense")
+    assert muster_log("repair", str(data)) == 3
+    said = capsys.readouterr().out
+    assert f"{path}:0: can be put right without loss" in said
+    assert "muster.checkpoint: unreadable" in said
+
+
+def test_compact_says_what_it_has_done(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert muster_log("compact", str(data)) == 0
+    said = capsys.readouterr().out
+    assert "orders-0: " in said
+    assert " bytes up to offset 40" in said
+    Log.open(RealFiles(), str(data / "empty-0"))
+    assert muster_log("verify", str(data)) == 0
+
+
+def test_a_directory_that_is_in_use_is_left_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = RealFiles().lock(str(data / "muster.lock"))
+    assert muster_log("compact", str(data)) == 1
+    assert "held by process" in capsys.readouterr().err
+    lock.release()
+
+
+def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+    assert muster_log("verify", str(tmp_path / "none")) == 2
+
+
+def test_a_checkpoint_that_says_more_than_the_files_is_damage() -> None:
+    disk = FakeFiles()
+    a_log(disk)
+    found = layout.look(disk, DIRECTORY)
+    findings = recovery.examine(disk, DIRECTORY, found, 4096)
+    assert findings.checkpoint == Checkpoint(recovery_point=40)
+    assert findings.end_offset == 40
