@@ -1,0 +1,55 @@
+"""What the README shows is run as it stands."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.live import Muster
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def example() -> str:
+    """The first example's program."""
+    found = re.search(r"<<'PYTHON'\n(.*?)\nPYTHON\n", README, re.DOTALL)
+    assert found, "the README has an example"
+    return found[1]
+
+
+def test_the_first_example_consumes_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    with Muster(tmp_path) as muster:
+        program = example().replace("127.0.0.1:9092", muster.kafka).replace("5000", "3000")
+
+        def orders() -> list[str]:
+            done = subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+            )
+            return [line.split(" ", 2)[2] for line in done.stdout.splitlines()]
+
+        assert orders() == [f"order {number}" for number in range(5)]
+        muster.kill()
+        muster.start()
+        assert orders() == [f"order {number}" for number in range(5)], "five more, not ten"
+
+
+def test_the_two_commands_are_those_of_the_project() -> None:
+    commands = [line for line in README.splitlines() if line.startswith("python3 -m venv .venv")]
+    assert len(commands) == 2
+    serve, test = commands
+    assert serve.endswith(".venv/bin/pip install -q . && .venv/bin/muster serve")
+    assert test.endswith(".venv/bin/pip install -q -e '.[dev]' && .venv/bin/python -m pytest")
+    assert test.rpartition("&& .venv/bin/")[2] in (ROOT / ".ci" / "run").read_text().replace('"$VENV/bin/', "").replace(
+        '"', ""
+    )
+
+
+def test_every_page_that_is_named_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (ROOT / project["readme"]).exists()
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} points at {target}"
