@@ -224,7 +224,10 @@ class Shard:
         if group is None:
             return
         self.counts[type(group), group.state] -= 1
-        if isinstance(group, ClassicGroup):
+        if isinstance(group, ConsumerGroup):
+            for key in consumer.group_timers(group):
+                self.timers.cancel(key)
+        else:
             for member_id in group.pending:
                 self.timers.cancel(timers.session(group_id, member_id))
 

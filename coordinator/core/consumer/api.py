@@ -17,6 +17,7 @@ from coordinator.core.consumer.replay import KEYS
 from coordinator.core.consumer.replay import applied as replay
 from coordinator.core.consumer.subscription import topic_names
 from coordinator.core.consumer.sync_group import sync_group
+from coordinator.core.consumer.turn import group_timers
 
 __all__ = [
     "KEYS",
@@ -26,6 +27,7 @@ __all__ = [
     "describe",
     "fetch_refusal",
     "fired",
+    "group_timers",
     "heartbeat",
     "is_subscribed",
     "join_group",

@@ -19,7 +19,7 @@ from coordinator.core.classic.voting import CONSUMER, chosen_protocol, subscribe
 from coordinator.core.consumer import facts
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.refusal import Refusal
-from coordinator.core.consumer.turn import Turn, member_timers
+from coordinator.core.consumer.turn import Turn, group_timers
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.records import Record
@@ -116,7 +116,7 @@ def classic_group(
 
 def _written(turn: Turn, group: ClassicGroup, result: Result[ClassicGroup], response: Any) -> Result[Any]:
     """The result with the records of the change, and with timers of the classic kind for everybody."""
-    kinds = [CancelTimer(key) for member_id in turn.group.members for key in member_timers(group.group_id, member_id)]
+    kinds = [CancelTimer(key) for key in group_timers(turn.group)]
     sessions = [session_timer(group.group_id, member, turn.now_ms) for member in group.members.values()]
     records = (*turn.records, *tombstones(turn.group), durable.record(group), *result.records)
     return replace(

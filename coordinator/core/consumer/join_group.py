@@ -21,11 +21,11 @@ from coordinator.core.consumer.membership import identified, is_full, taken_over
 from coordinator.core.consumer.reconcile import Told
 from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.steps import advance, keep, move
-from coordinator.core.consumer.turn import JOIN, SYNC, Turn
+from coordinator.core.consumer.turn import JOIN, SYNC, Turn, group_timers
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits, MigrationPolicy
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, CancelTimer, Result
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
@@ -85,7 +85,8 @@ def _replaced(
     turn = Turn(group, call.now_ms, limits, topics, by=BY)
     turn.tell(Cause.PROTOCOL_DOWNGRADED)
     written = (*downgrade.tombstones(group), *result.records)
-    return replace(result, records=written).preceded_by(events=tuple(turn.events))
+    ended = (CancelTimer(key) for key in group_timers(group))
+    return replace(result, records=written).preceded_by(*ended, events=tuple(turn.events))
 
 
 def _admitted(turn: Turn, member_id: str, request: JoinGroupRequest, call: Call) -> Result[Any] | Refusal:

@@ -93,6 +93,12 @@ class Turn:
         return Result(self.group, response, tuple(self.records), tuple(self.effects), tuple(self.events))
 
 
+def group_timers(group: ConsumerGroup) -> tuple[timers.TimerKey, ...]:
+    """The keys of all timers that a group can have."""
+    members = (key for member_id in group.members for key in member_timers(group.group_id, member_id))
+    return (*members, (REGEX, group.group_id, ""))
+
+
 def member_timers(group_id: str, member_id: str) -> tuple[timers.TimerKey, ...]:
     """The keys of all timers that a member can have."""
     return (

@@ -1,0 +1,343 @@
+"""Clients of one group, of both protocols, around a real shard: each believes what it was told, and owns accordingly.
+
+A client changes what it owns only as real ones do: one of the new protocol gives up what it is told to, perhaps after a
+while, and takes what it is told at once; a classic one drops everything before it rejoins. What the clients believe can
+then be held against each other, which is what the protocol is for. A restart forgets the shard and replays its log.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from coordinator.core import records
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call, Result
+from coordinator.core.shard import Shard
+from coordinator.core.topics import Topic, Topics
+from protocol.errors import ErrorCode
+from protocol.messages import consumer_protocol as embedded
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.core import durable
+from tests.core.consumer.commands import check
+from tests.core.world import topic_id
+
+GROUP = "g"
+TOPICS = ("t", "u", "v")
+Partitions = set[tuple[str, int]]
+
+
+class Crowd:
+    """The shard, its log, the time, and everybody who talks to it."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.limits = Limits(group_initial_rebalance_delay_ms=0, **limits)
+        self.topics = Topics(Topic(name, topic_id(name), count) for name, count in (("t", 4), ("u", 3)))
+        self.shard = Shard(0, self.limits, self.topics)
+        self.now_ms = 1_000_000
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.clients: dict[str, Client] = {}
+        self.waiting: dict[int, Classic] = {}
+        self._numbers = 0
+        self._epoch = 0
+
+    # -- talking to the shard ------------------------------------------------------------------------------------------
+
+    def number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def ask(self, request: Any, version: int, client_id: str) -> tuple[int, Any]:
+        """Hand in a request. Its ticket, and its answer or None."""
+        call = Call(self.number(), self.now_ms, version, client_id, "/h", lambda: f"id-{self.number()}")
+        result = self.shard.handle(request, call)
+        self.take(result)
+        return call.ticket, result.response
+
+    def take(self, result: Result[Any]) -> None:
+        self.log += [records.encode(record) for record in result.records]
+        for reply in result.replies:
+            client = self.waiting.pop(reply.ticket, None)
+            if client is not None:
+                client.hear(reply.response)
+        self.check()
+
+    def advance(self, ms: int) -> None:
+        """Time passes; timers fire when they are due."""
+        until = self.now_ms + ms
+        while (at_ms := self.shard.next_deadline_ms()) is not None and at_ms <= until:
+            self.now_ms = max(self.now_ms, at_ms)
+            for result in self.shard.fire(self.now_ms):
+                self.take(result)
+        self.now_ms = until
+
+    def set_topics(self, topics: Topics) -> None:
+        self.topics = topics
+        for result in self.shard.topics_changed(topics, self.now_ms):
+            self.take(result)
+
+    def restart(self, *, compacted: bool) -> None:
+        """Forget the shard, and make it anew of its log. All that is durable must be there, and nothing else."""
+        old = durable.facts(self.shard)
+        if compacted:
+            latest = {key: index for index, (key, _) in enumerate(self.log)}
+            self.log = [entry for index, entry in enumerate(self.log) if latest[entry[0]] == index]
+        self.shard = Shard(0, self.limits, self.topics)
+        for key, value in self.log:
+            self.shard.replay(records.decode(key, value))
+        rebuilt = durable.facts(self.shard)
+        for facts in (old, rebuilt):
+            for group in facts["groups"].values():
+                if isinstance(group, dict):
+                    group.pop("owners", None)  # an index, of arrays as long as was ever needed: `check` looks into it
+        durable.assert_equal(rebuilt, old)
+        for waiting in self.waiting.values():
+            waiting.phase = "lost"
+        self.waiting.clear()
+        for result in self.shard.loaded(self.now_ms):
+            self.take(result)
+        self.check()
+
+    # -- what must be true ---------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> Any:
+        return self.shard.groups.get(GROUP)
+
+    def check(self) -> None:
+        """At any time: indices agree, epochs never go back, and nothing has two owners."""
+        group = self.group
+        if isinstance(group, ConsumerGroup):
+            check(group, self.limits)
+            assert group.epoch >= self._epoch, f"epoch {group.epoch} after {self._epoch}"
+            self._epoch = group.epoch
+        else:
+            self._epoch = 0  # a classic group counts generations of its own
+        owners: dict[tuple[str, int], str] = {}
+        for client in self.clients.values():
+            if group is not None and client.member_id in group.members:
+                for partition in client.owned:
+                    other = owners.setdefault(partition, client.member_id)
+                    assert other == client.member_id, f"{partition} is owned by {other} and {client.member_id}"
+
+    def is_settled(self) -> bool:
+        """Everybody who is in has what it shall have, and says so."""
+        group = self.group
+        if not isinstance(group, ConsumerGroup):
+            return isinstance(group, ClassicGroup) and group.state == "Stable" or group is None or group.is_empty
+        return group.state in ("Stable", "Empty") and all(
+            client.owned == _named(group.target(client.member_id), self.topics) for client in self.clients.values()
+        )
+
+    def settle(self, rounds: int) -> int:
+        """Beat until nothing moves. How many rounds that took."""
+        for count in range(rounds):
+            if self.is_settled() and count:
+                return count
+            self.advance(5_000)
+            for client in tuple(self.clients.values()):
+                client.step(promptly=True)
+        assert self.is_settled(), f"not settled after {rounds} rounds: {self.group!r}"
+        return rounds
+
+    # -- who is there --------------------------------------------------------------------------------------------------
+
+    def add(self, client: "Client") -> None:
+        self.clients[client.name] = client
+        client.step(promptly=True)
+
+    def drop(self, name: str) -> None:
+        """A client dies without a word."""
+        client = self.clients.pop(name)
+        self.waiting = {ticket: other for ticket, other in self.waiting.items() if other is not client}
+
+
+def _named(assignment: Any, topics: Topics) -> Partitions:
+    found = ((topics.by_id(topic), parts) for topic, parts in assignment.items())
+    return {(topic.name, p) for topic, parts in found if topic is not None for p in parts}
+
+
+class Client:
+    """What both kinds have."""
+
+    def __init__(self, crowd: Crowd, names: Iterable[str], instance_id: str | None = None) -> None:
+        self.crowd = crowd
+        self.name = f"c{crowd.number()}"
+        self.member_id = ""
+        self.names = tuple(names)
+        self.instance_id = instance_id
+        self.owned: Partitions = set()
+
+    def step(self, *, promptly: bool) -> None:
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        raise NotImplementedError
+
+
+class Consumer(Client):
+    """A client of the new protocol."""
+
+    def __init__(self, crowd: Crowd, names: Iterable[str], instance_id: str | None = None, regex: str = "") -> None:
+        super().__init__(crowd, names, instance_id)
+        self.member_id = self.name
+        self.regex = regex
+        self.epoch = 0
+        self.says_all = True  # what it subscribes to, not only that it is there
+        self.deaf = False
+        self.to_revoke: Partitions = set()
+
+    def step(self, *, promptly: bool) -> None:
+        """One heartbeat. What it was told to give up it has given up by now, or it takes its time."""
+        if promptly:
+            self.owned -= self.to_revoke
+            self.to_revoke = set()
+        joins = self.epoch == 0
+        if joins:
+            self.owned = set()
+        says_all = joins or self.says_all
+        request = ConsumerGroupHeartbeatRequest(
+            GROUP,
+            self.member_id,
+            self.epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=20_000 if says_all else -1,
+            subscribed_topic_names=self.names if says_all else None,
+            subscribed_topic_regex=self.regex if says_all else None,
+            topic_partitions=self._told(),
+        )
+        self.says_all = False
+        _, response = self.crowd.ask(request, 1, "consumer")
+        if not self.deaf:
+            self.hear(response)
+
+    def hear(self, response: Any) -> None:
+        error = response.error_code
+        if error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+            self.epoch, self.owned, self.to_revoke = 0, set(), set()
+            return
+        if error == ErrorCode.UNRELEASED_INSTANCE_ID:
+            return  # it tries again
+        assert error in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), ErrorCode(error)
+        if error:
+            return
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            told = _named({tp.topic_id: tp.partitions for tp in response.assignment.topic_partitions}, self.crowd.topics)
+            self.to_revoke = self.owned - told
+            self.owned |= told
+
+    def leave(self) -> None:
+        self._say(-1)
+
+    def away(self) -> None:
+        """A static member goes for a while; whoever comes back is another process."""
+        self._say(-2)
+
+    def _say(self, epoch: int) -> None:
+        request = ConsumerGroupHeartbeatRequest(GROUP, self.member_id, epoch, instance_id=self.instance_id)
+        self.owned = set()
+        self.crowd.ask(request, 1, "consumer")
+
+    def _told(self) -> tuple[ConsumerGroupHeartbeatRequestTopicPartitions, ...]:
+        by_topic: dict[str, list[int]] = {}
+        for name, partition in sorted(self.owned):
+            by_topic.setdefault(name, []).append(partition)
+        return tuple(
+            ConsumerGroupHeartbeatRequestTopicPartitions(self.crowd.topics.id_of(name), tuple(partitions))
+            for name, partitions in by_topic.items()
+        )
+
+
+class Classic(Client):
+    """A client of the classic protocol, eager: it owns nothing when it rejoins. The leader deals out one by one."""
+
+    def __init__(self, crowd: Crowd, names: Iterable[str], instance_id: str | None = None) -> None:
+        super().__init__(crowd, names, instance_id)
+        self.phase = "out"  # out, joining, joined, syncing, in, lost: its connection broke while it waited
+        self.generation = -1
+        self.members: tuple[Any, ...] = ()
+
+    def step(self, *, promptly: bool) -> None:
+        """A heartbeat, or what a client sends instead of one: it asks on, as long as it is answered at once."""
+        for _ in range(4 if promptly else 1):
+            before = self.phase
+            if before in ("out", "lost"):
+                self._join()
+            elif before == "joined":
+                self._sync()
+            elif before == "in":
+                self._beat()
+            if self.phase in ("in", "joining", "syncing"):
+                return
+
+    def _join(self) -> None:
+        self.owned = set()
+        data = embedded.write(embedded.ConsumerProtocolSubscription(self.names), 1)
+        self.phase = "joining"
+        request = JoinGroupRequest(
+            GROUP, 10_000, 20_000, self.member_id, self.instance_id, "consumer", (JoinGroupRequestProtocol("range", data),)
+        )
+        self._send(request, 3 if self.instance_id is None else 5)
+
+    def _sync(self) -> None:
+        assignments = []
+        if self.members:
+            wanted = {m.member_id: set(embedded.read_subscription(m.metadata).topics) for m in self.members}
+            dealt: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in wanted}
+            for topic in self.crowd.topics.values():
+                takers = [member_id for member_id, names in sorted(wanted.items()) if topic.name in names]
+                for partition in range(topic.partitions if takers else 0):
+                    dealt[takers[partition % len(takers)]].setdefault(topic.name, []).append(partition)
+            for member_id, topics in dealt.items():
+                entries = tuple(
+                    embedded.ConsumerProtocolAssignmentTopicPartition(name, tuple(parts)) for name, parts in topics.items()
+                )
+                data = embedded.write(embedded.ConsumerProtocolAssignment(entries), 1)
+                assignments.append(SyncGroupRequestAssignment(member_id, data))
+        self.phase = "syncing"
+        request = SyncGroupRequest(
+            GROUP, self.generation, self.member_id, self.instance_id, None, None, tuple(assignments)
+        )
+        self._send(request, 3)
+
+    def _beat(self) -> None:
+        _, response = self.crowd.ask(HeartbeatRequest(GROUP, self.generation, self.member_id, self.instance_id), 3, "c")
+        if response.error_code:
+            self.phase, self.owned = "out", set()
+            if response.error_code != ErrorCode.REBALANCE_IN_PROGRESS:
+                self.member_id = ""
+
+    def _send(self, request: Any, version: int) -> None:
+        ticket, response = self.crowd.ask(request, version, "classic")
+        if response is None and self.phase in ("joining", "syncing"):
+            self.crowd.waiting[ticket] = self
+        elif response is not None:
+            self.hear(response)
+
+    def hear(self, response: Any) -> None:
+        if response.error_code:
+            self.phase, self.owned = "out", set()
+            if response.error_code != ErrorCode.REBALANCE_IN_PROGRESS:
+                self.member_id = ""
+        elif self.phase == "joining":
+            self.member_id, self.generation = response.member_id, response.generation_id
+            self.members = response.members
+            self.phase = "joined"
+        elif self.phase == "syncing":
+            assigned = embedded.read_assignment(response.assignment) if response.assignment else None
+            entries = () if assigned is None else assigned.assigned_partitions
+            self.owned = {(entry.topic, p) for entry in entries for p in entry.partitions}
+            self.phase = "in"
+
+    def leave(self) -> None:
+        self.owned = set()
+        who = LeaveGroupRequestMemberIdentity(self.member_id, self.instance_id)
+        self.crowd.ask(LeaveGroupRequest(GROUP, "", (who,)), 3, "classic")
