@@ -55,7 +55,7 @@ def produce(state: State, request: ProduceRequest, call: Call) -> object:
         results: list[ProduceResponsePartition] = []
         for data in topic.partition_data:
             done = refused or _appended(state, request.transactional_id, name, data, call)
-            results.append(_result(data.index, done))
+            results.append(_result(state, name, data.index, done))
         topics.append(ProduceResponseTopic(topic.name, topic.topic_id, tuple(results)))
     return ProduceResponse(responses=tuple(topics)) if request.acks else NO_ANSWER
 
@@ -86,36 +86,35 @@ def _appended(
     if name in INTERNAL:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     governing = state.catalog.governing(name)
-    wrong = produced.refusal(data.records, call.version, rules(governing), call.now_ms)
-    if wrong is not None:
-        return wrong
+    judged = produced.judged(data.records, call.version, _rules(governing, name, data.index), call.now_ms)
+    if isinstance(judged, Refusal):
+        return judged
     assert data.records is not None, "no records are refused"
-    log = state.logs.log(name, data.index)
-    header = record_batch.header_at(data.records)
-    if header.attributes & record_batch.LOG_APPEND_TIME:
-        return Refusal(ErrorCode.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
+    partition, header = (name, data.index), judged.header
+    log = state.logs.log(*partition)
     if header.producer_id != record_batch.NO_PRODUCER:
-        known = _of_producer(state, log, transactional_id, (name, data.index), header, call)
+        known = _of_producer(state, log, transactional_id, partition, header, call)
         if isinstance(known, Refusal):
             return known
         if known is not None:
-            return Appended(
-                known.base_offset, known.timestamp if governing.is_log_append_time else -1, log.start_offset
-            )
-    batch = data.records
+            return Appended(known.base_offset, known.timestamp, log.start_offset)
+    batch, time_ms = data.records, -1
     if governing.is_log_append_time:
-        batch = _stamped(batch, header, call.now_ms)
+        time_ms = call.now_ms
+        batch = _stamped(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
+    elif judged.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
+        batch = _stamped(batch, header.attributes, judged.max_timestamp)
     base_offset = log.append(batch)
-    state.logs.touch(name, data.index, log)
-    state.polls.appended((name, data.index), len(batch))
-    return Appended(base_offset, call.now_ms if governing.is_log_append_time else -1, log.start_offset)
+    state.logs.touch(*partition, log)
+    state.polls.appended(partition, len(batch))
+    return Appended(base_offset, time_ms, log.start_offset)
 
 
-def _stamped(batch: bytes, header: BatchHeader, now_ms: int) -> bytes:
-    """The batch with the broker's time: one attribute, one time, and the checksum over them; the records stay."""
+def _stamped(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
+    """The batch with these attributes and this greatest time, and the checksum over them; the records stay."""
     raw = bytearray(batch)
-    _ATTRIBUTES.pack_into(raw, 21, header.attributes | record_batch.LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(raw, 35, now_ms)
+    _ATTRIBUTES.pack_into(raw, 21, attributes)
+    _MAX_TIMESTAMP.pack_into(raw, 35, max_timestamp)
     _CRC.pack_into(raw, 17, record_batch.crc_of(raw, 0, len(raw)))
     return bytes(raw)
 
@@ -126,13 +125,14 @@ def _of_producer(
     """Why this producer may not write this batch now, or the batch that it repeats, or None when it may."""
     verdict = log.producers.check(header)
     if verdict.error:
-        return Refusal(verdict.error, verdict.message)
+        return Refusal(verdict.error, verdict.message, is_of_log=True)
     if verdict.duplicate is not None:
         return verdict.duplicate
     is_open = header.producer_id in log.producers and log.producers[header.producer_id].first_open_offset is not None
     if not header.is_transactional:
         if is_open:
-            return Refusal(ErrorCode.INVALID_TXN_STATE, "Expected a transactional batch while a transaction is open")
+            message = "Expected a transactional batch while a transaction is open"
+            return Refusal(ErrorCode.INVALID_TXN_STATE, message, is_of_log=True)
         return None
     if is_open and log.producers[header.producer_id].epoch == header.producer_epoch:
         return None
@@ -172,17 +172,19 @@ def _for_producers(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def rules(governing: TopicSettings) -> Rules:
+def _rules(governing: TopicSettings, topic: str, index: int) -> Rules:
     """What a topic asks of a batch."""
     return Rules(
+        topic=f"{topic}-{index}",
         compacted=governing.is_compacted,
+        is_log_append_time=governing.is_log_append_time,
         batch_bytes_max=governing.max_message_bytes,
         before_max_ms=governing.timestamp_before_max_ms,
         after_max_ms=governing.timestamp_after_max_ms,
     )
 
 
-def _result(index: int, done: Appended | Refusal) -> ProduceResponsePartition:
+def _result(state: State, topic: str | None, index: int, done: Appended | Refusal) -> ProduceResponsePartition:
     if isinstance(done, Appended):
         return ProduceResponsePartition(
             index=index,
@@ -190,7 +192,14 @@ def _result(index: int, done: Appended | Refusal) -> ProduceResponsePartition:
             log_append_time_ms=done.time_ms,
             log_start_offset=done.start_offset,
         )
-    at_fault = () if done.record is None else (ProduceResponseBatchIndexAndErrorMessage(done.record, done.message),)
+    start = -1
+    if done.is_of_log and topic is not None:
+        start = state.logs.log(topic, index).start_offset
     return ProduceResponsePartition(
-        index=index, error_code=done.error, base_offset=-1, record_errors=at_fault, error_message=done.message
+        index=index,
+        error_code=done.error,
+        base_offset=-1,
+        log_start_offset=start,
+        record_errors=tuple([ProduceResponseBatchIndexAndErrorMessage(*one) for one in done.records]),
+        error_message=done.message if done.is_told else None,
     )

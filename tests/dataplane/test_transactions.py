@@ -168,7 +168,6 @@ class Server:
             fresh_id=fresh_ids(),
             real_ms=lambda: 0,
             tell=lambda event: None,
-            versions={key: api.versions for key, api in APIS.items()},
             is_synced=is_synced,
             topics={"t": 1},
         )
@@ -218,7 +217,7 @@ class Server:
     def begun(self) -> tuple[int, int]:
         """What a producer does when it starts: it asks until what was open under its id has ended."""
         for _ in range(3):
-            answer = self.ask(InitProducerIdRequest("x", 60_000))
+            answer = self.ask(InitProducerIdRequest("x", 60_000), 5)
             if answer.error_code == 0:
                 return answer.producer_id, answer.producer_epoch
             assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
