@@ -112,7 +112,7 @@ def _said(record: plain.PlainRecord) -> str:
 
 
 def shown(schema: Schema, message: Any, version: int) -> dict[str, Any]:
-    """A message as Kafka's JSON says it: camel case, the fields of that version, no tagged one at its default but null."""
+    """A message as Kafka's JSON says it: camel case, fields of that version, no tagged one at its default but null."""
     fields = {}
     for field in schema.fields:
         value = getattr(message, field.name)

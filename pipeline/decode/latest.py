@@ -25,46 +25,54 @@ KEEP_ROWS = 1 << 18  # held back before they are reduced again
 
 def latest(spans: Iterable[Span], options: Options) -> pa.Table:
     """The winners of the spans of one partition's log (or of several copies of it), tombstones left out."""
-    reduced = _Reduced()
+    reduced = Reduction(KEY, OFFSET_COMMITS)
     tables = frozenset({"batches", "offset_commits"})
     for span in spans:
         for rows in SpanDecoder(span, msgspec.structs.replace(options, tables=tables)):
-            reduced.add(rows.table, pa.Table.from_batches([rows.batch]))
+            table = pa.Table.from_batches([rows.batch])
+            if rows.table == "batches":
+                reduced.mark(_markers(table))
+            else:
+                reduced.add(table)
     return reduced.result()
 
 
-class _Reduced:
+class Reduction:
     """What may still win. `sure` counts for certain, `open` waits for a marker.
 
     `marks` are the ends of transactions, producer id -> offset -> commits. They are forgotten when what waits has been
     settled by them: rows of the same log that come later lie behind them, and another copy of it brings its own.
     """
 
-    def __init__(self) -> None:
-        self.sure = OFFSET_COMMITS.empty_table()
-        self.open = OFFSET_COMMITS.empty_table()
+    def __init__(self, key: list[str], schema: pa.Schema) -> None:
+        self.key = key
+        self.sure = schema.empty_table()
+        self.open = schema.empty_table()
         self.marks: dict[int, dict[int, bool]] = {}
 
-    def add(self, table: str, rows: pa.Table) -> None:
-        if table == "batches":
-            for producer, at, kind in _markers(rows):
-                self.marks.setdefault(producer, {})[at] = kind == 1
-            return
+    def mark(self, ends: Iterable[tuple[int, int, int]]) -> None:
+        """Ends of transactions: (producer id, offset, 1 for commit). Told before the rows that lie around them."""
+        for producer, at, kind in ends:
+            self.marks.setdefault(producer, {})[at] = kind == 1
+
+    def add(self, rows: pa.Table) -> None:
+        """Rows: the key's columns, `log_offset`, `producer_id`, `is_txn`, `is_tombstone`, and where they are from."""
         certain = pc.or_(pc.invert(rows["is_txn"]), rows["is_tombstone"])
-        self.sure = pa.concat_tables([self.sure, _winners(rows.filter(certain), KEY)])
+        self.sure = pa.concat_tables([self.sure, _winners(rows.filter(certain), self.key)])
         self.open = pa.concat_tables([self.open, rows.filter(pc.invert(certain))])
         if len(self.sure) + len(self.open) > KEEP_ROWS:
-            self._settle()
+            self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Decide what the marks decide: `sure` then holds one row a key, `open` what still waits."""
         ended, committed = self._verdicts(self.open)
-        self.sure = _winners(pa.concat_tables([self.sure, self.open.filter(pa.array(committed))]), KEY)
-        self.open = _winners(self.open.filter(pa.array(~ended)), [*KEY, "producer_id"])
+        self.sure = _winners(pa.concat_tables([self.sure, self.open.filter(pa.array(committed))]), self.key)
+        self.open = _winners(self.open.filter(pa.array(~ended)), [*self.key, "producer_id"])
         self.marks = {}
 
     def result(self) -> pa.Table:
         """The winners; what still waits does not count."""
-        self._settle()
+        self.settle()
         return self.sure.filter(pc.invert(self.sure["is_tombstone"]))
 
     def _verdicts(self, rows: pa.Table) -> tuple[Array, Array]:

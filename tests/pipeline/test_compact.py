@@ -1,0 +1,80 @@
+"""Compaction: the input is untouched, replay of the copy equals replay of the log."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from pipeline.decode.layout import TOPIC, log_dirs, spans
+from pipeline.decode.rows import read_table
+from pipeline.jobs.compact import CompactionRefusedError, compact, settled
+from pipeline.synth import Plan, Writer, commit, write_logs
+from pipeline.synth_groups import write_lives
+from tests.pipeline.test_real_kafka import DATA, STATES
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_logs_say_the_same_afterwards(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    write_logs(tmp_path / "a", Plan(seed=seed, partitions=2, groups=6, topics=2, topic_partitions=3, records=700, batch=(1, 9), segment_bytes=6000, txn_share=dice.choice([0, 0.3, 1.0]), tombstone_share=0.1))  # fmt: skip
+    before = {file: file.read_bytes() for file in (tmp_path / "a").rglob("*.log")}
+    results = list(compact(str(tmp_path / "a"), tmp_path / "b"))
+    assert all(result.equal for result in results)
+    assert sum(r.records_after for r in results) < sum(r.records_before for r in results) / 2
+    assert {file: file.read_bytes() for file in (tmp_path / "a").rglob("*.log")} == before
+    cut = [span for log in log_dirs([str(tmp_path / "b")]) for span in spans(log)]
+    assert {p["severity"] for p in read_table(cut, "log_problems").to_pylist()} <= {"info"}
+    twice = list(compact(str(tmp_path / "b"), tmp_path / "c"))
+    assert [r.records_after for r in twice] == [r.records_after for r in results], "nothing is left to remove"
+
+
+def test_group_records_are_compacted_too(tmp_path: Path) -> None:
+    write_lives(tmp_path / "a", groups=5)
+    log = tmp_path / "a" / f"{TOPIC}-0"
+    (log / f"{10**9:020d}.log").touch()  # all that was written is in closed segments now
+    (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
+    assert result.equal
+    assert result.records_after < result.records_before / 5
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_real_brokers_log(tmp_path: Path, state: str) -> None:
+    assert all(result.equal for result in compact(str(DATA / state), tmp_path / "b"))
+
+
+def test_old_tombstones_can_go(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100)
+    for at, offset in ((1, 5), (2, None), (3, 7), (4, None), (5, 9)):
+        writer.append([commit(("g", "t", at // 3), offset, at * 1000)])
+    (kept,) = compact(str(tmp_path / "a"), tmp_path / "b")
+    (dropped,) = compact(str(tmp_path / "a"), tmp_path / "c", drop_tombstones_before_ms=2500)
+    assert (kept.records_after, dropped.records_after) == (2, 1)
+    assert kept.equal
+    assert dropped.equal
+
+
+def test_an_open_transaction_stops_it(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100)
+    for offset in range(3):
+        writer.append([commit(("g", "t", 0), offset, 1)])
+    writer.append([commit(("g", "t", 1), 1, 1)], producer_id=7, transactional=True)
+    for offset in range(3, 6):
+        writer.append([commit(("g", "t", 0), offset, 1)])
+    (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
+    (log,) = log_dirs([str(tmp_path / "b")])
+    assert result.equal
+    assert settled(log).pending[7]
+    cut = spans(log)
+    assert read_table(cut, "offset_commits")["log_offset"].to_pylist() == [3, 4, 5, 6]
+
+
+def test_damage_is_not_compacted_away(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100)
+    for offset in range(5):
+        writer.append([commit(("g", "t", 0), offset, 1)])
+    file = min((tmp_path / "a").rglob("*.log"))
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CompactionRefusedError, match="bad_crc"):
+        list(compact(str(tmp_path / "a"), tmp_path / "b"))
