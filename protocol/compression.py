@@ -70,8 +70,12 @@ def _grown(codec: _Codec, data: bytes, limit: int) -> bytes:
         else:
             return bytes(memoryview(output)[:written])
         if size >= limit:
-            raise DecompressedTooLarge(f"the records decompress to more than {limit} bytes")
+            raise _too_large(limit)
         size = min(limit, 4 * size)
+
+
+def _too_large(limit: int) -> DecompressedTooLarge:
+    return DecompressedTooLarge(f"the records decompress to more than {limit} bytes")
 
 
 #   xerial framing, which Java's snappy writes:   82 'SNAPPY' 00 | version i32 | lowest reader i32 | blocks
@@ -91,7 +95,11 @@ def _xerial(data: bytes, limit: int) -> bytes:
         position += 4
         if not 0 <= length <= len(data) - position:
             raise ProtocolError(f"a snappy block of {length} bytes, {len(data) - position} are left", offset=position)
-        blocks.append(_grown(cramjam.snappy.decompress_raw_into, data[position : position + length], limit - total))
+        block = data[position : position + length]
+        try:
+            blocks.append(_grown(cramjam.snappy.decompress_raw_into, block, limit - total))
+        except DecompressedTooLarge:
+            raise _too_large(limit) from None
         total += len(blocks[-1])
         position += length
     return b"".join(blocks)

@@ -1,0 +1,254 @@
+"""RecordBatch v2: header, records, varints, control records; and bytes that are none of it."""
+
+from __future__ import annotations
+
+import struct
+
+import construct
+import msgspec
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol import record_batch, records
+from protocol.errors import ProtocolError
+from protocol.record_batch import HEADER, HEADER_BYTES, HEADER_FAST, BatchHeader, batches, encode, header_at, read
+from protocol.records import EndMarker, Record, end_marker, read_end_marker, varint
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TIMES = st.integers(-1, 2**60)
+HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=200)), max_size=3).map(tuple)
+RECORDS = st.builds(
+    Record,
+    key=st.none() | st.binary(max_size=200),
+    value=st.none() | st.binary(max_size=200),
+    headers=HEADERS,
+    timestamp=TIMES,
+)
+
+
+# -- header ------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.builds(
+        BatchHeader, INT64, INT32, INT32, st.integers(-128, 127), st.integers(0, 2**32 - 1), st.integers(-(2**15), 2**15 - 1),
+        INT32, INT64, INT64, INT64, st.integers(-(2**15), 2**15 - 1), INT32, INT32,
+    )
+)  # fmt: skip
+def test_the_fast_header_is_the_constructs(header: BatchHeader) -> None:
+    raw = HEADER_FAST.pack(*msgspec.structs.astuple(header))
+    assert raw == HEADER.build(msgspec.structs.asdict(header))
+    parsed = HEADER.parse(raw)
+    assert {name: parsed[name] for name in header.__struct_fields__} == msgspec.structs.asdict(header)
+
+
+def test_the_header_is_61_bytes_and_its_fields_are_where_they_are_drawn() -> None:
+    assert HEADER_BYTES == HEADER_FAST.size == 61
+    at, places = 0, {}
+    for field in HEADER.subcons:
+        places[field.name] = at
+        at += field.sizeof()
+    assert places["magic"] == 16
+    assert places["crc"] == 17
+    assert places["attributes"] == record_batch.CRC_FROM == 21
+    assert places["last_offset_delta"] == 23
+    assert places["producer_id"] == 43
+    assert places["count"] == 57
+    assert isinstance(HEADER, construct.Struct)
+
+
+def test_what_a_header_says() -> None:
+    raw = encode([Record(b"a", b"1", (), 0, 5), Record(b"b", None, (), 0, 3)], base_offset=7, producer_id=9,
+                 producer_epoch=2, base_sequence=4, transactional=True)  # fmt: skip
+    header = header_at(raw)
+    assert (header.base_offset, header.last_offset, header.next_offset, header.count) == (7, 8, 9, 2)
+    assert (header.base_timestamp, header.max_timestamp) == (5, 5)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, 4)
+    assert header.is_transactional
+    assert not header.is_control
+    assert header.compression == 0
+    assert header.delete_horizon_ms is None
+    assert header.size == len(raw)
+    assert header.crc == crc32c(raw[21:])
+
+
+def test_placing_a_batch_leaves_its_checksum_alone() -> None:
+    raw = encode([Record(b"a", b"1")])
+    moved = b"".join(record_batch.placed(raw, 2**40, 3))
+    header = header_at(moved)
+    assert (header.base_offset, header.leader_epoch) == (2**40, 3)
+    assert record_batch.is_intact(moved, 0, header)
+    assert read(moved, 0, header) == [Record(b"a", b"1", (), 2**40, 0)]
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=20), INT64.filter(lambda n: 0 <= n < 2**40))
+def test_records_are_read_as_they_were_written(facts: list[Record], base_offset: int) -> None:
+    raw = encode(facts, base_offset=base_offset)
+    header = header_at(raw)
+    assert record_batch.is_intact(raw, 0, header)
+    expected = [msgspec.structs.replace(fact, offset=base_offset + n) for n, fact in enumerate(facts)]
+    assert read(raw, 0, header) == expected
+    assert header.max_timestamp == max(fact.timestamp for fact in facts)
+    again = record_batch.rewritten(header, expected)
+    assert again == raw
+
+
+@given(INT64)
+def test_varints_are_zigzag_in_groups_of_seven(number: int) -> None:
+    raw = varint(number)
+    value = sum((byte & 0x7F) << 7 * at for at, byte in enumerate(raw))
+    assert (value >> 1) ^ -(value & 1) == number
+    assert all(byte & 0x80 for byte in raw[:-1])
+    assert not raw[-1] & 0x80
+    assert len(raw) <= 10
+
+
+def test_varints_of_the_protocols_documentation() -> None:
+    known = {
+        0: "00",
+        -1: "01",
+        1: "02",
+        -2: "03",
+        63: "7e",
+        64: "8001",
+        -65: "8101",
+        2**31 - 1: "feffffff0f",
+        -(2**31): "ffffffff0f",
+    }
+    assert {number: varint(number).hex() for number in known} == known
+
+
+def test_a_batch_needs_records() -> None:
+    with pytest.raises(ProtocolError):
+        encode([])
+
+
+def test_header_names_that_are_not_utf8_come_back_as_they_were() -> None:
+    body = records.write(Record(None, None, ((b"\xff".decode("utf-8", "surrogateescape"), b"v"),)), 0, 0)
+    assert b"\x02\xff\x02v" in body
+    [again] = records.read(body, 0, len(body), 1, 0, 0)
+    assert records.write(again, 0, 0) == body
+
+
+def test_batches_one_after_the_other() -> None:
+    first, second = encode([Record(b"a", b"1")]), encode([Record(b"b", b"2")] * 3, base_offset=1)
+    assert [(at, h.base_offset) for at, h in batches(first + second)] == [(0, 0), (len(first), 1)]
+    assert list(batches(b"")) == []
+    for cut in (1, 60, len(first) - 1):
+        with pytest.raises(ProtocolError, match="cut off"):
+            list(batches(first + second[:cut] if cut < len(second) else first[:cut]))
+
+
+def test_empty_batches_have_no_records() -> None:
+    raw = record_batch.rewritten(header_at(encode([Record(b"a", b"1")] * 4)), [])
+    header = header_at(raw)
+    assert (header.count, header.last_offset, len(raw)) == (0, 3, 61)
+    assert read(raw, 0, header) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "says"),
+    [(16, b"\x01", "magic 1"), (8, struct.pack(">i", 48), "of 60 bytes"), (8, struct.pack(">i", -1), "of 11 bytes")],
+)
+def test_a_header_that_is_none(at: int, value: bytes, says: str) -> None:
+    raw = bytearray(encode([Record(b"a", b"1")]))
+    raw[at : at + len(value)] = value
+    with pytest.raises(ProtocolError, match=says):
+        header_at(raw)
+
+
+# -- bytes that are no records -----------------------------------------------------------------------------------------
+
+WHOLE = records.write(Record(b"key", b"value", (("h", b"1"), ("n", None))), 0, 0)
+
+
+@pytest.mark.parametrize("cut", range(len(WHOLE)))
+def test_a_record_cut_anywhere(cut: int) -> None:
+    with pytest.raises(ProtocolError):
+        records.read(WHOLE[:cut], 0, cut, 1, 0, 0)
+
+
+@pytest.mark.parametrize("at", range(len(WHOLE)))
+@pytest.mark.parametrize("value", [0x00, 0x01, 0x03, 0x7E, 0x7F, 0x80, 0xFF])
+def test_a_record_with_any_byte_changed_is_read_or_refused(at: int, value: int) -> None:
+    raw = bytearray(WHOLE)
+    raw[at] = value
+    try:
+        [record] = records.read(bytes(raw), 0, len(raw), 1, 0, 0)
+    except ProtocolError:
+        return
+    assert len(records.write(record, 0, 0)) <= len(raw) + 8
+
+
+@given(st.binary(max_size=60), st.integers(-1, 100))
+def test_any_bytes_are_records_or_a_protocol_error(data: bytes, count: int) -> None:
+    try:
+        found = records.read(data, 0, len(data), count, 0, 0)
+    except ProtocolError:
+        return
+    assert len(found) == count
+
+
+@pytest.mark.parametrize(
+    ("raw", "count", "says"),
+    [
+        ("", 1, "1 records do not fit"),
+        ("00" * 7, -1, "-1 records"),
+        ("0c000000010100ff", 1, "after the last record"),
+        ("0e00000001010000", 1, "not that of its fields"),
+        ("0c0000000301 00".replace(" ", ""), 1, "length of -2"),
+        ("0c00000001 03 00".replace(" ", ""), 1, "length of -2"),
+        ("02000000000000", 1, "not that of its fields"),
+        ("ffffffffff7f00", 1, "more than 5 bytes"),
+        ("0d000000010100", 1, "beyond its batch"),
+        ("10000000010120ff", 1, "beyond its batch"),
+        ("0e00000001012002", 1, "headers in"),
+        ("1000000001010201 00".replace(" ", ""), 1, "name reaches beyond"),
+        ("12000000010102 00 05 00".replace(" ", ""), 1, "value reaches beyond"),
+        ("1800ffffffffffffffffffff00", 1, "more than 10 bytes"),
+    ],
+)
+def test_what_is_wrong_is_said(raw: str, count: int, says: str) -> None:
+    data = bytes.fromhex(raw)
+    with pytest.raises(ProtocolError, match=says):
+        records.read(data, 0, len(data), count, 0, 0)
+
+
+# -- control records ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_end_markers(commits: bool) -> None:
+    marker = EndMarker(commits, 17)
+    raw = record_batch.encode_marker(marker, 99, producer_id=4, producer_epoch=1, base_offset=3)
+    header = header_at(raw)
+    assert header.is_control
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4, 1, -1)
+    [record] = read(raw, 0, header)
+    assert (record.offset, record.timestamp) == (3, 99)
+    assert read_end_marker(record) == marker
+    assert record.key == (b"\0\0\0\1" if commits else b"\0\0\0\0")
+    assert record.value == b"\0\0" + struct.pack(">i", 17)
+
+
+def test_control_records_of_another_kind_are_passed_over() -> None:
+    assert read_end_marker(Record(b"\0\0\0\2", b"leader change")) is None
+
+
+@pytest.mark.parametrize(
+    "record", [Record(None, None), Record(b"\0\0\0", None), Record(b"\0\0\0\1", b"\0"), Record(b"\0\0\0\1", None)]
+)
+def test_a_control_record_that_ends_too_early(record: Record) -> None:
+    with pytest.raises(ProtocolError):
+        read_end_marker(record)
+
+
+def test_the_marker_record_is_kafkas() -> None:
+    assert end_marker(EndMarker(True, 0), 5) == Record(b"\0\0\0\1", b"\0\0\0\0\0\0", timestamp=5)
