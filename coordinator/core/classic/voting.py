@@ -11,7 +11,7 @@ CONSUMER = "consumer"  # the protocol type of consumers; Connect and others have
 def chosen_protocol(group: ClassicGroup) -> str:
     """The protocol with the most votes: each member votes for the first of its own that all members offer.
 
-    Of several with as many votes the one that was named first wins, members in the order of their joining.
+    Of several with as many votes the one in use wins, so that nobody moves for nothing; else the one named first.
     """
     everybody = len(group.members)
     candidates = {name for name, count in group.supports.items() if count == everybody}
@@ -20,7 +20,7 @@ def chosen_protocol(group: ClassicGroup) -> str:
     for member in group.members.values():
         vote = next(name for name, _ in member.protocols if name in candidates)
         votes[vote] = votes.get(vote, 0) + 1
-    return max(votes, key=lambda name: votes[name])
+    return max(votes, key=lambda name: (votes[name], name == group.protocol))
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:

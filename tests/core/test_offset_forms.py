@@ -1,0 +1,38 @@
+"""OffsetFetch in its three forms, where an error goes in each (O-203), and what routers may count on."""
+
+from coordinator.core.offsets.offset_fetch import answered, asked, refused
+from coordinator.core.topics import NO_ID
+from protocol.errors import ErrorCode
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+ONE = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic("t", (0, 2)),))
+MANY = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None), OffsetFetchRequestGroup("h")))
+
+
+def test_one_group_is_asked_for_as_many() -> None:
+    wanted = OffsetFetchRequestTopics("t", NO_ID, (0, 2))
+    for version in range(8):
+        assert asked(ONE, version) == (OffsetFetchRequestGroup("g", topics=(wanted,)),)
+    assert asked(OffsetFetchRequest(group_id="g", topics=None), 2) == (OffsetFetchRequestGroup("g", topics=None),)
+    assert asked(MANY, 8) == MANY.groups
+
+
+def test_an_error_is_where_the_version_has_a_place_for_it() -> None:
+    """O-203: on each partition before version 2, at the top before 8, then in its group."""
+    group = refused("g", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    partitions = tuple(OffsetFetchResponsePartition(at, -1, -1, "", 30) for at in (0, 2))
+    for version in (0, 1):
+        answer = answered((group,), ONE, version)
+        assert (answer.topics, answer.error_code) == ((OffsetFetchResponseTopic("t", partitions),), 0)
+    for version in range(2, 8):
+        answer = answered((group,), ONE, version)
+        assert (answer.topics, answer.error_code, answer.groups) == ((), 30, ())
+    answer = answered((group, refused("h", ErrorCode.NONE)), MANY, 8)
+    assert [each.error_code for each in answer.groups] == [30, 0]

@@ -1,0 +1,100 @@
+"""What a log says, record by record (L-001 to L-007, R-011, R-014, R-022)."""
+
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import State
+from coordinator.core.limits import Limits
+from coordinator.core.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    GroupMetadataValueMember,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    Record,
+    UnknownKey,
+)
+from coordinator.core.shard import Shard
+from coordinator.core.topics import Topics
+
+MEMBER = GroupMetadataValueMember("m", None, "c", "/h", -1, 45_000, b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff", b"x")
+STABLE = GroupMetadataValue("consumer", 3, "range", "m", 17, (MEMBER,))
+
+
+def shard(*records: Record) -> Shard:
+    made = Shard(0, Limits(), Topics())
+    for record in records:
+        made.replay(record)
+    return made
+
+
+def group(made: Shard, group_id: str = "g") -> ClassicGroup:
+    found = made.groups[group_id]
+    assert isinstance(found, ClassicGroup)
+    return found
+
+
+def test_later_records_win_and_tombstones_remove() -> None:
+    """L-002."""
+    key = OffsetCommitKey("g", "t", 0)
+    made = shard(Record(key, OffsetCommitValue(1)), Record(key, OffsetCommitValue(2)))
+    assert made.offsets.get("g", "t", 0) == OffsetCommitValue(2)
+    made.replay(Record(key, None))
+    assert made.offsets.get("g", "t", 0) is None
+    assert made.offsets.count == 0
+
+
+def test_a_group_with_members_is_stable() -> None:
+    """L-006, L-008, R-022: it rebalances within its session timeout if nothing else was written."""
+    found = group(shard(Record(GroupMetadataKey("g"), STABLE)))
+    assert (found.state, found.generation, found.leader, found.topics) == (State.STABLE, 3, "m", frozenset())
+    member = found.members["m"]
+    assert (member.rebalance_timeout_ms, member.session_timeout_ms) == (45_000, 45_000)
+    assert member.protocols == (("range", MEMBER.subscription),)
+
+
+def test_a_group_without_members_is_empty() -> None:
+    """L-006: of no type if none was written, and since nobody knows when in a record of version 0."""
+    found = group(shard(Record(GroupMetadataKey("g"), GroupMetadataValue(generation=4))))
+    assert (found.state, found.generation, found.protocol_type, found.state_since_ms) == (State.EMPTY, 4, None, -1)
+
+
+def test_a_tombstone_of_a_group_leaves_its_offsets() -> None:
+    """L-007, R-023: they have tombstones of their own."""
+    offset = Record(OffsetCommitKey("g", "t", 0), OffsetCommitValue(1))
+    made = shard(offset, Record(GroupMetadataKey("g"), STABLE), Record(GroupMetadataKey("g"), None))
+    assert "g" not in made.groups
+    assert made.offsets.get("g", "t", 0) == OffsetCommitValue(1)
+
+
+def test_an_offset_makes_its_group() -> None:
+    """L-005, C-007; a tombstone makes none, nor one of a group that never was."""
+    made = shard(Record(OffsetCommitKey("g", "t", 0), OffsetCommitValue(1)), Record(OffsetCommitKey("h", "t", 0), None))
+    assert list(made.groups) == ["g"]
+    made.replay(Record(GroupMetadataKey("i"), None))
+    assert list(made.groups) == ["g"]
+
+
+def test_what_nobody_knows_is_skipped() -> None:
+    """R-004."""
+    assert not shard(Record(UnknownKey(11, b"x"), b"y"), Record(UnknownKey(11, b"x"), None)).groups
+
+
+def test_what_an_old_value_does_not_say() -> None:
+    """R-011, R-014: no leader epoch, no expiry."""
+    value = OffsetCommitValue(1, metadata="m", commit_timestamp=5)
+    assert (value.leader_epoch, value.expire_timestamp) == (-1, -1)
+
+
+def test_counts_follow_the_groups() -> None:
+    """M-002 and M-003 are read off these."""
+    made = shard(Record(GroupMetadataKey("g"), STABLE), Record(OffsetCommitKey("h", "t", 0), OffsetCommitValue(1)))
+    assert +made.counts == {(ClassicGroup, State.STABLE): 1, (ClassicGroup, State.EMPTY): 1}
+    made.delete("h", 0)
+    assert +made.counts == {(ClassicGroup, State.STABLE): 1}
+
+
+def test_sessions_run_from_the_end_of_loading() -> None:
+    """L-009; L-001: nothing runs before."""
+    made = shard(Record(GroupMetadataKey("g"), STABLE))
+    assert made.next_deadline_ms() is None
+    made.loaded(1_000)
+    assert made.next_deadline_ms() == 46_000
