@@ -9,7 +9,7 @@ from struct import pack
 
 import pytest
 
-from protocol import constructs, decoder
+from protocol import codec, constructs, decoder
 from protocol.codec import decode_request
 from protocol.constructs import budget_of, subconstructs, uvarint
 from protocol.errors import ProtocolError
@@ -54,6 +54,7 @@ def low_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floor of the budget is above all frames that are explained, so it is lowered here."""
     monkeypatch.setattr(constructs, "BUDGET_FLOOR", 1500)
     monkeypatch.setattr(decoder, "FLOOR_FRAME", 100)
+    monkeypatch.setattr(codec, "_request_decoders", {})  # the floor is written into what is generated
 
 
 @pytest.mark.usefixtures("low_floor")
