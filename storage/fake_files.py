@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from storage.files import DirectoryLocked, File, Lock, StorageFailed
 
@@ -142,6 +142,10 @@ class FakeFiles:
                 change(self._durable)
         self._pending = [pending for pending in self._pending if pending[0] != path]
         self.done("sync directory", path)
+
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        for sync in syncs:
+            sync()
 
     def lock(self, path: str) -> Lock:
         self.call("lock", path)

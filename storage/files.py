@@ -10,8 +10,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+SYNCS_AT_ONCE = 32
 
 
 class StorageFailed(Exception):  # noqa: N818 - reads as the fact that it is
@@ -74,6 +80,9 @@ class Files(Protocol):
     def remove(self, path: str) -> None: ...
     def remove_directory(self, path: str) -> None: ...
     def sync_directory(self, path: str) -> None: ...
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        """Make these syncs, of different files; return when all have. Raises what one of them raised."""
+
     def lock(self, path: str) -> Lock:
         """Hold a data directory by a lock file until the process ends. Raises `DirectoryLocked`."""
 
@@ -150,6 +159,9 @@ class RealFile:
 class RealFiles:
     """The operating system's files."""
 
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
         flags = os.O_RDONLY if readonly else os.O_RDWR | os.O_APPEND
         try:
@@ -205,6 +217,20 @@ class RealFiles:
                 os.close(descriptor)
         except OSError as error:
             raise _failed("sync directory", path, error) from error
+
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        # A file system commits its journal once for all who wait for it at the same time, so syncs of many files
+        # cost little more than one of them; asked for one after the other, each waits for a commit of its own.
+        if len(syncs) < 2:
+            for sync in syncs:
+                sync()
+            return
+        if self._threads is None:
+            from concurrent.futures import ThreadPoolExecutor  # a server that does not sync starts none
+
+            self._threads = ThreadPoolExecutor(SYNCS_AT_ONCE, "sync")
+        for done in [self._threads.submit(sync) for sync in syncs]:
+            done.result()
 
     def lock(self, path: str) -> Lock:
         return RealLock(path)

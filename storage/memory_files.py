@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from storage.files import File, Lock, StorageFailed
 
@@ -75,6 +77,10 @@ class MemoryFiles:
 
     def sync_directory(self, path: str) -> None:
         """As for `MemoryFile.sync`."""
+
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        for sync in syncs:
+            sync()
 
     def lock(self, path: str) -> Lock:
         return _Unlocked()

@@ -133,11 +133,9 @@ class DataPlane:
         """When, in real time, a fetch has waited long enough; None while none waits."""
         return self._state.polls.next_deadline_ms()
 
-    def flush(self, is_synced: bool) -> None:
-        """End the turn: with `is_synced`, return when the records it wrote are on the disk."""
-        if is_synced:
-            self._state.logs.sync()
-        self._state.logs.settle()
+    def written(self) -> list[Log]:
+        """The logs that were written to since this was last asked: those that are to be synced, if any is."""
+        return self._state.logs.written()
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ def describe_cluster(
         error, message = _WRONG_ENDPOINT.get(
             request.endpoint_type, (ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type")
         )
-        return DescribeClusterResponse(error_code=error, error_message=message, endpoint_type=request.endpoint_type)
+        return DescribeClusterResponse(error_code=error, error_message=message)
     asks = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=cluster_id,

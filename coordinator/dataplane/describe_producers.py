@@ -30,8 +30,7 @@ def _partition(state: State, topic: str, index: int) -> DescribeProducersRespons
     if reason := reason_invalid(topic):
         return DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if not state.has(topic, index):
-        message = "This server does not host this topic-partition."
-        return DescribeProducersResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return DescribeProducersResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     log = state.log(topic, index)
     producers = [] if log is None else log.producers.items()
     return DescribeProducersResponsePartition(index, active_producers=tuple([_described(*one) for one in producers]))

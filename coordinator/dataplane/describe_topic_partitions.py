@@ -55,7 +55,9 @@ def _topic(
     if fact is None:
         is_name = reason_invalid(name) is None
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_name else ErrorCode.INVALID_TOPIC_EXCEPTION
-        return DescribeTopicPartitionsResponseTopic(error_code=error, name=name)
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=error, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+        )
     indexes = range(max(first, 0), min(fact.partitions, max(first, 0) + room))
     return DescribeTopicPartitionsResponseTopic(
         name=name,

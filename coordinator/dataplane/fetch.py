@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
@@ -34,6 +35,7 @@ from storage.log import Log
 
 BY_ID_SINCE: Final = 13
 READ_COMMITTED: Final = 1
+NO_EPOCH: Final = -1
 
 _Read = tuple[Asked, FetchResponsePartitionData]
 
@@ -127,6 +129,7 @@ def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, Asked]:
                 one.fetch_offset,
                 one.partition_max_bytes,
                 one.current_leader_epoch,
+                one.last_fetched_epoch,
             )
     return found
 
@@ -152,13 +155,18 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
     if not state.has(name, index):
         return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if asked.leader_epoch > LEADER_EPOCH:
-        return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return _refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if asked.fetched_epoch not in (
+        NO_EPOCH,
+        LEADER_EPOCH,
+    ):  # an epoch that never was: the two logs have nothing in common
+        return _refused(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     log = state.log(name, index)
     if log is None:
-        return _error(index, ErrorCode.OFFSET_OUT_OF_RANGE) if asked.offset else _nothing(index, committed)
+        return _refused(index, ErrorCode.OFFSET_OUT_OF_RANGE) if asked.offset else _nothing(index, committed)
     end, start = log.end_offset, log.start_offset
     if not start <= asked.offset <= end:
-        return _error(index, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return _refused(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     stable = log.last_stable_offset
     records = b""
     if asked.offset < (stable if committed else end) and (room > 0 or is_first):
@@ -172,6 +180,11 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
         aborted_transactions=_aborted(log, asked.offset, records) if committed else None,
         records=records,
     )
+
+
+def _refused(index: int, error: ErrorCode) -> FetchResponsePartitionData:
+    """A partition that is there, but not as the client believes."""
+    return replace(_error(index, error), aborted_transactions=None)
 
 
 def _error(index: int, error: ErrorCode) -> FetchResponsePartitionData:

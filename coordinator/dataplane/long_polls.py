@@ -85,7 +85,9 @@ class LongPolls:
         return found
 
     def next_deadline_ms(self) -> int | None:
-        """When somebody has waited long enough, in real time; None while nobody waits."""
+        """When somebody has waited long enough, in real time: at once for who has been woken, None while nobody waits."""
+        if self._woken:
+            return 0
         while self._deadlines and self._deadlines[0][1] not in self._waiting:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None

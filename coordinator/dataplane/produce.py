@@ -67,7 +67,8 @@ def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
     if request.transactional_id is None and any(
         _is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
     ):
-        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch without its id")
+        message = "Transactional records need the transactional id of their producer"
+        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message, is_told=True)
     return None
 
 

@@ -29,6 +29,7 @@ class Asked(Struct):
     offset: int
     max_bytes: int
     leader_epoch: int
+    fetched_epoch: int
     high_watermark: int = -1
     log_start_offset: int = -1
 
@@ -113,4 +114,5 @@ def _update(session: FetchSession, key: Key, asked: Asked) -> None:
     if known is None:
         session.partitions[key] = asked
     else:
-        known.offset, known.max_bytes, known.leader_epoch = asked.offset, asked.max_bytes, asked.leader_epoch
+        known.offset, known.max_bytes = asked.offset, asked.max_bytes
+        known.leader_epoch, known.fetched_epoch = asked.leader_epoch, asked.fetched_epoch

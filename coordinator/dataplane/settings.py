@@ -25,6 +25,7 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
                 kind=_KINDS.get(knob.kind) or (INT if (knob.most or 0) <= INT_MAX else LONG),
                 doc=knob.sentence,
                 is_default=not config.is_set(knob.name),
+                default=shown(knob.default if knob.kafka_default is None else knob.kafka_default),
             )
             for knob, value in config.items()
         ),

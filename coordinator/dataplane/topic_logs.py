@@ -40,14 +40,11 @@ class TopicLogs:
         """The log was written to in this turn."""
         self._dirty[topic, partition] = log
 
-    def sync(self) -> None:
-        """Return when all that was written in this turn is on the disk."""
-        for log in self._dirty.values():
-            log.sync()
-
-    def settle(self) -> None:
-        """The turn is over."""
+    def written(self) -> list[Log]:
+        """The logs that were written to since this was last asked."""
+        written = list(self._dirty.values())
         self._dirty.clear()
+        return written
 
     def reconfigure(self) -> None:
         """Settings have changed: let each open log know its own."""

@@ -250,18 +250,15 @@ class Node:
 
     def flush(self) -> None:
         """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageFailed."""
-        is_synced = self._setup.is_synced
-        wrote = self.ledger.flush()
+        written = [self.ledger.log] if self.ledger.flush() else []
         dirty, self._dirty = self._dirty, {}
         for partition in dirty:
             self.dataplane.offsets_appended(partition.index, partition.flush())
-        if is_synced:
-            if wrote:
-                self.ledger.log.sync()
-            for partition in dirty:
-                partition.log.sync()
-        self.dataplane.flush(is_synced)
-        if self.ledger.settle() and is_synced:
+            written.append(partition.log)
+        written += self.dataplane.written()
+        if self._setup.is_synced:
+            self._setup.files.together([log.sync for log in written])
+        if self.ledger.settle() and self._setup.is_synced:
             self.ledger.log.sync()
 
     def _record(self, outcome: Outcome, now_ms: int) -> None:
