@@ -140,7 +140,7 @@ class Broker:
 
     def ask(self, request: Any, ticket: int = 1, version: int | None = None, now_ms: int = NOW) -> Any:
         answer = self.plane.handle(request, call(request, ticket, version, now_ms), NODES)
-        self.plane.flush(is_synced=False)
+        self.plane.written()  # as at the end of a turn
         return answer
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
