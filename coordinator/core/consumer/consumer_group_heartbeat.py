@@ -30,7 +30,7 @@ from coordinator.core.consumer.owners import Owned
 from coordinator.core.consumer.refusal import Refusal, fenced_instance, unknown_instance, unknown_member
 from coordinator.core.consumer.removal import removed
 from coordinator.core.consumer.steps import Changes, advance
-from coordinator.core.consumer.turn import Turn
+from coordinator.core.consumer.turn import JOIN, SYNC, Turn
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call, Result, SetTimer
@@ -174,8 +174,10 @@ def _beat(
     changes = advance(turn, found, _metadata(found, request, call), request.topic_partitions, call)
     if isinstance(changes, Refusal):
         return changes
-    timeout_ms = limits.group_consumer_session_timeout_ms
-    turn.set_timer("session", member_id, timeout_ms)
+    if found.classic is not None:  # it speaks the new protocol from now on, and need neither rejoin nor sync
+        turn.cancel_timer(JOIN, member_id)
+        turn.cancel_timer(SYNC, member_id)
+    turn.set_timer("session", member_id, limits.group_consumer_session_timeout_ms)
     return turn.result(_response(found, changes, request, limits))
 
 

@@ -131,7 +131,7 @@ class Crowd:
         """Everybody who is in has what it shall have, and says so."""
         group = self.group
         if not isinstance(group, ConsumerGroup):
-            return isinstance(group, ClassicGroup) and group.state == "Stable" or group is None or group.is_empty
+            return (isinstance(group, ClassicGroup) and group.state == "Stable") or group is None or group.is_empty
         return group.state in ("Stable", "Empty") and all(
             client.owned == _named(group.target(client.member_id), self.topics) for client in self.clients.values()
         )
@@ -230,7 +230,9 @@ class Consumer(Client):
             return
         self.epoch = response.member_epoch
         if response.assignment is not None:
-            told = _named({tp.topic_id: tp.partitions for tp in response.assignment.topic_partitions}, self.crowd.topics)
+            told = _named(
+                {tp.topic_id: tp.partitions for tp in response.assignment.topic_partitions}, self.crowd.topics
+            )
             self.to_revoke = self.owned - told
             self.owned |= told
 
@@ -283,7 +285,13 @@ class Classic(Client):
         data = embedded.write(embedded.ConsumerProtocolSubscription(self.names), 1)
         self.phase = "joining"
         request = JoinGroupRequest(
-            GROUP, 10_000, 20_000, self.member_id, self.instance_id, "consumer", (JoinGroupRequestProtocol("range", data),)
+            GROUP,
+            10_000,
+            20_000,
+            self.member_id,
+            self.instance_id,
+            "consumer",
+            (JoinGroupRequestProtocol("range", data),),
         )
         self._send(request, 3 if self.instance_id is None else 5)
 
@@ -298,7 +306,8 @@ class Classic(Client):
                     dealt[takers[partition % len(takers)]].setdefault(topic.name, []).append(partition)
             for member_id, topics in dealt.items():
                 entries = tuple(
-                    embedded.ConsumerProtocolAssignmentTopicPartition(name, tuple(parts)) for name, parts in topics.items()
+                    embedded.ConsumerProtocolAssignmentTopicPartition(name, tuple(parts))
+                    for name, parts in topics.items()
                 )
                 data = embedded.write(embedded.ConsumerProtocolAssignment(entries), 1)
                 assignments.append(SyncGroupRequestAssignment(member_id, data))

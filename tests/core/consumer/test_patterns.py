@@ -1,0 +1,104 @@
+"""Patterns: who may see what they match, how much is matched at once, and patterns that mean harm."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinator.core.consumer import api, patterns, regex
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call
+from coordinator.core.topics import Topic, Topics
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+LIMITS = Limits(group_consumer_assignment_interval_ms=0)
+
+
+def topics(*names: str) -> Topics:
+    return Topics(Topic(name, name.encode().ljust(16, b"."), 1) for name in names)
+
+
+def joining(group: Any, member_id: str, pattern: str, seen: Topics, sees: Callable[[str], bool] | None = None) -> Any:
+    call = Call(1, 1_000, 1, "c", "/h", lambda: "id", sees)
+    request = ConsumerGroupHeartbeatRequest("g", member_id, 0, None, None, 9_000, None, pattern, None, ())
+    return api.consumer_group_heartbeat(group, request, call, LIMITS, seen).group
+
+
+def resolved(group: Any, seen: Topics) -> Any:
+    """The group once its timer has fired as often as it wants to, and how often that was."""
+    times = 0
+    while group.resolving is not None:
+        result = api.fired(group, "regex", "", 1_000, 1_000 + times, LIMITS, seen)
+        group, times = result.group, times + 1
+    return group, times
+
+
+def test_a_group_sees_what_the_member_that_asked_may_see() -> None:
+    """K-085."""
+    seen = topics("open", "secret")
+    group, _ = resolved(joining(None, "a", ".*", seen, lambda name: name != "secret"), seen)
+    assert group.matched(".*") == {"open"}
+    group, _ = resolved(joining(None, "a", ".*", seen), seen)
+    assert group.matched(".*") == {"open", "secret"}
+
+
+def test_only_whole_names_match() -> None:
+    """K-081."""
+    assert regex.matches("a|b", ["a", "b", "ab", "ba"]) == ["a", "b"]
+    assert regex.matches("a.*", ["xa", "ab"]) == ["ab"]
+
+
+def test_the_topics_are_those_of_the_moment_when_it_was_asked() -> None:
+    """K-086, K-098: what came since is found by the next resolution."""
+    before = topics("t1")
+    group = joining(None, "a", "t.", before)
+    group, _ = resolved(group, before.with_topic(Topic("t2", b"2" * 16, 1)))
+    assert group.matched("t.") == {"t1"}
+
+
+def test_much_is_matched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K-086, K-092: no more than so many names at once; one resolution at a time, with all patterns of its beginning."""
+    monkeypatch.setattr(patterns, "_LOOKS_MAX", 4)
+    seen = topics("t1", "t2", "t3")
+    group = None
+    for number in range(3):
+        group = joining(group, f"m{number}", f"t{number}", seen)
+    assert group is not None and group.resolving is not None and group.resolving.left == ("t0",)
+    group, times = resolved(group, seen)
+    assert times == 1 and set(group.resolved) == {"t0"}
+    request = ConsumerGroupHeartbeatRequest("g", "m0", 1)
+    later = Call(1, 12_000, 1, "c", "/h", lambda: "id")
+    group = api.consumer_group_heartbeat(group, request, later, LIMITS, seen).group
+    group, times = resolved(group, seen)
+    assert times == 3 and set(group.resolved) == {"t0", "t1", "t2"}
+
+
+def test_a_pattern_that_nobody_has_any_more_is_not_kept() -> None:
+    """K-096."""
+    seen = topics("t1")
+    group = joining(None, "a", "t.", seen)
+    group = joining(group, "a", "x.", seen)
+    assert group is not None and group.resolving is not None
+    group, _ = resolved(group, seen)
+    assert set(group.resolved) == set()
+
+
+HOSTILE = ["(a+)+b", "(a*)*c", "(a|aa)+$", "(.*)*x", "(a|a?)+d", "([a-zA-Z]+)*z", "a{1,50}{1,5}b", "(.*a){12}"]
+
+
+def test_hostile_patterns_take_linear_time() -> None:
+    """K-081: thousands of names that a backtracking engine would not leave alive; the bound is a hundred times too wide."""
+    names = ["a" * 200 + str(number) for number in range(200)]
+    for pattern in HOSTILE:
+        if regex.refusal(pattern) is None:
+            before = time.process_time()
+            regex.matches(pattern, names)
+            assert time.process_time() - before < 5.0, pattern
+
+
+@pytest.mark.parametrize("pattern", ["(?=x)", r"(a)\1", "(", "a**", "[z-a]", "(?<!x)y"])
+def test_what_re2_cannot_read_is_refused(pattern: str) -> None:
+    """K-082, K-081."""
+    refusal = regex.refusal(pattern)
+    assert refusal is not None and refusal.error == 128 and pattern in (refusal.message or "")

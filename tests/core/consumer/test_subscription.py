@@ -1,0 +1,54 @@
+"""What subscriptions come to: the hash of the topics, and when a group is homogeneous."""
+
+from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, Resolved
+from coordinator.core.consumer.subscription import is_homogeneous, metadata_hash
+from coordinator.core.topics import Topic, Topics
+
+A, B = Topic("a", b"a" * 16, 1), Topic("b", b"b" * 16, 2)
+
+
+def group(*subscriptions: tuple[tuple[str, ...], str]) -> ConsumerGroup:
+    made = ConsumerGroup("g")
+    for number, (names, pattern) in enumerate(subscriptions):
+        made = made.having(Member(f"m{number}", Metadata(subscribed_topic_names=names, subscribed_topic_regex=pattern)))
+    return made
+
+
+def test_the_hash_changes_with_whatever_a_topic_is() -> None:
+    """K-102, K-103, K-354: 0 without topics; the id, the name, the partitions count; others' topics do not."""
+    both = group((("a", "b"), ""))
+    hashes = {
+        metadata_hash(both, topics)
+        for topics in (
+            Topics(),
+            Topics([A]),
+            Topics([A, B]),
+            Topics([A, Topic("b", b"c" * 16, 2)]),
+            Topics([A, Topic("b", b"b" * 16, 3)]),
+        )
+    }
+    assert len(hashes) == 5 and 0 in hashes
+    assert metadata_hash(both, Topics([A, B])) == metadata_hash(both, Topics([B, Topic("c", b"c" * 16, 1), A]))
+    assert -(2**63) <= metadata_hash(both, Topics([A, B])) < 2**63
+
+
+def test_a_group_is_homogeneous_if_everybody_wants_the_same_in_the_same_way() -> None:
+    """K-112, K-210."""
+    assert is_homogeneous(group())
+    assert is_homogeneous(group((("a", "b"), ""), (("a", "b"), "")))
+    assert not is_homogeneous(group((("a", "b"), ""), (("a",), "")))
+    assert not is_homogeneous(group((("a",), ""), ((), "")))
+    assert is_homogeneous(group(((), "x"), ((), "x")))
+    assert not is_homogeneous(group(((), "x"), ((), "y")))
+    assert not is_homogeneous(group(((), "x"), (("a",), "x")))
+    assert not is_homogeneous(group(((), "x"), (("a",), "")))
+
+
+def test_an_index_of_votes_and_patterns_keeps_step() -> None:
+    """Counters fall as they rise."""
+    one = Member("m", Metadata(subscribed_topic_names=("a",), subscribed_topic_regex="x", server_assignor="range"))
+    made = ConsumerGroup("g").having(one)
+    assert (made.names, made.patterns, made.votes) == ({"a": 1}, {"x": 1}, {"range": 1})
+    gone = made.without(one)
+    assert (gone.names, gone.patterns, gone.votes, len(gone.members)) == ({}, {}, {}, 0)
+    assert Resolved(frozenset(), 1, 2) == Resolved(frozenset(), 1, 2)
