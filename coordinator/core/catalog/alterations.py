@@ -40,6 +40,8 @@ def records(resource: Resource, before: Settings, wanted: Settings) -> tuple[Cat
 
 
 def _of_topic(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     if reason := reason_invalid(name):
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if reason := topic_configs.reason_invalid(wanted):

@@ -4,7 +4,8 @@ A machine without I/O. `handle` decides on a request and applies what it decided
 by way of the same records, so that a catalog read back from its log is the one that wrote it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -17,6 +18,9 @@ from coordinator.core.topics import Topic, Topics
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's numbers of resource types
 
 Resource = tuple[int, str]
+
+# What Kafka 4 writes down when it formats a cluster (KIP-966): tools find it set, and not a default.
+FORMATTED: Final[Mapping[Resource, Mapping[str, str]]] = {(BROKER, ""): {"min.insync.replicas": "1"}}
 
 
 class Change(Struct, frozen=True):
@@ -33,7 +37,7 @@ class Catalog:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.facts: dict[str, TopicValue] = {}
-        self.configs: dict[Resource, dict[str, str]] = {}
+        self.configs: dict[Resource, dict[str, str]] = {resource: {**FORMATTED[resource]} for resource in FORMATTED}
         self.partitions = 0  # of all topics together
         self._metric_names: dict[str, str] = {}
         self._version = 0

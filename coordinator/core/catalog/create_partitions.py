@@ -45,7 +45,7 @@ def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: 
 def _refusal(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -> Refusal | None:
     fact = catalog.facts.get(topic.name)
     if fact is None:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.count == fact.partitions:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {fact.partitions} partition(s).")
     more = topic.count - fact.partitions

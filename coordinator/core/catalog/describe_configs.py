@@ -142,9 +142,8 @@ def _broker_synonyms(catalog: Catalog, name: str, default: str) -> list[Synonym]
     setting = next((setting for setting in catalog.settings.broker if setting.name == name), None)
     if setting is not None and not setting.is_default:
         found.append(Synonym(name, setting.value, 4))
-    else:
-        found.append(Synonym(name, setting.value if setting is not None else default, DEFAULT_CONFIG))
-    return found
+        default = setting.default
+    return [*found, Synonym(name, default, DEFAULT_CONFIG)]
 
 
 def _of_group(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:

@@ -14,6 +14,7 @@ class BrokerSetting(Struct, frozen=True):
     kind: int  # KIP-226's number, as in `topic_configs`
     doc: str
     is_default: bool = True
+    default: str = ""  # what Kafka has where nobody says otherwise
 
 
 class Settings(Struct, frozen=True):

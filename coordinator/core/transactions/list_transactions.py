@@ -4,7 +4,7 @@ import re2
 
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.result import Call
-from coordinator.core.transactions.states import BY_SHOWN, NEVER_SEEN, State
+from coordinator.core.transactions.states import BY_SHOWN, NEVER_SEEN
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
@@ -37,7 +37,5 @@ def _passes(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> 
         return False
     if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
         return False
-    if request.duration_filter < 0:
-        return True
-    open_for = now_ms - one.started_ms
-    return (one.state == State.ONGOING or one.state.is_prepared) and open_for > request.duration_filter
+    # One that never began counts as begun at -1, that is as open for ever: so it is in Kafka.
+    return request.duration_filter < 0 or now_ms - one.started_ms > request.duration_filter

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.catalog.catalog import BROKER, TOPIC, Catalog
+from coordinator.core.catalog.catalog import BROKER, FORMATTED, TOPIC, Catalog
 from coordinator.core.catalog.handlers import HANDLERS
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.catalog.settings import BrokerSetting, Settings
@@ -30,7 +30,7 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 @pytest.fixture
 def catalog() -> Catalog:
     broker = (
-        BrokerSetting("log.retention.ms", "777", LONG, "How long.", is_default=False),
+        BrokerSetting("log.retention.ms", "777", LONG, "How long.", is_default=False, default="604800000"),
         BrokerSetting("group.max.size", "5", LONG, "How many."),
     )
     catalog = Catalog(Settings(broker=broker))
@@ -83,6 +83,7 @@ def test_synonyms_name_every_value_that_there_is(catalog: Catalog) -> None:
         ("retention.ms", "5", 1),
         ("log.retention.ms", "888", 3),
         ("log.retention.ms", "777", 4),
+        ("log.retention.ms", "604800000", 5),
     ]
     assert (entry.config_type, entry.documentation, entry.is_default) == (LONG, None, False)
     without = DescribeConfigsRequest((DescribeConfigsRequestResource(TOPIC, "t", ("retention.ms",)),))
@@ -94,7 +95,7 @@ def test_the_brokers_own_settings_are_described(catalog: Catalog) -> None:
     assert found["group.max.size"] == ("5", 5)
     assert found["log.retention.ms"] == ("777", 4)
     assert found["message.max.bytes"] == ("1048588", 5)
-    assert describe(catalog, BROKER, "") == {}
+    assert describe(catalog, BROKER, "") == {"min.insync.replicas": ("1", 3)}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_what_is_asked_of_a_resource_happens_as_a_whole_or_not(
     catalog: Catalog, changes: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
     assert change(catalog, TOPIC, "t", *changes) == error
-    assert catalog.configs == {}
+    assert catalog.configs == FORMATTED
 
 
 def test_lists_are_added_to_and_taken_from(catalog: Catalog) -> None:
@@ -148,7 +149,7 @@ def test_most_of_the_broker_cannot_change_while_it_runs(catalog: Catalog) -> Non
 
 def test_to_validate_is_not_to_change(catalog: Catalog) -> None:
     assert change(catalog, TOPIC, "t", ("retention.ms", SET, "1"), validate_only=True) == ErrorCode.NONE
-    assert catalog.configs == {}
+    assert catalog.configs == FORMATTED
 
 
 def test_the_old_way_replaces_all_settings(catalog: Catalog) -> None:
@@ -156,7 +157,7 @@ def test_the_old_way_replaces_all_settings(catalog: Catalog) -> None:
     one = AlterConfigsRequestAlterableConfig
     request = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, "t", (one("retention.ms", "2"),)),))
     assert ask(catalog, request).responses[0].error_code == 0
-    assert catalog.configs == {(TOPIC, "t"): {"retention.ms": "2"}}
+    assert catalog.configs == {(TOPIC, "t"): {"retention.ms": "2"}, **FORMATTED}
     twice = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, "t"),) * 2)
     assert {one.error_code for one in ask(catalog, twice).responses} == {ErrorCode.INVALID_REQUEST}
     bad = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, "t", (one("retention.ms", None),)),))

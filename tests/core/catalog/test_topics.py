@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.catalog import FORMATTED, Catalog
 from coordinator.core.catalog.handlers import HANDLERS
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue, decode, encode
@@ -169,7 +169,7 @@ def test_a_topic_is_deleted_with_its_settings(catalog: Catalog) -> None:
         ("u", bytes(16), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("t", bytes(16), ErrorCode.INVALID_REQUEST),
     ]
-    assert (set(catalog.facts), catalog.configs) == ({"t"}, {})
+    assert (set(catalog.facts), catalog.configs) == ({"t"}, FORMATTED)
 
 
 def test_a_topic_is_deleted_by_id_or_by_name_not_by_both(catalog: Catalog) -> None:
