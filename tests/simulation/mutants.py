@@ -1,0 +1,133 @@
+"""Servers with one mistake each. A promise that none of them breaks would promise nothing."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.records import GroupMetadataKey, Record
+from coordinator.core.result import Call, Reply, Result
+from coordinator.core.shard import Shard
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.sync_group import SyncGroupResponse
+
+
+class Forgetful(Shard):
+    """Acknowledges a commit that it does not keep, now and then."""
+
+    _seen = 0
+
+    def _apply_offset(self, record: Record, producer_id: int) -> None:
+        self._seen += 1
+        if self._seen % 50:
+            super()._apply_offset(record, producer_id)
+
+
+class Credulous(Shard):
+    """Refuses a commit of a stranger, and keeps it all the same."""
+
+    def handle(self, request: Any, call: Call) -> Result[Any]:
+        result = super().handle(request, call)
+        if isinstance(request, OffsetCommitRequest) and not result.records:
+            asked = replace(
+                request, generation_id_or_member_epoch=-1, member_id="", group_id="copy", group_instance_id=None
+            )
+            for record in super().handle(asked, call).records:
+                self._apply_offset(Record(replace(record.key, group="g"), record.value), -1)
+        return result
+
+
+class Stuttering(Shard):
+    """Answers a request that waited twice."""
+
+    def _done(self, result: Result[Any]) -> Result[Any]:
+        result = super()._done(result)
+        return replace(result, effects=result.effects + result.replies[:1])
+
+
+class Silent(Shard):
+    """Does not answer one of those who wait for the join phase."""
+
+    def _done(self, result: Result[Any]) -> Result[Any]:
+        result = super()._done(result)
+        joins = [reply for reply in result.replies if isinstance(reply.response, JoinGroupResponse)]
+        return replace(result, effects=tuple(each for each in result.effects if each not in joins[1:2]))
+
+
+class Generous(Shard):
+    """Gives everybody what it gives to one."""
+
+    _given = b""
+
+    def _done(self, result: Result[Any]) -> Result[Any]:
+        result = super()._done(result)
+        effects = tuple(self._same(each) if isinstance(each, Reply) else each for each in result.effects)
+        return replace(result, effects=effects)
+
+    def _same(self, reply: Reply) -> Reply:
+        answer = reply.response
+        if not isinstance(answer, SyncGroupResponse) or answer.error_code:
+            return reply
+        self._given = self._given or answer.assignment
+        return replace(reply, response=replace(answer, assignment=self._given))
+
+
+class Amnesiac(Shard):
+    """Begins to count generations anew when a group is empty."""
+
+    def _put(self, group: Any) -> None:
+        if isinstance(group, ClassicGroup) and group.is_empty and group.generation:
+            group = replace(group, generation=0)
+        super()._put(group)
+
+
+class Careless(Shard):
+    """Does not write down that a generation is stable."""
+
+    def handle(self, request: Any, call: Call) -> Result[Any]:
+        result = super().handle(request, call)
+        kept = tuple(each for each in result.records if not isinstance(each.key, GroupMetadataKey))
+        return replace(result, records=kept)
+
+
+class Patient(Shard):
+    """Lets no session end."""
+
+    def _fired(self, group: Any, kind: str, member_id: str, deadline_ms: int, now_ms: int) -> Result[Any]:
+        if kind == "session":
+            return Result(group)
+        return super()._fired(group, kind, member_id, deadline_ms, now_ms)
+
+
+class Idle(Shard):
+    """Does not notice that the join phase has lasted long enough."""
+
+    def _fired(self, group: Any, kind: str, member_id: str, deadline_ms: int, now_ms: int) -> Result[Any]:
+        if kind == "join" and not group.initial:
+            return Result(group)
+        return super()._fired(group, kind, member_id, deadline_ms, now_ms)
+
+
+class Miscounting(Shard):
+    """Believes that one more has joined than has."""
+
+    def _put(self, group: Any) -> None:
+        if isinstance(group, ClassicGroup) and group.joined == 3:
+            group = replace(group, joined=4)
+        super()._put(group)
+
+
+MUTANTS: Final[Mapping[type[Shard], str]] = {  # and what they do not keep
+    Forgetful: "what was acknowledged is kept",
+    Credulous: "what was acknowledged is kept",
+    Stuttering: "every request is answered at most once",
+    Silent: "nobody waits",
+    Generous: "no two own a partition",
+    Amnesiac: "generations never decrease",
+    Careless: "a restart changes nothing",
+    Patient: "a group has the members that are alive",
+    Idle: "nobody waits|left alone is stable",
+    Miscounting: "who waits is counted",
+}
