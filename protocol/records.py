@@ -88,8 +88,10 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
         for _ in range(count):
             length = data[position]
             position += 1
-            if length & 0x80:
-                length, position = _rest(data, position, length, 5)
+            if length & 0x80:  # most records are of 64 to 8191 bytes, which takes two
+                length, position = length & 0x7F | data[position] << 7, position + 1
+                if length & 0x4000:
+                    length, position = _rest(data, position - 1, data[position - 2], 5)
             stop = position + (length >> 1)
             if length & 1 or stop > end:
                 raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)

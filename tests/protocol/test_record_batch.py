@@ -99,6 +99,13 @@ def test_records_are_read_as_they_were_written(facts: list[Record], base_offset:
     assert again == raw
 
 
+@pytest.mark.parametrize("size", [50, 56, 57, 8180, 8182, 8183, 8184, 100_000, 1_100_000])
+def test_records_whose_length_takes_one_to_four_bytes(size: int) -> None:
+    facts = [Record(b"k", bytes(size)), Record(b"l", b"1", (), 1)]
+    raw = encode(facts)
+    assert read(raw, 0, header_at(raw)) == facts
+
+
 @given(INT64)
 def test_varints_are_zigzag_in_groups_of_seven(number: int) -> None:
     raw = varint(number)
