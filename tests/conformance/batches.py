@@ -1,11 +1,11 @@
 """Record batches (v2) made and read by hand, so that a story can send broken ones and see what is kept.
 
-    0            8        12      16      17       21
-    ┌────────────┬────────┬───────┬───────┬────────┬─────────────────────────────────────────────────────────────────┐
-    │ baseOffset │ length │ epoch │ magic │ crc32c │ attributes i16, lastOffsetDelta i32, baseTimestamp i64,         │
-    └────────────┴────────┴───────┴───────┴────────┤ maxTimestamp i64, producerId i64, producerEpoch i16,            │
-                                                   │ baseSequence i32, count i32, records                            │
-                                                   └─────────────────────────────────────────────────────────────────┘
+0            8        12      16      17       21
+┌────────────┬────────┬───────┬───────┬────────┬─────────────────────────────────────────────────────────────────┐
+│ baseOffset │ length │ epoch │ magic │ crc32c │ attributes i16, lastOffsetDelta i32, baseTimestamp i64,         │
+└────────────┴────────┴───────┴───────┴────────┤ maxTimestamp i64, producerId i64, producerEpoch i16,            │
+                                               │ baseSequence i32, count i32, records                            │
+                                               └─────────────────────────────────────────────────────────────────┘
 """
 
 import gzip
@@ -73,12 +73,21 @@ def read(data: bytes) -> list[dict[str, Any]]:
             break
         attributes, delta, first, last, producer_id, epoch, sequence, count = BODY.unpack_from(data, at + HEAD.size)
         records = data[at + HEAD.size + BODY.size : end]
-        found.append({
-            "offset": base, "last": base + delta, "magic": magic, "attributes": attributes, "time": first, "max_time": last,
-            "producer_id": producer_id, "epoch": epoch, "sequence": sequence,
-            "crc": "right" if crc32c(data[at + HEAD.size : end]) == checksum else "wrong",
-            "values": contents(records, attributes, count),
-        })
+        found.append(
+            {
+                "offset": base,
+                "last": base + delta,
+                "magic": magic,
+                "attributes": attributes,
+                "time": first,
+                "max_time": last,
+                "producer_id": producer_id,
+                "epoch": epoch,
+                "sequence": sequence,
+                "crc": "right" if crc32c(data[at + HEAD.size : end]) == checksum else "wrong",
+                "values": contents(records, attributes, count),
+            }
+        )
         at = end
     return found
 
@@ -88,7 +97,8 @@ def contents(packed: bytes, attributes: int, count: int) -> list[str]:
     if attributes & 7 not in (0, GZIP):
         return [f"{len(packed)} bytes"]
     records = gzip.decompress(packed) if attributes & 7 else packed
-    found, at = [], 0
+    found: list[str] = []
+    at = 0
     while at < len(records) and len(found) < count:
         length, at = unvarint(records, at)
         end = at + length

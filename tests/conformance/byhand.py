@@ -12,8 +12,18 @@ from kio.schema.errors import ErrorCode
 from tests.conformance.slots import Slot, slots
 
 NUMBERS = {
-    "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d", "bool": "?",
-    "error_code": "h", "timedelta_i32": "i", "timedelta_i64": "q", "datetime_i64": "q",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+    "bool": "?",
+    "error_code": "h",
+    "timedelta_i32": "i",
+    "timedelta_i64": "q",
+    "datetime_i64": "q",
 }
 
 
@@ -42,8 +52,8 @@ class Reader:
         if one.nested:
             return self.entity(one.nested)
         if one.kind == "uuid":
-            found = uuid.UUID(bytes=self.take(16))
-            return str(found) if found.int else None
+            known = uuid.UUID(bytes=self.take(16))
+            return str(known) if known.int else None
         if one.kind in NUMBERS:
             number = self.number(NUMBERS[one.kind])
             return ErrorCode(number).name.upper() if one.kind == "error_code" else number

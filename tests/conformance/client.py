@@ -13,7 +13,7 @@ from collections import deque
 from tests.conformance import wire
 
 
-class Lost(Exception):
+class Lost(Exception):  # noqa: N818 - it says what happened
     """No answer came in time, or the connection was closed instead."""
 
 

@@ -45,11 +45,11 @@ def properties(directory: Path, port: int, controller: int, settings: Mapping[st
     """The text of server.properties."""
     base = {
         "process.roles": "broker,controller",
-        "node.id": "1",
+        "node.id": "0",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "controller.quorum.voters": f"0@127.0.0.1:{controller}",
         "log.dirs": str(directory / "data"),
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",

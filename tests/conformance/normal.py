@@ -72,7 +72,7 @@ class Normal:
 
     def fixed(self, item: Any) -> str:
         """What an item is sorted by: itself, with the ids that are known and without those that are not."""
-        shown = json.dumps(item, sort_keys=True, default=str)
+        shown = json.dumps(settled(item), sort_keys=True, default=str)
         return UUID.sub(lambda found: self.names.get(found[0], "~"), shown)
 
     def text(self, value: str, key: str) -> str:
@@ -90,8 +90,19 @@ class Normal:
     def number(self, value: int, key: str) -> int | str:
         if key == "port" and value == self.port:
             return "<port>"
-        if key.endswith("producer_id") and value >= 0:
+        if "producer_id" in key and value >= 0:
             return self.named(f"producer {value}", "producer")
         if ("time" in key or key == "low_watermark_ms") and abs(value - time.time() * 1000) < DAY_MS:
             return "<now>"
         return value
+
+
+def settled(item: Any) -> Any:
+    """The same with every list in it in one order."""
+    if isinstance(item, dict):
+        return {key: settled(value) for key, value in item.items()}
+    return (
+        sorted((settled(one) for one in item), key=lambda one: json.dumps(one, sort_keys=True, default=str))
+        if isinstance(item, list)
+        else item
+    )

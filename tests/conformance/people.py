@@ -13,7 +13,9 @@ from tests.conformance.stage import Answer, Pending, Stage
 Owned = dict[str, list[int]]
 
 
-def subscription(*topics: str, owned: Owned | None = None, rack: str | None = None, user_data: bytes | None = None, version: int = 1) -> bytes:
+def subscription(
+    *topics: str, owned: Owned | None = None, rack: str | None = None, user_data: bytes | None = None, version: int = 1
+) -> bytes:
     """The bytes that a consumer sends as its metadata."""
     values: dict[str, Any] = {"topics": topics, "user_data": user_data}
     if version >= 1:
@@ -32,7 +34,9 @@ def assignment(owned: Owned, user_data: bytes | None = None) -> bytes:
 class Member:
     """A member of a classic group, on a connection of its own name."""
 
-    def __init__(self, k: Stage, name: str, group: str, *, instance: str | None = None, version: int = 9, **join: Any) -> None:
+    def __init__(
+        self, k: Stage, name: str, group: str, *, instance: str | None = None, version: int = 9, **join: Any
+    ) -> None:
         self.k, self.name, self.group, self.instance, self.version = k, name, group, instance, version
         self.line = k.line(name)
         self.member_id, self.generation = "", -1
@@ -46,7 +50,12 @@ class Member:
 
     def ask(self, api: str, version: int, **values: Any) -> Pending:
         """Ask as this member; identity is filled in where the version has a place for it and the story gives none."""
-        known = {"group_id": self.group, "member_id": self.member_id, "generation_id": self.generation, "group_instance_id": self.instance}
+        known = {
+            "group_id": self.group,
+            "member_id": self.member_id,
+            "generation_id": self.generation,
+            "group_instance_id": self.instance,
+        }
         return self.line.send(api, version, **wire.fitting(api, version, {**known, **values}))
 
     def ask_join(self, version: int | None = None, **changes: Any) -> Pending:
@@ -87,8 +96,15 @@ class Member:
 
     def beat_until(self, error: str, within_ms: float = 10_000) -> Answer:
         """Beat until the answer is this error; only that one is written down."""
-        values = {"group_id": self.group, "member_id": self.member_id, "generation_id": self.generation, "group_instance_id": self.instance}
-        return self.line.eventually("heartbeat", 4, lambda answer: bool(answer.error_code == error), within_ms=within_ms, **values)
+        values = {
+            "group_id": self.group,
+            "member_id": self.member_id,
+            "generation_id": self.generation,
+            "group_instance_id": self.instance,
+        }
+        return self.line.eventually(
+            "heartbeat", 4, lambda answer: bool(answer.error_code == error), within_ms=within_ms, **values
+        )
 
     def leave(self, reason: str | None = None) -> Answer:
         leaver = {"member_id": self.member_id, "group_instance_id": self.instance, "reason": reason}
@@ -124,24 +140,43 @@ def stable(*members: Member, shares: list[bytes] | None = None) -> None:
 class Modern:
     """A member of a consumer group (KIP-848), on a connection of its own name."""
 
-    def __init__(self, k: Stage, name: str, group: str, *, instance: str | None = None, version: int = 1, member_id: str | None = None) -> None:
+    def __init__(
+        self,
+        k: Stage,
+        name: str,
+        group: str,
+        *,
+        instance: str | None = None,
+        version: int = 1,
+        member_id: str | None = None,
+    ) -> None:
         self.k, self.name, self.group, self.instance, self.version = k, name, group, instance, version
         self.line = k.line(name)
         self.member_id = f"member-{name}" if member_id is None else member_id
         self.epoch = 0
-        self.owned: list[dict[str, Any]] = []
+        self.owned: list[Answer] = []
 
     def ask(self, **values: Any) -> Pending:
         """Send a heartbeat with these fields; all others say that nothing changed."""
-        known = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch, "instance_id": self.instance}
-        return self.line.send("consumer_group_heartbeat", self.version, **wire.fitting("consumer_group_heartbeat", self.version, {**known, **values}))
+        known = {
+            "group_id": self.group,
+            "member_id": self.member_id,
+            "member_epoch": self.epoch,
+            "instance_id": self.instance,
+        }
+        return self.line.send(
+            "consumer_group_heartbeat",
+            self.version,
+            **wire.fitting("consumer_group_heartbeat", self.version, {**known, **values}),
+        )
 
     def learn(self, answer: Answer) -> Answer:
         if answer.error_code == "NONE":
             self.epoch = answer.member_epoch
             self.member_id = answer.member_id or self.member_id
             if answer.assignment is not None:
-                self.owned = answer.assignment.topic_partitions
+                names = self.k.normal.names  # in the order of the topics' names: their ids differ from run to run
+                self.owned = sorted(answer.assignment.topic_partitions, key=lambda one: names.get(one.topic_id, ""))
         return answer
 
     def beat(self, **values: Any) -> Answer:
@@ -149,7 +184,12 @@ class Modern:
 
     def join(self, *topics: str, **values: Any) -> Answer:
         """Join (or join again) with epoch 0, subscribed to these topics by name."""
-        first = {"member_epoch": 0, "rebalance_timeout_ms": 30_000, "subscribed_topic_names": list(topics), "topic_partitions": []}
+        first = {
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 30_000,
+            "subscribed_topic_names": list(topics),
+            "topic_partitions": [],
+        }
         return self.beat(**{**first, **values})
 
     def owns(self, **values: Any) -> Answer:

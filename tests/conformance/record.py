@@ -57,7 +57,11 @@ def kept(one: Story, port: int) -> int:
     """Record one story."""
     events = play(one, "127.0.0.1", port, SETTLE_MS)
     if "broke" in events[-1]:
-        print(f"{one.chapter}.{one.name} broke: {events[-1]['broke']}\n" + "\n".join(f"    {event}" for event in events[-5:-1]), flush=True)
+        print(
+            f"{one.chapter}.{one.name} broke: {events[-1]['broke']}\n"
+            + "\n".join(f"    {event}" for event in events[-5:-1]),
+            flush=True,
+        )
         return 1
     one.save(events)
     return 0

@@ -20,7 +20,7 @@ class Slot(typing.NamedTuple):
 
 
 @functools.cache
-def slots(cls: type) -> tuple[Slot, ...]:
+def slots(cls: Any) -> tuple[Slot, ...]:
     """The fields of a kio class, in the order of Kafka's schema."""
     return tuple(slot(field) for field in dataclasses.fields(cls))
 
@@ -31,7 +31,7 @@ def slot(field: "dataclasses.Field[Any]") -> Slot:
     is_array = typing.get_origin(inner) is tuple
     if is_array:
         inner, _ = stripped(typing.get_args(inner)[0])
-    nested = inner if dataclasses.is_dataclass(inner) else None
+    nested: Any = inner if dataclasses.is_dataclass(inner) else None
     kind = "struct" if nested else field.metadata["kafka_type"]
     plain = f"{field.name}_ms" if kind.startswith("timedelta") else field.name
     return Slot(plain, field.name, kind, nested, is_array, nullable, field.default)

@@ -11,7 +11,7 @@ A line of a transcript is one event, in the order of the story, so it is the sam
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tests.conformance import wire
@@ -26,17 +26,21 @@ Event = dict[str, Any]
 class Answer(dict[str, Any]):
     """The values of an answer, to be read as attributes: `answer.members[0].member_id`."""
 
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__({name: nested(value) for name, value in values.items()})
+
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
         except KeyError:
             raise AttributeError(name) from None
 
-    @staticmethod
-    def of(value: Any) -> Any:
-        if isinstance(value, dict):
-            return Answer({key: Answer.of(item) for key, item in value.items()})
-        return [Answer.of(item) for item in value] if isinstance(value, list) else value
+
+def nested(value: Any) -> Any:
+    """The same with every struct an Answer."""
+    if isinstance(value, dict):
+        return Answer(value)
+    return [nested(one) for one in value] if isinstance(value, list) else value
 
 
 class Pending:
@@ -49,9 +53,14 @@ class Pending:
         """Wait for the answer and write it down."""
         values = self.line.arrive(self.flight, within_ms)
         self.line.stage.write(
-            on=self.line.name, answer=self.flight.api, n=self.number, after=coarse(self.flight.waited_s), values=values, mine=self.mine
+            on=self.line.name,
+            answer=self.flight.api,
+            n=self.number,
+            after=coarse(self.flight.waited_s),
+            values=values,
+            mine=self.mine,
         )
-        return Answer.of(values)
+        return Answer(values)
 
     def silent(self, for_ms: float = 300) -> None:
         """Write down whether nothing came for that long. The request stays on its way."""
@@ -94,7 +103,15 @@ class Line:
         number = self.stage.ask(self.name, api, version, {"bytes": what})
         return Pending(self, self.wire.send_bytes(api, version, frame), number, None)
 
-    def eventually(self, api: str, version: int, is_so: Callable[[Answer], bool], *, within_ms: float = 10_000, **values: wire.Plain) -> Answer:
+    def eventually(
+        self,
+        api: str,
+        version: int,
+        is_so: Callable[[Answer], bool],
+        *,
+        within_ms: float = 10_000,
+        **values: wire.Plain,
+    ) -> Answer:
         """Ask again and again until the answer is so; only the last one is written down, with the time it took."""
         started = time.monotonic()
         mine = values.pop("mine", None)
@@ -102,22 +119,24 @@ class Line:
             flight = self.wire.send(api, version, values)
             found = self.arrive(flight, PATIENCE_MS)
             waited = time.monotonic() - started
-            if is_so(Answer.of(found)) or waited * 1000 > within_ms:
+            if is_so(Answer(found)) or waited * 1000 > within_ms:
                 break
             self.stage.pump.run(25)
         number = self.stage.ask(self.name, api, version, values)
         self.stage.write(on=self.name, answer=api, n=number, after=coarse(waited), values=found, mine=mine)
-        return Answer.of(found)
+        return Answer(found)
 
     def quietly(self, api: str, version: int, **values: wire.Plain) -> Answer:
         """Ask and wait, and write nothing down: stage setting."""
-        return Answer.of(self.arrive(self.wire.send(api, version, values), PATIENCE_MS))
+        return Answer(self.arrive(self.wire.send(api, version, values), PATIENCE_MS))
 
     def arrive(self, flight: Flight, within_ms: float) -> dict[str, wire.Plain]:
         """The values that come back. Raises Lost if none do."""
         self.stage.pump.run(within_ms, flight)
         if flight.frame is None:
-            raise Lost(f"{self.name}: {flight.api} v{flight.version}: " + ("closed" if self.wire.is_closed else "no answer"))
+            raise Lost(
+                f"{self.name}: {flight.api} v{flight.version}: " + ("closed" if self.wire.is_closed else "no answer")
+            )
         return wire.response_values(flight.api, flight.version, flight.frame)
 
     def close(self) -> None:
@@ -149,16 +168,23 @@ class Stage:
         """A name for a group, topic or transactional id that no other story uses; the transcript shows `short`."""
         return self.prefix + short
 
-    def topic(self, short: str = "t", partitions: int = 1, **configs: str) -> str:
+    def topic(self, short: str = "t", partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Create a topic, wait until the broker shows it, and return its name. Stage setting: not in the transcript."""
         name = self.name(short)
         admin = self.line("stage")
         admin.quietly(
-            "create_topics", 7, timeout_ms=10_000,
-            topics=[{
-                "name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [],
-                "configs": [{"name": key, "value": value} for key, value in configs.items()],
-            }],
+            "create_topics",
+            7,
+            timeout_ms=10_000,
+            topics=[
+                {
+                    "name": name,
+                    "num_partitions": partitions,
+                    "replication_factor": 1,
+                    "assignments": [],
+                    "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+                }
+            ],
         )
         self.await_topic(name, lambda topic: len(topic.partitions) == partitions and ready(topic))
         self.pump.run(self.settle_ms)
@@ -167,7 +193,8 @@ class Stage:
     def await_topic(self, name: str, is_so: Callable[[Answer], bool]) -> Answer:
         """Ask for the topic's metadata until it is so; learns its id."""
         for _ in range(400):
-            found = self.line("stage").quietly("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0]
+            wanted = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+            found: Answer = self.line("stage").quietly("metadata", 12, **wanted).topics[0]
             if is_so(found):
                 if found.topic_id:
                     self.topic_ids[name] = found.topic_id
@@ -203,16 +230,22 @@ class Stage:
         self.events.append({"on": on, "ask": api, "v": version, "n": self.asked, "with": self.normal.values(values)})
         return self.asked
 
-    def write(self, *, on: str, answer: str, n: int, after: float, values: dict[str, wire.Plain], mine: str | None) -> None:
+    def write(
+        self, *, on: str, answer: str, n: int, after: float, values: dict[str, wire.Plain], mine: str | None
+    ) -> None:
         shown = {key: value for key, value in values.items() if key != "throttle_time_ms" or value}
         if mine:
             listed, key = mine.split(".")
             shown[listed] = [one for one in shown[listed] if (one[key] or "").startswith(self.prefix)]
-        self.events.append({"on": on, "answer": answer, "n": n, "after": after, "is": self.normal.values(shown, answer)})
+        self.events.append(
+            {"on": on, "answer": answer, "n": n, "after": after, "is": self.normal.values(shown, answer)}
+        )
 
 
 def ready(topic: Answer) -> bool:
-    return topic.error_code == "NONE" and all(one.error_code == "NONE" and one.leader_id >= 0 for one in topic.partitions)
+    return topic.error_code == "NONE" and all(
+        one.error_code == "NONE" and one.leader_id >= 0 for one in topic.partitions
+    )
 
 
 def coarse(seconds: float) -> float:

@@ -13,7 +13,7 @@ import pkgutil
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.conformance import stories
 from tests.conformance.client import Lost
@@ -90,20 +90,19 @@ def play(one: Story, host: str, port: int, settle_ms: int = 0) -> list[Event]:
 
 
 def warm(host: str, port: int) -> None:
-    """Wait until a fresh broker has its internal topics and coordinators."""
+    """Wait until a fresh broker has its internal topics and the coordinators of all their partitions."""
     with stage("warm", host, port) as k:
-        line = k.line("warm")
-        for key_type, key in ((0, "warm"), (1, "warm")):
-            settled(k, lambda: line.quietly("find_coordinator", 4, key_type=key_type, coordinator_keys=[key]).coordinators[0].error_code)  # noqa: B023 - called at once
-        for number in range(64):  # every partition of the internal topics, whichever it is
-            group, transactional_id = k.name(f"g{number}"), k.name(f"t{number}")
-            settled(k, lambda: line.quietly("describe_groups", 5, groups=[group]).groups[0].error_code)  # noqa: B023 - as above
-            settled(k, lambda: line.quietly("init_producer_id", 4, transactional_id=transactional_id, transaction_timeout_ms=1000).error_code)  # noqa: B023 - as above
+        for key_type in (0, 1):
+            until_none(k, "find_coordinator", 2, key="warm", key_type=key_type)
+        for number in range(64):  # enough names to meet every partition
+            until_none(k, "offset_fetch", 5, group_id=k.name(f"g{number}"), topics=[])
+            until_none(k, "init_producer_id", 4, transactional_id=k.name(f"t{number}"), transaction_timeout_ms=1000)
 
 
-def settled(k: Stage, error: Callable[[], str]) -> None:
+def until_none(k: Stage, api: str, version: int, **values: Any) -> None:
+    """Ask until there is no error."""
     for _ in range(600):
-        if error() == "NONE":
+        if k.line("warm").quietly(api, version, **values).error_code == "NONE":
             return
         k.pump.run(50)
     raise Lost("the broker never got ready")

@@ -29,14 +29,21 @@ EPOCH = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
 MS = datetime.timedelta(milliseconds=1)
 
 
-ZERO: Mapping[str, Plain] = {"string": "", "bytes": b"", "records": None, "bool": False, "error_code": "NONE", "struct": {}}
+ZERO: Mapping[str, Plain] = {
+    "string": "",
+    "bytes": b"",
+    "records": None,
+    "bool": False,
+    "error_code": "NONE",
+    "struct": {},
+}
 
 
-def build(cls: type, values: Mapping[str, Plain]) -> Any:
+def build(cls: Any, values: Mapping[str, Plain]) -> Any:
     """The kio value for plain `values`."""
     known = slots(cls)
     if unknown := values.keys() - {one.plain for one in known}:
-        raise TypeError(f"{cls.__name__} v{cls.__version__} has no {', '.join(sorted(unknown))}")  # type: ignore[attr-defined]
+        raise TypeError(f"{cls.__name__} v{cls.__version__} has no {', '.join(sorted(unknown))}")
     return cls(**{one.name: value_of(one, values) for one in known if chosen(one, values)})
 
 
@@ -71,7 +78,8 @@ def turned(one: Slot, value: Plain) -> Any:
 
 def plain(entity: Any) -> dict[str, Plain]:
     """The plain values of a kio value."""
-    return {one.plain: flattened(one, getattr(entity, one.name)) for one in slots(type(entity))}
+    cls: Any = type(entity)
+    return {one.plain: flattened(one, getattr(entity, one.name)) for one in slots(cls)}
 
 
 def flattened(one: Slot, value: Any) -> Plain:
@@ -94,11 +102,17 @@ def unturned(one: Slot, value: Any) -> Plain:
     return value
 
 
-def request_frame(api: str, version: int, correlation_id: int, client_id: str | None, values: Mapping[str, Plain]) -> bytes:
+def request_frame(
+    api: str, version: int, correlation_id: int, client_id: str | None, values: Mapping[str, Plain]
+) -> bytes:
     """The whole frame of a request, size first."""
     schema = load_request_schema(KEYS[api], version)
     header = schema.__header_schema__
-    head = {"request_api_key": KEYS[api], "request_api_version": version, "correlation_id": correlation_id}
+    head: dict[str, Any] = {
+        "request_api_key": KEYS[api],
+        "request_api_version": version,
+        "correlation_id": correlation_id,
+    }
     out = io.BytesIO()
     entity_writer(header)(out, header(**head, client_id=client_id))
     entity_writer(schema)(out, build(schema, values))

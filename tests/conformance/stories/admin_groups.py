@@ -2,9 +2,9 @@
 
 from tests.conformance.people import Member, Modern, stable
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.stories.offset_commit import commit, fetch, part
+from tests.conformance.story import story
 
 
 @story("A-004 A-005 Q-005")
@@ -28,7 +28,9 @@ def a_group_is_described_in_each_state(k: Stage) -> None:
     a.ask_join()
     k.pause(150)
     watch.call("describe_groups", 6, groups=[a.group])
-    k.line("admin").call("leave_group", 5, group_id=a.group, members=[{"member_id": a.member_id}, {"member_id": b.member_id}])
+    k.line("admin").call(
+        "leave_group", 5, group_id=a.group, members=[{"member_id": a.member_id}, {"member_id": b.member_id}]
+    )
     watch.call("describe_groups", 6, groups=[a.group])
 
 
@@ -48,7 +50,9 @@ def authorized_operations_are_told_when_asked_for(k: Stage) -> None:
     stable(a)
     for version in (3, 4, 5, 6):
         for asked in (True, False):
-            a.line.call("describe_groups", version, groups=[a.group, k.name("none")], include_authorized_operations=asked)
+            a.line.call(
+                "describe_groups", version, groups=[a.group, k.name("none")], include_authorized_operations=asked
+            )
 
 
 @story("A-002 G-045")
@@ -87,7 +91,17 @@ def states_filter_without_regard_to_case_and_blanks(k: Stage) -> None:
     a, b = Member(k, "a", k.name("stable")), Member(k, "b", k.name("empty"))
     stable(a)
     b.introduce()
-    for states in (["Stable"], ["stable"], [" STABLE "], ["empty", "Stable"], ["bogus"], ["bogus", "Empty"], ["Dead"], [""], []):
+    for states in (
+        ["Stable"],
+        ["stable"],
+        [" STABLE "],
+        ["empty", "Stable"],
+        ["bogus"],
+        ["bogus", "Empty"],
+        ["Dead"],
+        [""],
+        [],
+    ):
         a.line.call("list_groups", 4, mine="groups.group_id", states_filter=states)
 
 

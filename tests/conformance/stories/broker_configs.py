@@ -9,7 +9,9 @@ TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-def alter(k: Stage, kind: int, name: str, *changes: tuple[str, int, str | None], version: int = 1, **values: Any) -> Answer:
+def alter(
+    k: Stage, kind: int, name: str, *changes: tuple[str, int, str | None], version: int = 1, **values: Any
+) -> Answer:
     configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
     resources = [{"resource_type": kind, "resource_name": name, "configs": configs}]
     return k.line("admin").call("incremental_alter_configs", version, **{"resources": resources, **values})
@@ -41,7 +43,7 @@ def a_topics_config_is_set_and_deleted(k: Stage) -> None:
 @story("V-007")
 def every_describe_version_shows_a_config(k: Stage) -> None:
     """Versions 1 to 4; the type comes with 3, synonyms and documentation when asked for."""
-    topic = k.topic(**{"max.message.bytes": "1000"})
+    topic = k.topic(configs={"max.message.bytes": "1000"})
     for version in range(1, 5):
         shown(k, TOPIC, topic, "max.message.bytes", version=version)
     shown(k, TOPIC, topic, "max.message.bytes", include_synonyms=True, include_documentation=True)
@@ -51,7 +53,14 @@ def every_describe_version_shows_a_config(k: Stage) -> None:
 def values_that_a_topic_cannot_have(k: Stage) -> None:
     """Unknown keys, no number, out of bounds, no such policy."""
     topic = k.topic()
-    for key, value in (("no.such.key", "1"), ("retention.ms", "long"), ("max.message.bytes", "-1"), ("cleanup.policy", "burn"), ("compression.type", "rar"), ("min.insync.replicas", "0")):
+    for key, value in (
+        ("no.such.key", "1"),
+        ("retention.ms", "long"),
+        ("max.message.bytes", "-1"),
+        ("cleanup.policy", "burn"),
+        ("compression.type", "rar"),
+        ("min.insync.replicas", "0"),
+    ):
         alter(k, TOPIC, topic, (key, SET, value))
 
 
@@ -102,8 +111,8 @@ def configs_of_what_is_not_there(k: Stage) -> None:
 def the_brokers_own_settings(k: Stage) -> None:
     """What was set at start is shown with its source; defaults as defaults; unknown keys are left out."""
     keys = ("group.initial.rebalance.delay.ms", "group.max.size", "offsets.retention.minutes", "no.such.key")
-    shown(k, BROKER, "1", *keys)
-    shown(k, BROKER, "1", "group.initial.rebalance.delay.ms", include_synonyms=True)
+    shown(k, BROKER, "0", *keys)
+    shown(k, BROKER, "0", "group.initial.rebalance.delay.ms", include_synonyms=True)
     shown(k, BROKER, "", "group.max.size")
 
 
@@ -130,7 +139,7 @@ def a_change_counts_for_the_next_record(k: Stage) -> None:
 @story("K-343")
 def resources_with_configs_are_listed(k: Stage) -> None:
     """Topics are listed in version 1; version 0 knows only client metrics."""
-    k.topic(**{"retention.ms": "5"})
+    k.topic(configs={"retention.ms": "5"})
     admin = k.line("admin")
     admin.call("list_config_resources", 1, mine="config_resources.resource_name", resource_types=[TOPIC])
     admin.call("list_config_resources", 0)
@@ -142,7 +151,12 @@ def several_resources_stand_alone(k: Stage) -> None:
     """One that fails does not hurt the other."""
     good, bad = k.topic("good"), k.name("bad")
     resources = [
-        {"resource_type": TOPIC, "resource_name": name, "configs": [{"name": "retention.ms", "config_operation": SET, "value": "7"}]} for name in (good, bad)
+        {
+            "resource_type": TOPIC,
+            "resource_name": name,
+            "configs": [{"name": "retention.ms", "config_operation": SET, "value": "7"}],
+        }
+        for name in (good, bad)
     ]
     k.line("admin").call("incremental_alter_configs", 0, resources=resources)
     until_set(k, good, "retention.ms", "7")

@@ -2,8 +2,8 @@
 
 from tests.conformance.people import Member, stable
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.classic_sync import joined
+from tests.conformance.story import story
 
 
 @story("C-250 C-251 Q-002")

@@ -27,7 +27,12 @@ def member_id_required_names_the_client_in_the_id(k: Stage) -> None:
     """The id that comes with MEMBER_ID_REQUIRED starts with the client id; without a client id, with a dash."""
     Member(k, "some-client", k.name("g")).ask_join().answer()
     k.line("anonymous", client_id=None).call(
-        "join_group", 9, group_id=k.name("g"), session_timeout_ms=1000, protocol_type="consumer", protocols=offers("range")
+        "join_group",
+        9,
+        group_id=k.name("g"),
+        session_timeout_ms=1000,
+        protocol_type="consumer",
+        protocols=offers("range"),
     )
 
 
@@ -35,7 +40,12 @@ def member_id_required_names_the_client_in_the_id(k: Stage) -> None:
 def a_null_client_id_is_shown_as_empty(k: Stage) -> None:
     """A member whose client has no id gets an id that starts with a dash and is described with an empty client id."""
     line = k.line("anonymous", client_id=None)
-    values = {"group_id": k.name("g"), "session_timeout_ms": 10_000, "protocol_type": "consumer", "protocols": offers("range")}
+    values: dict[str, Any] = {
+        "group_id": k.name("g"),
+        "session_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": offers("range"),
+    }
     line.call("join_group", 3, **values)
     line.call("describe_groups", 5, groups=[k.name("g")])
 
@@ -297,12 +307,12 @@ def what_is_behind_a_parked_join_waits(k: Stage) -> None:
     b.introduce()
     join = b.ask_join()
     behind = b.ask("heartbeat", 4, generation_id=2)
-    fetch = b.line.send("api_versions", 2)
+    another = b.line.send("find_coordinator", 2, key=k.name("g"))
     behind.silent(300)
     a.joined(a.ask_join())
     b.joined(join)
     behind.answer()
-    fetch.answer()
+    another.answer()
 
 
 @story("G-004 C-355")
@@ -362,7 +372,9 @@ def the_last_of_three_named_members_to_come_is_expelled(k: Stage) -> None:
     a.beat()
     watch = k.line("watch")
     watch.call("describe_groups", 5, groups=[k.name("g")])
-    watch.eventually("describe_groups", 5, lambda answer: answer.groups[0].group_state == "CompletingRebalance", groups=[k.name("g")])
+    watch.eventually(
+        "describe_groups", 5, lambda answer: answer.groups[0].group_state == "CompletingRebalance", groups=[k.name("g")]
+    )
 
 
 @story("C-114 C-113 Q-023 C-412", server="full")
@@ -395,7 +407,13 @@ def a_reason_to_join_changes_nothing(k: Stage) -> None:
 @story("O-420 C-215")
 def metadata_and_assignments_are_opaque(k: Stage) -> None:
     """Bytes that are no subscription and no assignment are carried as they are; the group becomes stable."""
-    a = Member(k, "a", k.name("g"), protocol_type="connect", protocols=[{"name": "own", "metadata": b"\x00\xff not a subscription"}])
+    a = Member(
+        k,
+        "a",
+        k.name("g"),
+        protocol_type="connect",
+        protocols=[{"name": "own", "metadata": b"\x00\xff not a subscription"}],
+    )
     a.join()
     a.sync({a.member_id: bytes(range(40))})
     k.line("a").call("describe_groups", 5, groups=[k.name("g")])
@@ -413,9 +431,13 @@ def a_subscription_that_ends_too_early_harms_nobody(k: Stage) -> None:
 @story("O-420 K-217")
 def a_subscription_that_counts_more_topics_than_it_has_bytes(k: Stage) -> None:
     """The embedded count of topics is far beyond the bytes that follow, or a topic's name breaks off."""
-    a = Member(k, "a", k.name("g"), version=3, protocols=[{"name": "range", "metadata": b"\x00\x01\x7f\x00\x00\x00\x00\x01"}])
+    a = Member(
+        k, "a", k.name("g"), version=3, protocols=[{"name": "range", "metadata": b"\x00\x01\x7f\x00\x00\x00\x00\x01"}]
+    )
     a.ask_join().silent(1500)
-    cut = Member(k, "cut", k.name("cut"), version=3, protocols=[{"name": "range", "metadata": subscription("topic")[:9]}])
+    cut = Member(
+        k, "cut", k.name("cut"), version=3, protocols=[{"name": "range", "metadata": subscription("topic")[:9]}]
+    )
     cut.ask_join().silent(1500)
     k.line("b").call("describe_groups", 5, groups=[k.name("g")])
 

@@ -2,8 +2,8 @@
 
 from tests.conformance.people import Member, stable
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.classic_sync import joined
+from tests.conformance.story import story
 
 
 @story("C-306 R-042 T-007")
@@ -23,7 +23,12 @@ def leaving_a_group_that_is_not_there(k: Stage) -> None:
     for version in range(3):
         line.call("leave_group", version, group_id=k.name("none"), member_id="somebody")
     for version in (3, 4, 5):
-        line.call("leave_group", version, group_id=k.name("none"), members=[{"member_id": "x"}, {"member_id": "", "group_instance_id": "i"}])
+        line.call(
+            "leave_group",
+            version,
+            group_id=k.name("none"),
+            members=[{"member_id": "x"}, {"member_id": "", "group_instance_id": "i"}],
+        )
 
 
 @story("C-310 G-014")
@@ -81,7 +86,14 @@ def a_batch_of_leaves_is_answered_one_by_one(k: Stage) -> None:
     c = Member(k, "c", k.name("g"))
     stable(a, b, c)
     leavers = [
-        (b.member_id, "wrong"), ("", "two"), ("", "two"), ("", None), ("", "three"), (c.member_id, None), (c.member_id, None), ("nobody", None),
+        (b.member_id, "wrong"),
+        ("", "two"),
+        ("", "two"),
+        ("", None),
+        ("", "three"),
+        (c.member_id, None),
+        (c.member_id, None),
+        ("nobody", None),
     ]
     members = [{"member_id": member, "group_instance_id": instance} for member, instance in leavers]
     k.line("admin").call("leave_group", 5, group_id=k.name("g"), members=members)
@@ -94,7 +106,9 @@ def a_batch_in_which_all_fail_starts_nothing(k: Stage) -> None:
     """Nobody was removed, so nobody has to rejoin."""
     a = Member(k, "a", k.name("g"))
     stable(a)
-    k.line("admin").call("leave_group", 5, group_id=k.name("g"), members=[{"member_id": "x"}, {"group_instance_id": "y"}])
+    k.line("admin").call(
+        "leave_group", 5, group_id=k.name("g"), members=[{"member_id": "x"}, {"group_instance_id": "y"}]
+    )
     a.beat()
 
 
@@ -135,7 +149,9 @@ def an_operator_removes_a_static_member_by_its_instance(k: Stage) -> None:
     """The instance id alone removes it; its old id is unknown then, and it may come back afresh."""
     a = Member(k, "a", k.name("g"), instance="one")
     stable(a)
-    k.line("admin").call("leave_group", 3, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "one"}])
+    k.line("admin").call(
+        "leave_group", 3, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "one"}]
+    )
     a.beat()
     a.ask_join().answer()
     a.joined(a.ask_join(member_id=""))

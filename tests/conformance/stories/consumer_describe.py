@@ -2,9 +2,9 @@
 
 from tests.conformance.people import Member, Modern, stable
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.consumer_join import describe
 from tests.conformance.stories.offset_commit import commit
+from tests.conformance.story import story
 
 
 @story("K-311 K-316 K-318 K-320")
@@ -15,7 +15,9 @@ def both_versions_describe_a_group(k: Stage) -> None:
     a.join(topic, rack_id="rack 7", server_assignor="range")
     for version in (0, 1):
         for asked in (False, True):
-            k.line("watch").call("consumer_group_describe", version, group_ids=[a.group], include_authorized_operations=asked)
+            k.line("watch").call(
+                "consumer_group_describe", version, group_ids=[a.group], include_authorized_operations=asked
+            )
 
 
 @story("K-312 K-313")
@@ -99,7 +101,11 @@ def a_deleted_consumer_group_starts_again_at_the_first_epoch(k: Stage) -> None:
 def consumer_groups_are_listed_with_their_state(k: Stage) -> None:
     """Stable, reconciling and empty; filters know the new states."""
     topic = k.topic(partitions=2)
-    a, b, c = Modern(k, "a", k.name("stable")), Modern(k, "b", k.name("reconciling")), Modern(k, "c", k.name("reconciling"))
+    a, b, c = (
+        Modern(k, "a", k.name("stable")),
+        Modern(k, "b", k.name("reconciling")),
+        Modern(k, "c", k.name("reconciling")),
+    )
     a.join(topic)
     b.join(topic)
     c.join(topic)
@@ -117,7 +123,10 @@ def an_empty_consumer_group_without_offsets_goes(k: Stage) -> None:
     a.join(k.topic())
     a.leave()
     k.line("watch").eventually(
-        "consumer_group_describe", 1, lambda answer: bool(answer.groups[0].error_code == "GROUP_ID_NOT_FOUND"), group_ids=[a.group]
+        "consumer_group_describe",
+        1,
+        lambda answer: bool(answer.groups[0].error_code == "GROUP_ID_NOT_FOUND"),
+        group_ids=[a.group],
     )
     a.join(k.name("t"))
 
@@ -128,9 +137,18 @@ def offsets_of_topics_that_nobody_reads_expire(k: Stage) -> None:
     mine, other = k.topic("mine"), k.topic("other")
     for topic in (mine, other):
         part = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
-        k.line("x").call("offset_commit", 4, group_id=k.name("g"), retention_time_ms=500, topics=[{"name": topic, "partitions": [part]}])
+        k.line("x").call(
+            "offset_commit",
+            4,
+            group_id=k.name("g"),
+            retention_time_ms=500,
+            topics=[{"name": topic, "partitions": [part]}],
+        )
     a = Modern(k, "a", k.name("g"))
     a.join(mine)
     k.line("watch").eventually(
-        "offset_fetch", 9, lambda answer: len(answer.groups[0].topics) < 2, groups=[{"group_id": a.group, "topics": None}]
+        "offset_fetch",
+        9,
+        lambda answer: len(answer.groups[0].topics) < 2,
+        groups=[{"group_id": a.group, "topics": None}],
     )

@@ -46,7 +46,15 @@ def version_0_names_a_member_that_has_no_id(k: Stage) -> None:
 def blank_names_are_refused(k: Stage) -> None:
     """Member, group, instance and rack may not be blank; the member id of version 0 may be when it joins."""
     a = Modern(k, "a", k.name("g"))
-    for bad in ({"member_id": ""}, {"member_id": " "}, {"group_id": ""}, {"group_id": "  "}, {"instance_id": ""}, {"instance_id": " "}, {"rack_id": ""}):
+    for bad in (
+        {"member_id": ""},
+        {"member_id": " "},
+        {"group_id": ""},
+        {"group_id": "  "},
+        {"instance_id": ""},
+        {"instance_id": " "},
+        {"rack_id": ""},
+    ):
         a.join("x", **bad)
     b = Modern(k, "b", k.name("g"), version=0, member_id="")
     b.beat(member_epoch=1)
@@ -102,8 +110,12 @@ def a_topic_that_comes_later_is_assigned_at_the_next_heartbeat(k: Stage) -> None
     a.beat()
     k.topic("later", partitions=2)
     a.line.eventually(
-        "consumer_group_heartbeat", 1, lambda answer: answer.assignment is not None,
-        group_id=a.group, member_id=a.member_id, member_epoch=a.epoch,
+        "consumer_group_heartbeat",
+        1,
+        lambda answer: answer.assignment is not None,
+        group_id=a.group,
+        member_id=a.member_id,
+        member_epoch=a.epoch,
     )
 
 

@@ -4,15 +4,24 @@ from typing import Any
 
 from tests.conformance.people import Modern
 from tests.conformance.stage import Answer, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.offset_commit import commit, fetch, part
 from tests.conformance.stories.txn_offsets import Producer
+from tests.conformance.story import story
 
 
-def commits(a: Modern, topic: str, *parts: dict[str, Any], epoch: int | None = None, version: int = 9, **values: Any) -> Answer:
+def commits(
+    a: Modern, topic: str, *parts: dict[str, Any], epoch: int | None = None, version: int = 9, **values: Any
+) -> Answer:
     """Commit as this member, at its epoch unless told."""
     at = a.epoch if epoch is None else epoch
-    return commit(a.line, a.group, topic, *parts, version=version, **{"member_id": a.member_id, "generation_id_or_member_epoch": at, **values})
+    return commit(
+        a.line,
+        a.group,
+        topic,
+        *parts,
+        version=version,
+        **{"member_id": a.member_id, "generation_id_or_member_epoch": at, **values},
+    )
 
 
 @story("K-279 K-280 K-281 K-277 T-20")
@@ -64,7 +73,11 @@ def an_older_epoch_may_commit_what_it_already_had(k: Stage) -> None:
     a.owns()
     b.beat()
     kept = a.owned[0]["partitions"]
-    lost = b.beat(topic_partitions=[], subscribed_topic_names=[topic], rebalance_timeout_ms=30_000).assignment.topic_partitions[0].partitions
+    lost = (
+        b.beat(topic_partitions=[], subscribed_topic_names=[topic], rebalance_timeout_ms=30_000)
+        .assignment.topic_partitions[0]
+        .partitions
+    )
     commits(a, topic, part(1, kept[0]), epoch=old)
     commits(a, topic, part(1, lost[0]), epoch=old)
     commits(a, topic, part(1, kept[0]), part(1, lost[0]), epoch=old)
@@ -126,8 +139,18 @@ def partitions_of_a_commit_fail_alone(k: Stage) -> None:
     commits(a, topic, part(1), part(1, 9))
     commits(a, k.name("missing"), epoch=99)
     commits(a, topic, part(1, 0, "x" * 4097))
-    topics = [{"topic_id": k.topic_id(topic), "partitions": [part(3)]}, {"topic_id": "11111111-1111-1111-1111-111111111111", "partitions": [part(3)]}]
-    a.line.call("offset_commit", 10, group_id=a.group, member_id=a.member_id, generation_id_or_member_epoch=a.epoch, topics=topics)
+    topics = [
+        {"topic_id": k.topic_id(topic), "partitions": [part(3)]},
+        {"topic_id": "11111111-1111-1111-1111-111111111111", "partitions": [part(3)]},
+    ]
+    a.line.call(
+        "offset_commit",
+        10,
+        group_id=a.group,
+        member_id=a.member_id,
+        generation_id_or_member_epoch=a.epoch,
+        topics=topics,
+    )
 
 
 @story("K-298 K-299 K-300")
@@ -137,7 +160,15 @@ def a_fetch_may_name_its_member(k: Stage) -> None:
     a = Modern(k, "a", k.name("g"))
     a.join(topic)
     commits(a, topic, part(5))
-    for member, epoch in ((a.member_id, a.epoch), (a.member_id, a.epoch + 1), (a.member_id, a.epoch - 1), (a.member_id, -1), ("nobody", a.epoch), (None, -1), ("", -1)):
+    for member, epoch in (
+        (a.member_id, a.epoch),
+        (a.member_id, a.epoch + 1),
+        (a.member_id, a.epoch - 1),
+        (a.member_id, -1),
+        ("nobody", a.epoch),
+        (None, -1),
+        ("", -1),
+    ):
         fetch(a.line, a.group, topic, member_id=member, member_epoch=epoch)
     a.line.call("offset_fetch", 8, groups=[{"group_id": a.group, "topics": None}])
 
@@ -179,8 +210,15 @@ def a_stable_fetch_of_a_consumer_group(k: Stage) -> None:
     p.add_offsets(a.group)
     p.commit_offsets(a.group, topic, member_id=a.member_id, generation_id=a.epoch)
     me = {"group_id": a.group, "member_id": a.member_id, "member_epoch": a.epoch}
-    a.line.call("offset_fetch", 9, groups=[{**me, "topics": [{"name": topic, "partition_indexes": [0]}]}], require_stable=True)
-    a.line.call("offset_fetch", 10, groups=[{**me, "topics": [{"topic_id": k.topic_id(topic), "partition_indexes": [0]}]}], require_stable=True)
+    a.line.call(
+        "offset_fetch", 9, groups=[{**me, "topics": [{"name": topic, "partition_indexes": [0]}]}], require_stable=True
+    )
+    a.line.call(
+        "offset_fetch",
+        10,
+        groups=[{**me, "topics": [{"topic_id": k.topic_id(topic), "partition_indexes": [0]}]}],
+        require_stable=True,
+    )
 
 
 @story("K-307 T-18")
@@ -192,5 +230,7 @@ def topics_that_members_read_keep_their_offsets(k: Stage) -> None:
     commits(a, mine)
     commits(a, other)
     for topic in (mine, other, k.name("missing")):
-        k.line("admin").call("offset_delete", 0, group_id=a.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}])
+        k.line("admin").call(
+            "offset_delete", 0, group_id=a.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
+        )
     fetch(a.line, a.group, other)

@@ -2,8 +2,8 @@
 
 from tests.conformance.people import Modern
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.consumer_join import describe
+from tests.conformance.story import story
 
 
 @story("K-126 K-128 K-131 K-132 K-134 K-148 T-04")
@@ -119,11 +119,17 @@ def a_topic_that_grows_is_shared_anew(k: Stage) -> None:
     topic = k.topic(partitions=2)
     a = Modern(k, "a", k.name("g"))
     a.join(topic)
-    k.line("stage").quietly("create_partitions", 3, topics=[{"name": topic, "count": 4, "assignments": None}], timeout_ms=10_000)
+    k.line("stage").quietly(
+        "create_partitions", 3, topics=[{"name": topic, "count": 4, "assignments": None}], timeout_ms=10_000
+    )
     k.await_topic(topic, lambda found: len(found.partitions) == 4)
     a.line.eventually(
-        "consumer_group_heartbeat", 1, lambda answer: answer.assignment is not None,
-        group_id=a.group, member_id=a.member_id, member_epoch=a.epoch,
+        "consumer_group_heartbeat",
+        1,
+        lambda answer: answer.assignment is not None,
+        group_id=a.group,
+        member_id=a.member_id,
+        member_epoch=a.epoch,
     )
 
 
@@ -137,8 +143,12 @@ def a_topic_that_is_deleted_is_taken_away(k: Stage) -> None:
     k.await_topic(goes, lambda found: found.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
     a.learn(
         a.line.eventually(
-            "consumer_group_heartbeat", 1, lambda answer: answer.assignment is not None,
-            group_id=a.group, member_id=a.member_id, member_epoch=a.epoch,
+            "consumer_group_heartbeat",
+            1,
+            lambda answer: answer.assignment is not None,
+            group_id=a.group,
+            member_id=a.member_id,
+            member_epoch=a.epoch,
         )
     )
     a.owns()

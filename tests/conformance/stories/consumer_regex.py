@@ -2,16 +2,21 @@
 
 from tests.conformance.people import Modern
 from tests.conformance.stage import Answer, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.consumer_join import describe
+from tests.conformance.story import story
 
 
 def until_assigned(a: Modern) -> Answer:
     """Beat until an assignment comes; only that answer is written down."""
     return a.learn(
         a.line.eventually(
-            "consumer_group_heartbeat", 1, lambda answer: answer.assignment is not None or answer.error_code != "NONE",
-            group_id=a.group, member_id=a.member_id, member_epoch=a.epoch, within_ms=14_000,
+            "consumer_group_heartbeat",
+            1,
+            lambda answer: answer.assignment is not None or answer.error_code != "NONE",
+            group_id=a.group,
+            member_id=a.member_id,
+            member_epoch=a.epoch,
+            within_ms=14_000,
         )
     )
 
@@ -127,4 +132,6 @@ def topics_of_a_regex_keep_their_offsets(k: Stage) -> None:
     joins(a, k.name("foo-.*"))
     until_assigned(a)
     for topic in (foo, other):
-        k.line("admin").call("offset_delete", 0, group_id=a.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}])
+        k.line("admin").call(
+            "offset_delete", 0, group_id=a.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
+        )

@@ -2,8 +2,8 @@
 
 from tests.conformance.people import Modern
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.consumer_join import describe
+from tests.conformance.story import story
 
 
 @story("K-045 K-154 K-158 K-043 T-11")
@@ -198,7 +198,13 @@ def leave_group_removes_members_of_the_new_protocol(k: Stage) -> None:
     a, b, c = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"), instance="two"), Modern(k, "c", k.name("g"))
     for one in (a, b, c):
         one.join(topic)
-    leavers = [{"member_id": a.member_id}, {"group_instance_id": "two"}, {"member_id": "nobody"}, {"group_instance_id": "x"}, {"member_id": c.member_id, "group_instance_id": "two"}]
+    leavers = [
+        {"member_id": a.member_id},
+        {"group_instance_id": "two"},
+        {"member_id": "nobody"},
+        {"group_instance_id": "x"},
+        {"member_id": c.member_id, "group_instance_id": "two"},
+    ]
     k.line("admin").call("leave_group", 5, group_id=a.group, members=leavers)
     describe(k, a.group)
     a.beat()

@@ -4,11 +4,22 @@ from typing import Any
 
 from tests.conformance.batches import T0, batch
 from tests.conformance.stage import Answer, Pending, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.produce import produce
+from tests.conformance.story import story
 
 
-def ask(k: Stage, topic: str, offset: int = 0, *, index: int = 0, size: int = 1 << 20, version: int = 12, on: str = "reader", part: dict[str, Any] | None = None, **values: Any) -> Pending:
+def ask(
+    k: Stage,
+    topic: str,
+    offset: int = 0,
+    *,
+    index: int = 0,
+    size: int = 1 << 20,
+    version: int = 12,
+    on: str = "reader",
+    part: dict[str, Any] | None = None,
+    **values: Any,
+) -> Pending:
     """One partition's fetch, not waiting for data unless told."""
     wanted = {"partition": index, "fetch_offset": offset, "partition_max_bytes": size, **(part or {})}
     name = {"topic_id": k.topic_id(topic)} if version >= 13 else {"topic": topic}
@@ -20,12 +31,19 @@ def fetch(k: Stage, topic: str, offset: int = 0, **values: Any) -> Answer:
     return ask(k, topic, offset, **values).answer()
 
 
-def filled(k: Stage, count: int = 3, partitions: int = 1, **configs: str) -> str:
+def filled(k: Stage, count: int = 3, partitions: int = 1) -> str:
     """A topic with so many batches of one record in its first partition."""
-    topic = k.topic(partitions=partitions, **configs)
+    topic = k.topic(partitions=partitions)
     for number in range(count):
         line = k.line("stage")
-        data = [{"name": topic, "partition_data": [{"index": 0, "records": batch(b"record %d" % number, timestamps=[T0 + 1000 * number])}]}]
+        data = [
+            {
+                "name": topic,
+                "partition_data": [
+                    {"index": 0, "records": batch(b"record %d" % number, timestamps=[T0 + 1000 * number])}
+                ],
+            }
+        ]
         line.quietly("produce", 9, acks=-1, timeout_ms=1000, topic_data=data)
     return topic
 
@@ -33,7 +51,9 @@ def filled(k: Stage, count: int = 3, partitions: int = 1, **configs: str) -> str
 def offsets(k: Stage, topic: str, *times: int, version: int = 10, index: int = 0, **values: Any) -> Answer:
     """ListOffsets for these times of one partition."""
     parts = [{"partition_index": index, "timestamp": time} for time in times]
-    return k.line("reader").call("list_offsets", version, **{"replica_id": -1, "topics": [{"name": topic, "partitions": parts}], **values})
+    return k.line("reader").call(
+        "list_offsets", version, **{"replica_id": -1, "topics": [{"name": topic, "partitions": parts}], **values}
+    )
 
 
 @story("V-007")
@@ -77,7 +97,10 @@ def partitions_that_are_not_there(k: Stage) -> None:
     topic = filled(k)
     fetch(k, k.name("none"), max_wait_ms=5000, min_bytes=1)
     fetch(k, topic, index=9, max_wait_ms=5000, min_bytes=1)
-    unknown = {"topic_id": "11111111-1111-1111-1111-111111111111", "partitions": [{"partition": 0, "partition_max_bytes": 100}]}
+    unknown = {
+        "topic_id": "11111111-1111-1111-1111-111111111111",
+        "partitions": [{"partition": 0, "partition_max_bytes": 100}],
+    }
     k.line("reader").call("fetch", 15, max_wait_ms=5000, min_bytes=1, topics=[unknown])
 
 
@@ -116,10 +139,16 @@ def a_leader_epoch_that_is_not_the_leaders(k: Stage) -> None:
         fetch(k, topic, 1, part={"last_fetched_epoch": epoch})
 
 
-@story("V-007")
-def the_data_of_transactions_is_marked(k: Stage) -> None:
-    """The group log of the broker itself can be read like any topic."""
-    k.line("reader").call("metadata", 12, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=False)
+@story("V-007 O-101")
+def the_log_of_groups_is_internal(k: Stage) -> None:
+    """Metadata shows the topic of offsets as internal; nobody may delete it, or write to it."""
+    name = "__consumer_offsets"
+    topic = k.line("reader").quietly("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0]
+    k.events.append({"error": topic.error_code, "internal": topic.is_internal, "partitions": len(topic.partitions)})
+    produce(k.line("p"), name, batch(b"x", key=b"k"))
+    k.line("admin").call(
+        "create_topics", 7, topics=[{"name": name, "num_partitions": 1, "replication_factor": 1}], timeout_ms=1000
+    )
 
 
 @story("V-007")
@@ -227,8 +256,15 @@ def where_a_leader_epoch_ends(k: Stage) -> None:
     """The present epoch ends at the log's end, a later one is not known."""
     topic = filled(k)
     parts = [{"partition": 0, "leader_epoch": 0}]
-    for wanted in (parts, [{"partition": 0, "leader_epoch": 5}], [{"partition": 9, "leader_epoch": 0}], [{"partition": 0, "leader_epoch": 0, "current_leader_epoch": 7}]):
-        k.line("reader").call("offset_for_leader_epoch", 4, replica_id=-1, topics=[{"topic": topic, "partitions": wanted}])
+    for wanted in (
+        parts,
+        [{"partition": 0, "leader_epoch": 5}],
+        [{"partition": 9, "leader_epoch": 0}],
+        [{"partition": 0, "leader_epoch": 0, "current_leader_epoch": 7}],
+    ):
+        k.line("reader").call(
+            "offset_for_leader_epoch", 4, replica_id=-1, topics=[{"topic": topic, "partitions": wanted}]
+        )
 
 
 @story("V-007")

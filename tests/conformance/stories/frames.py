@@ -2,6 +2,8 @@
 
 import struct
 
+from kio.schema.index import api_key_map
+
 from tests.conformance import wire
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -19,13 +21,24 @@ def header(key: int, version: int, correlation_id: int = 77) -> bytes:
 @story("V-007 G-002")
 def an_unknown_version_of_api_versions_is_answered_in_version_0(k: Stage) -> None:
     """UNSUPPORTED_VERSION with the one line that says what ApiVersions supports, so that a client can ask again."""
-    k.line("a").send_bytes("api_versions", 0, framed(header(18, 99) + b"\x00\x02c\x021\x00"), "ApiVersions in version 99").answer()
+    k.line("a").send_bytes(
+        "api_versions", 0, framed(header(18, 99) + b"\x00\x02c\x021\x00"), "ApiVersions in version 99"
+    ).answer()
 
 
 @story("V-007")
 def a_client_must_have_a_proper_name_and_version(k: Stage) -> None:
     """Software names and versions of letters, digits, dots and dashes within; else INVALID_REQUEST."""
-    for name, version in (("client", "1.0"), ("", "1.0"), ("client", ""), ("my client", "1.0"), ("client", "1/0"), ("-client", "1.0"), ("client", "1.0-"), ("a.b-c", "1-x.2")):
+    for name, version in (
+        ("client", "1.0"),
+        ("", "1.0"),
+        ("client", ""),
+        ("my client", "1.0"),
+        ("client", "1/0"),
+        ("-client", "1.0"),
+        ("client", "1.0-"),
+        ("a.b-c", "1-x.2"),
+    ):
         answer = k.line("a").quietly("api_versions", 3, client_software_name=name, client_software_version=version)
         k.events.append({"name": name, "version": version, "error": answer.error_code})
 
@@ -34,10 +47,33 @@ def a_client_must_have_a_proper_name_and_version(k: Stage) -> None:
 def the_versions_of_the_group_apis(k: Stage) -> None:
     """What is advertised for the APIs of groups, offsets and transactions."""
     answer = k.line("a").quietly("api_versions", 4, client_software_name="c", client_software_version="1")
-    ranges = {wire.api_key_map[one.api_key]: f"{one.min_version}-{one.max_version}" for one in answer.api_keys if one.api_key in wire.api_key_map}
-    groups = ("offset_commit", "offset_fetch", "find_coordinator", "join_group", "heartbeat", "leave_group", "sync_group", "describe_groups",
-              "list_groups", "delete_groups", "offset_delete", "consumer_group_heartbeat", "consumer_group_describe", "init_producer_id",
-              "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "txn_offset_commit", "describe_transactions", "list_transactions")
+    ranges = {
+        api_key_map[one.api_key]: f"{one.min_version}-{one.max_version}"
+        for one in answer.api_keys
+        if one.api_key in api_key_map
+    }
+    groups = (
+        "offset_commit",
+        "offset_fetch",
+        "find_coordinator",
+        "join_group",
+        "heartbeat",
+        "leave_group",
+        "sync_group",
+        "describe_groups",
+        "list_groups",
+        "delete_groups",
+        "offset_delete",
+        "consumer_group_heartbeat",
+        "consumer_group_describe",
+        "init_producer_id",
+        "add_partitions_to_txn",
+        "add_offsets_to_txn",
+        "end_txn",
+        "txn_offset_commit",
+        "describe_transactions",
+        "list_transactions",
+    )
     k.events.append({"ranges": {name: ranges.get(name) for name in groups}})
 
 
@@ -45,19 +81,47 @@ def the_versions_of_the_group_apis(k: Stage) -> None:
 def the_versions_of_the_broker_apis(k: Stage) -> None:
     """What is advertised for the APIs of topics, records and configs."""
     answer = k.line("a").quietly("api_versions", 4, client_software_name="c", client_software_version="1")
-    ranges = {wire.api_key_map[one.api_key]: f"{one.min_version}-{one.max_version}" for one in answer.api_keys if one.api_key in wire.api_key_map}
-    broker = ("produce", "fetch", "list_offsets", "metadata", "api_versions", "create_topics", "delete_topics", "delete_records",
-              "create_partitions", "describe_configs", "incremental_alter_configs", "describe_cluster", "describe_producers",
-              "describe_topic_partitions", "list_config_resources")
+    ranges = {
+        api_key_map[one.api_key]: f"{one.min_version}-{one.max_version}"
+        for one in answer.api_keys
+        if one.api_key in api_key_map
+    }
+    broker = (
+        "produce",
+        "fetch",
+        "list_offsets",
+        "metadata",
+        "api_versions",
+        "create_topics",
+        "delete_topics",
+        "delete_records",
+        "create_partitions",
+        "describe_configs",
+        "incremental_alter_configs",
+        "describe_cluster",
+        "describe_producers",
+        "describe_topic_partitions",
+        "list_config_resources",
+    )
     k.events.append({"ranges": {name: ranges.get(name) for name in broker}})
 
 
 @story("G-002 O-006 O-030 O-201")
 def versions_that_are_not_advertised_close_the_connection(k: Stage) -> None:
     """Below and above the range: no answer, the connection ends."""
-    for api, version in (("offset_commit", 1), ("offset_fetch", 0), ("offset_commit", 11), ("join_group", 10), ("heartbeat", 5), ("find_coordinator", 7), ("fetch", 3)):
+    for api, version in (
+        ("offset_commit", 1),
+        ("offset_fetch", 0),
+        ("offset_commit", 11),
+        ("join_group", 10),
+        ("heartbeat", 5),
+        ("find_coordinator", 7),
+        ("fetch", 3),
+    ):
         line = k.line(f"{api} {version}")
-        line.send_bytes(api, version, framed(header(wire.KEYS[api], version) + bytes(64)), f"{api} in version {version}").closed()
+        line.send_bytes(
+            api, version, framed(header(wire.KEYS[api], version) + bytes(64)), f"{api} in version {version}"
+        ).closed()
 
 
 @story("G-005")
@@ -71,7 +135,9 @@ def a_body_that_breaks_off_closes_the_connection(k: Stage) -> None:
     """A JoinGroup that ends in the middle, and a null group id."""
     good = wire.request_frame("join_group", 5, 77, "c", {"group_id": "g", "protocol_type": "consumer"})
     k.line("a").send_bytes("join_group", 5, framed(good[4:-6]), "JoinGroup without its last 6 bytes").closed()
-    k.line("b").send_bytes("heartbeat", 0, framed(header(12, 0) + struct.pack(">hih", -1, 1, 0)), "Heartbeat with a null group id").closed()
+    k.line("b").send_bytes(
+        "heartbeat", 0, framed(header(12, 0) + struct.pack(">hih", -1, 1, 0)), "Heartbeat with a null group id"
+    ).closed()
 
 
 @story("G-005")
@@ -92,7 +158,9 @@ def surplus_bytes_after_a_request_are_ignored(k: Stage) -> None:
 def unknown_tagged_fields_are_skipped(k: Stage) -> None:
     """A flexible request may carry tags that nobody knows, in its header and its body."""
     tag = b"\x01\x63\x03xyz"
-    body = struct.pack(">hhih", 12, 4, 77, 1) + b"c" + tag + b"\x05none" + struct.pack(">i", 1) + b"\x02m" + b"\x00" + tag
+    body = (
+        struct.pack(">hhih", 12, 4, 77, 1) + b"c" + tag + b"\x05none" + struct.pack(">i", 1) + b"\x02m" + b"\x00" + tag
+    )
     k.line("a").send_bytes("heartbeat", 4, framed(body), "Heartbeat v4 with unknown tags").answer()
 
 

@@ -63,8 +63,15 @@ def values_that_cannot_be(k: Stage) -> None:
     """Outside the broker's bounds, no number, unknown keys, a session no longer than the interval."""
     group = k.name("g")
     for name, value in (
-        (INTERVAL, "1"), (INTERVAL, "15001"), (INTERVAL, "soon"), (INTERVAL, ""), (SESSION, "60001"), (SESSION, "1"),
-        ("no.such.key", "1"), ("consumer.assignment.interval.ms", "-1"), ("consumer.assignment.interval.ms", "15001"),
+        (INTERVAL, "1"),
+        (INTERVAL, "15001"),
+        (INTERVAL, "soon"),
+        (INTERVAL, ""),
+        (SESSION, "60001"),
+        (SESSION, "1"),
+        ("no.such.key", "1"),
+        ("consumer.assignment.interval.ms", "-1"),
+        ("consumer.assignment.interval.ms", "15001"),
     ):
         alter(k, group, (name, SET, value))
     alter(k, group, (SESSION, SET, "5000"))
@@ -139,8 +146,16 @@ def a_trial_changes_nothing(k: Stage) -> None:
 @story("K-337")
 def the_same_group_twice_in_a_request(k: Stage) -> None:
     """Each resource may be there once; another group beside it stands alone."""
-    one = {"resource_type": GROUP, "resource_name": k.name("g"), "configs": [{"name": INTERVAL, "config_operation": SET, "value": "7000"}]}
-    other = {"resource_type": GROUP, "resource_name": k.name("other"), "configs": [{"name": "no.such.key", "config_operation": SET, "value": "1"}]}
+    one = {
+        "resource_type": GROUP,
+        "resource_name": k.name("g"),
+        "configs": [{"name": INTERVAL, "config_operation": SET, "value": "7000"}],
+    }
+    other = {
+        "resource_type": GROUP,
+        "resource_name": k.name("other"),
+        "configs": [{"name": "no.such.key", "config_operation": SET, "value": "1"}],
+    }
     k.line("admin").call("incremental_alter_configs", 0, resources=[one, one])
     k.line("admin").call("incremental_alter_configs", 1, resources=[one, other])
 

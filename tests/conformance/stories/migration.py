@@ -1,16 +1,18 @@
 """A living group moves from the classic protocol to the new one and back (KIP-848)."""
 
+from typing import Any
+
 from tests.conformance.people import Member, Modern, Owned, assignment, stable, subscription
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.consumer_join import describe
+from tests.conformance.story import story
 
 
-def reads(*topics: str, owned: Owned | None = None, name: str = "range") -> list[dict[str, object]]:
+def reads(*topics: str, owned: Owned | None = None, name: str = "range") -> list[dict[str, Any]]:
     return [{"name": name, "metadata": subscription(*topics, owned=owned)}]
 
 
-def classic(k: Stage, name: str, topic: str, owned: list[int], **join: object) -> Member:
+def classic(k: Stage, name: str, topic: str, owned: list[int], **join: Any) -> Member:
     """A lone classic member that owns these partitions of the topic, in a stable group."""
     one = Member(k, name, k.name("g"), protocols=reads(topic), **join)
     one.join()
@@ -144,7 +146,7 @@ def assignments_that_cannot_be_carried_over(k: Stage) -> None:
         c = Member(k, f"c-{name}", k.name(name), protocols=reads(topic))
         c.join()
         c.sync({c.member_id: share})
-        Modern(k, f"n-{name}", k.name(name)).join(topic)
+        Modern(k, f"n-{name}", k.name(name)).join(topic, server_assignor="range")
         c.beat()
 
 
@@ -381,5 +383,10 @@ def a_classic_member_fetches_with_its_generation(k: Stage) -> None:
     c = Member(k, "c", n.group, protocols=reads(topic))
     c.join()
     for member, epoch in ((c.member_id, c.generation), (c.member_id, c.generation + 1), ("nobody", c.generation)):
-        one = {"group_id": c.group, "member_id": member, "member_epoch": epoch, "topics": [{"name": topic, "partition_indexes": [0]}]}
+        one = {
+            "group_id": c.group,
+            "member_id": member,
+            "member_epoch": epoch,
+            "topics": [{"name": topic, "partition_indexes": [0]}],
+        }
         c.line.call("offset_fetch", 9, groups=[one])

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.conformance.people import Member, stable
 from tests.conformance.stage import Answer, Line, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.classic_sync import joined
+from tests.conformance.story import story
 
 
 def part(offset: int = 1, index: int = 0, metadata: str | None = "", **more: Any) -> dict[str, Any]:
@@ -158,8 +158,14 @@ def metadata_may_be_4096_units_long(k: Stage) -> None:
     topic, line = k.topic(partitions=5), k.line("a")
     texts = ["x" * 4096, "x" * 4097, None, "é" * 4096, "😀" * 2049]
     commit(line, k.name("g"), topic, *(part(n, n, text) for n, text in enumerate(texts)))
-    answer = line.quietly("offset_fetch", 9, groups=[{"group_id": k.name("g"), "topics": [{"name": topic, "partition_indexes": list(range(5))}]}])
-    found = {one.partition_index: (one.committed_offset, len(one.metadata)) for one in answer.groups[0].topics[0].partitions}
+    answer = line.quietly(
+        "offset_fetch",
+        9,
+        groups=[{"group_id": k.name("g"), "topics": [{"name": topic, "partition_indexes": list(range(5))}]}],
+    )
+    found = {
+        one.partition_index: (one.committed_offset, len(one.metadata)) for one in answer.groups[0].topics[0].partitions
+    }
     assert found == {0: (0, 4096), 1: (-1, 0), 2: (2, 0), 3: (3, 4096), 4: (-1, 0)}, found
 
 
@@ -195,7 +201,7 @@ def version_10_commits_by_topic_id(k: Stage) -> None:
     """A known id is committed, an unknown id and the zero id are not, an unknown partition of a known id is told apart."""
     topic, line = k.topic(), k.line("a")
     unknown = "11111111-1111-1111-1111-111111111111"
-    topics = [
+    topics: list[dict[str, Any]] = [
         {"topic_id": k.topic_id(topic), "partitions": [part(9, 0), part(9, 7)]},
         {"topic_id": unknown, "partitions": [part(9, 0)]},
         {"topic_id": None, "partitions": [part(9, 0)]},
@@ -210,7 +216,9 @@ def version_10_knows_missing_groups_as_version_9_does(k: Stage) -> None:
     """A generation in a group that is not there: GROUP_ID_NOT_FOUND."""
     topic = k.topic()
     topics = [{"topic_id": k.topic_id(topic), "partitions": [part()]}]
-    k.line("a").call("offset_commit", 10, group_id=k.name("none"), generation_id_or_member_epoch=1, member_id="x", topics=topics)
+    k.line("a").call(
+        "offset_commit", 10, group_id=k.name("none"), generation_id_or_member_epoch=1, member_id="x", topics=topics
+    )
 
 
 @story("G-045 G-032")
@@ -238,5 +246,10 @@ def a_member_goes_on_from_what_was_committed(k: Stage) -> None:
 def a_commit_to_many_topics_names_each_once(k: Stage) -> None:
     """Several topics in one request come back with each of their partitions."""
     topics, line = [k.topic(name, partitions=2) for name in ("red", "green", "blue")], k.line("a")
-    line.call("offset_commit", 9, group_id=k.name("g"), topics=[{"name": name, "partitions": [part(n, 0), part(n, 1)]} for n, name in enumerate(topics)])
+    line.call(
+        "offset_commit",
+        9,
+        group_id=k.name("g"),
+        topics=[{"name": name, "partitions": [part(n, 0), part(n, 1)]} for n, name in enumerate(topics)],
+    )
     line.call("offset_fetch", 9, groups=[{"group_id": k.name("g"), "topics": None}])

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.conformance.people import Member, stable, subscription
 from tests.conformance.stage import Answer, Line, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.offset_commit import commit, fetch, part
+from tests.conformance.story import story
 
 
 def delete(line: Line, group: str, topic: str, *indexes: int) -> Answer:
@@ -98,7 +98,9 @@ def a_group_without_offsets_goes_at_the_next_pass(k: Stage) -> None:
     """A first join that failed leaves an empty group behind, which the next cleanup takes away."""
     line = k.line("a")
     Member(k, "a", k.name("g"), protocols=[]).ask_join().answer()
-    line.eventually("describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")])
+    line.eventually(
+        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
+    )
 
 
 @story("O-408 Q-024", server="expiry")
@@ -107,7 +109,9 @@ def a_group_of_named_members_only_goes_too(k: Stage) -> None:
     a = Member(k, "a", k.name("g"))
     a.introduce()
     k.pause(150)
-    a.line.eventually("describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")])
+    a.line.eventually(
+        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
+    )
     a.ask_join().answer()
 
 
@@ -117,7 +121,9 @@ def deleting_the_last_offset_lets_the_group_go(k: Stage) -> None:
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic)
     delete(line, k.name("g"), topic)
-    line.eventually("describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")])
+    line.eventually(
+        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
+    )
 
 
 @story("O-045 O-401 O-406 O-407 Q-040", server="expiry")
@@ -126,7 +132,9 @@ def a_commit_with_its_own_retention_expires_by_it(k: Stage) -> None:
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic, part(5), version=3, retention_time_ms=1500)
     fetch(line, k.name("g"), topic)
-    line.eventually("describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")])
+    line.eventually(
+        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
+    )
     fetch(line, k.name("g"), topic)
 
 

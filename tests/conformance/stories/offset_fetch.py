@@ -1,10 +1,12 @@
 """Reading offsets back: OffsetFetch."""
 
+from typing import Any
+
 from tests.conformance.people import Member, stable
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.stories.offset_commit import commit, fetch, part
+from tests.conformance.story import story
 
 
 @story("O-207 O-208 O-206 Q-005")
@@ -34,10 +36,15 @@ def null_topics_mean_everything(k: Stage) -> None:
     first, second, line = k.topic("first"), k.topic("second", 3), k.line("a")
     commit(line, k.name("g"), first, part(1))
     commit(line, k.name("g"), second, part(2, 2))
-    for topics in (None, []):
+    nothing: list[Any] = []
+    for topics in (None, nothing):
         for version in (2, 7):
             line.call("offset_fetch", version, group_id=k.name("g"), topics=topics)
-        line.call("offset_fetch", 8, groups=[{"group_id": k.name("g"), "topics": topics}, {"group_id": k.name("none"), "topics": topics}])
+        line.call(
+            "offset_fetch",
+            8,
+            groups=[{"group_id": k.name("g"), "topics": topics}, {"group_id": k.name("none"), "topics": topics}],
+        )
 
 
 @story("O-200")
@@ -95,7 +102,12 @@ def a_topic_made_anew_has_no_offsets(k: Stage) -> None:
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic, part(5))
     line.quietly("delete_topics", 6, topics=[{"name": topic}], timeout_ms=10_000)
-    line.eventually("offset_fetch", 9, lambda answer: answer.groups[0].topics == [], groups=[{"group_id": k.name("g"), "topics": None}])
+    line.eventually(
+        "offset_fetch",
+        9,
+        lambda answer: answer.groups[0].topics == [],
+        groups=[{"group_id": k.name("g"), "topics": None}],
+    )
     k.await_topic(topic, lambda found: found.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
     k.topic()
     fetch(line, k.name("g"), topic)
@@ -115,5 +127,7 @@ def require_stable_changes_nothing_without_transactions(k: Stage) -> None:
     """From version 7 on it may be asked for; plain commits are stable."""
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic, part(5))
-    line.call("offset_fetch", 7, group_id=k.name("g"), topics=[{"name": topic, "partition_indexes": [0]}], require_stable=True)
+    line.call(
+        "offset_fetch", 7, group_id=k.name("g"), topics=[{"name": topic, "partition_indexes": [0]}], require_stable=True
+    )
     line.call("offset_fetch", 9, groups=[{"group_id": k.name("g"), "topics": None}], require_stable=True)

@@ -4,11 +4,13 @@ from typing import Any
 
 from tests.conformance.batches import GZIP, T0, TRANSACTIONAL, batch
 from tests.conformance.stage import Answer, Line, Pending, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.txn_offsets import FAR, Producer
+from tests.conformance.story import story
 
 
-def ask_produce(line: Line, topic: str, records: bytes | None, *, index: int = 0, acks: int = -1, version: int = 12, **values: Any) -> Pending:
+def ask_produce(
+    line: Line, topic: str, records: bytes | None, *, index: int = 0, acks: int = -1, version: int = 12, **values: Any
+) -> Pending:
     data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
     return line.send("produce", version, **{"acks": acks, "timeout_ms": 10_000, "topic_data": data, **values})
 
@@ -61,7 +63,15 @@ def topics_and_partitions_that_are_not_there(k: Stage) -> None:
 def a_producer_that_wants_no_answer_gets_none(k: Stage) -> None:
     """With acks 0 the records are kept and nothing is said; the next request is answered at once."""
     topic, line = k.topic(), k.line("p")
-    line.wire.send("produce", 9, {"acks": 0, "timeout_ms": 1000, "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch(b"quiet")}]}]})
+    line.wire.send(
+        "produce",
+        9,
+        {
+            "acks": 0,
+            "timeout_ms": 1000,
+            "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch(b"quiet")}]}],
+        },
+    )
     line.wire.flights.pop()
     line.call("heartbeat", 0, group_id=k.name("none"), member_id="m")
     k.pause(200)
@@ -101,7 +111,13 @@ def bytes_that_are_no_batch(k: Stage) -> None:
     """Null, nothing, a batch that breaks off, noise."""
     topic = k.topic()
     whole = batch(b"some record")
-    for name, records in (("null", None), ("nothing", b""), ("cut", whole[:-4]), ("head only", whole[:20]), ("noise", b"\x00" * 80)):
+    for name, records in (
+        ("null", None),
+        ("nothing", b""),
+        ("cut", whole[:-4]),
+        ("head only", whole[:20]),
+        ("noise", b"\x00" * 80),
+    ):
         ask_produce(k.line(name), topic, records).closed(within_ms=2000)
     fetched(k, topic)
 
@@ -143,7 +159,7 @@ def codecs_that_are_none_and_bytes_that_do_not_unpack(k: Stage) -> None:
 @story("V-007")
 def a_batch_that_is_too_large(k: Stage) -> None:
     """Above the topic's max.message.bytes: MESSAGE_TOO_LARGE; at it: fine."""
-    topic, line = k.topic(**{"max.message.bytes": "200"}), k.line("p")
+    topic, line = k.topic(configs={"max.message.bytes": "200"}), k.line("p")
     produce(line, topic, batch(b"x" * 300))
     produce(line, topic, batch(b"x" * 100))
 
@@ -151,7 +167,7 @@ def a_batch_that_is_too_large(k: Stage) -> None:
 @story("V-007")
 def the_broker_may_set_the_time(k: Stage) -> None:
     """With LogAppendTime the answer tells when, and the batch carries that time."""
-    topic, line = k.topic(**{"message.timestamp.type": "LogAppendTime"}), k.line("p")
+    topic, line = k.topic(configs={"message.timestamp.type": "LogAppendTime"}), k.line("p")
     produce(line, topic, batch(b"x", b"y"))
     fetched(k, topic)
 
@@ -159,17 +175,20 @@ def the_broker_may_set_the_time(k: Stage) -> None:
 @story("V-007")
 def times_too_far_off_are_refused(k: Stage) -> None:
     """A record dated beyond what the topic allows before and after now."""
-    topic, line = k.topic(**{"message.timestamp.after.max.ms": "1000", "message.timestamp.before.max.ms": "3155760000000"}), k.line("p")
+    topic, line = (
+        k.topic(configs={"message.timestamp.after.max.ms": "1000", "message.timestamp.before.max.ms": "3155760000000"}),
+        k.line("p"),
+    )
     produce(line, topic, batch(b"x", timestamps=[4_000_000_000_000]))
     produce(line, topic, batch(b"x", timestamps=[T0]))
-    strict = k.topic("strict", **{"message.timestamp.before.max.ms": "1000"})
+    strict = k.topic("strict", configs={"message.timestamp.before.max.ms": "1000"})
     produce(line, strict, batch(b"x", b"y", timestamps=[T0, T0 + 1]))
 
 
 @story("V-007")
 def records_without_a_key_do_not_fit_a_compacted_topic(k: Stage) -> None:
     """INVALID_RECORD, with the records that are at fault."""
-    topic, line = k.topic(**{"cleanup.policy": "compact"}), k.line("p")
+    topic, line = k.topic(configs={"cleanup.policy": "compact"}), k.line("p")
     produce(line, topic, batch(b"a", b"b"))
     produce(line, topic, batch(b"a", key=b"k"))
 
@@ -233,5 +252,10 @@ def transactional_records_need_a_transaction(k: Stage) -> None:
 def several_partitions_in_one_request(k: Stage) -> None:
     """Each has its own answer; one that fails does not hurt the others."""
     topic, line = k.topic(partitions=3), k.line("p")
-    parts = [{"index": 0, "records": batch(b"a")}, {"index": 1, "records": batch(b"b", crc=1)}, {"index": 2, "records": batch(b"c", b"d")}, {"index": 3, "records": batch(b"e")}]
+    parts = [
+        {"index": 0, "records": batch(b"a")},
+        {"index": 1, "records": batch(b"b", crc=1)},
+        {"index": 2, "records": batch(b"c", b"d")},
+        {"index": 3, "records": batch(b"e")},
+    ]
     line.call("produce", 12, acks=-1, timeout_ms=1000, topic_data=[{"name": topic, "partition_data": parts}])

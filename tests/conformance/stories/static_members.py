@@ -2,8 +2,8 @@
 
 from tests.conformance.people import Member, stable, subscription
 from tests.conformance.stage import Stage
-from tests.conformance.story import story
 from tests.conformance.stories.classic_sync import joined
+from tests.conformance.story import story
 
 
 @story("C-120 C-430 C-011")
@@ -72,7 +72,9 @@ def a_restart_with_another_subscription_goes_unnoticed(k: Stage) -> None:
     """Under the same protocol name a changed subscription moves nobody; it is stored, and described."""
     a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
     stable(a, b)
-    again = Member(k, "b restarted", k.name("g"), instance="two", protocols=[{"name": "range", "metadata": subscription("other")}])
+    again = Member(
+        k, "b restarted", k.name("g"), instance="two", protocols=[{"name": "range", "metadata": subscription("other")}]
+    )
     again.joined(again.ask_join())
     again.sync()
     a.beat()
@@ -158,7 +160,9 @@ def a_join_in_which_nobody_came_is_tried_again(k: Stage) -> None:
     a = Member(k, "a", k.name("g"), instance="one", rebalance_timeout_ms=700)
     b = Member(k, "b", k.name("g"), instance="two", rebalance_timeout_ms=700)
     stable(a, b)
-    k.line("admin").call("leave_group", 5, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "two"}])
+    k.line("admin").call(
+        "leave_group", 5, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "two"}]
+    )
     k.pause(1000)
     k.line("watch").call("describe_groups", 5, groups=[k.name("g")])
     a.beat()
@@ -170,7 +174,9 @@ def a_silent_static_member_is_removed_when_its_session_ends(k: Stage) -> None:
     """Static members are removed like others; the old id is then unknown, the instance free."""
     a = Member(k, "a", k.name("g"), instance="one", session_timeout_ms=800)
     stable(a)
-    a.k.line("watch").eventually("describe_groups", 5, lambda answer: answer.groups[0].group_state == "Empty", groups=[k.name("g")])
+    a.k.line("watch").eventually(
+        "describe_groups", 5, lambda answer: answer.groups[0].group_state == "Empty", groups=[k.name("g")]
+    )
     a.ask_join().answer()
     a.joined(a.ask_join(member_id=""))
 
@@ -182,7 +188,9 @@ def after_a_restart_the_old_session_timeout_counts_first(k: Stage) -> None:
     stable(a)
     again = Member(k, "a restarted", k.name("g"), instance="one", session_timeout_ms=60_000)
     again.joined(again.ask_join())
-    k.line("watch").eventually("describe_groups", 5, lambda answer: answer.groups[0].group_state == "Empty", groups=[k.name("g")])
+    k.line("watch").eventually(
+        "describe_groups", 5, lambda answer: answer.groups[0].group_state == "Empty", groups=[k.name("g")]
+    )
 
 
 @story("C-351 C-359")

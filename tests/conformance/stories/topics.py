@@ -8,7 +8,14 @@ from tests.conformance.story import story
 
 def new(name: str, partitions: int = 1, replicas: int = 1, **more: Any) -> dict[str, Any]:
     """One topic of a CreateTopics request."""
-    return {"name": name, "num_partitions": partitions, "replication_factor": replicas, "assignments": [], "configs": [], **more}
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": replicas,
+        "assignments": [],
+        "configs": [],
+        **more,
+    }
 
 
 def create(k: Stage, *topics: dict[str, Any], version: int = 7, **values: Any) -> Answer:
@@ -18,12 +25,16 @@ def create(k: Stage, *topics: dict[str, Any], version: int = 7, **values: Any) -
 def metadata(k: Stage, *names: str, version: int = 13, **values: Any) -> Answer:
     """Metadata of these topics, without creating any."""
     create_none = {"allow_auto_topic_creation": False} if version >= 4 else {}
-    return k.line("watch").call("metadata", version, **{"topics": [{"name": name} for name in names], **create_none, **values})
+    return k.line("watch").call(
+        "metadata", version, **{"topics": [{"name": name} for name in names], **create_none, **values}
+    )
 
 
 def visible(k: Stage, name: str) -> None:
     """Wait until the broker shows the topic, and learn its id."""
-    k.await_topic(name, lambda topic: topic.error_code == "NONE" and all(one.leader_id >= 0 for one in topic.partitions))
+    k.await_topic(
+        name, lambda topic: topic.error_code == "NONE" and all(one.leader_id >= 0 for one in topic.partitions)
+    )
 
 
 @story("V-007")
@@ -39,9 +50,18 @@ def a_topic_is_created_and_shown(k: Stage) -> None:
 def every_create_version_makes_a_topic(k: Stage) -> None:
     """Versions 2 to 7; from 5 on the answer tells partitions, replicas and configs, from 7 on the id."""
     for version in range(2, 8):
-        answer = k.line("admin").quietly("create_topics", version, topics=[new(k.name(f"t{version}"), 2)], timeout_ms=10_000)
+        answer = k.line("admin").quietly(
+            "create_topics", version, topics=[new(k.name(f"t{version}"), 2)], timeout_ms=10_000
+        )
         one = answer.topics[0]
-        k.events.append({"version": version, "error": one.error_code, "partitions": one.get("num_partitions"), "id": bool(one.get("topic_id"))})
+        k.events.append(
+            {
+                "version": version,
+                "error": one.error_code,
+                "partitions": one.get("num_partitions"),
+                "id": bool(one.get("topic_id")),
+            }
+        )
 
 
 @story("V-007")
@@ -80,10 +100,10 @@ def the_same_topic_twice_in_a_request(k: Stage) -> None:
 @story("V-007")
 def a_topic_with_given_replicas(k: Stage) -> None:
     """Assignments name the brokers; numbers must be left to them, and partitions must follow each other."""
-    one = [{"partition_index": 0, "broker_ids": [1]}, {"partition_index": 1, "broker_ids": [1]}]
+    one = [{"partition_index": 0, "broker_ids": [0]}, {"partition_index": 1, "broker_ids": [0]}]
     create(k, new(k.name("a"), -1, -1, assignments=one))
     create(k, new(k.name("b"), 2, 1, assignments=one))
-    create(k, new(k.name("c"), -1, -1, assignments=[{"partition_index": 1, "broker_ids": [1]}]))
+    create(k, new(k.name("c"), -1, -1, assignments=[{"partition_index": 1, "broker_ids": [0]}]))
     create(k, new(k.name("d"), -1, -1, assignments=[{"partition_index": 0, "broker_ids": [99]}]))
     create(k, new(k.name("e"), -1, -1, assignments=[{"partition_index": 0, "broker_ids": []}]))
 
@@ -102,7 +122,11 @@ def a_topic_with_configs(k: Stage) -> None:
     """Good ones are kept and shown; an unknown key or a bad value refuses the topic."""
     configs = [{"name": "retention.ms", "value": "1000"}, {"name": "cleanup.policy", "value": "compact"}]
     answer = k.line("admin").quietly("create_topics", 7, topics=[new(k.name("t"), configs=configs)], timeout_ms=10_000)
-    shown = {one.name: [one.value, one.config_source] for one in answer.topics[0].configs if one.name in ("retention.ms", "cleanup.policy")}
+    shown = {
+        one.name: [one.value, one.config_source]
+        for one in answer.topics[0].configs
+        if one.name in ("retention.ms", "cleanup.policy")
+    }
     k.events.append({"shown": shown})
     create(k, new(k.name("a"), configs=[{"name": "no.such.key", "value": "1"}]))
     create(k, new(k.name("b"), configs=[{"name": "retention.ms", "value": "long"}]))
@@ -148,7 +172,13 @@ def a_topic_grows(k: Stage) -> None:
     admin = k.line("admin")
 
     def grow(topic: str, count: int, **values: Any) -> None:
-        admin.call("create_partitions", 3, topics=[{"name": topic, "count": count, "assignments": None}], timeout_ms=10_000, **values)
+        admin.call(
+            "create_partitions",
+            3,
+            topics=[{"name": topic, "count": count, "assignments": None}],
+            timeout_ms=10_000,
+            **values,
+        )
 
     grow(name, 3, validate_only=True)
     grow(name, 4)
@@ -164,7 +194,8 @@ def growth_with_given_replicas(k: Stage) -> None:
     """As many assignments as new partitions, on brokers that are there."""
     name = k.topic()
     admin = k.line("admin")
-    for brokers in ([[1], [1]], [[99]], [[]], [[1]]):
+    tried: list[list[list[int]]] = [[[0], [0]], [[99]], [[]], [[0]]]
+    for brokers in tried:
         topics = [{"name": name, "count": 2, "assignments": [{"broker_ids": one} for one in brokers]}]
         admin.call("create_partitions", 3, topics=topics, timeout_ms=10_000)
     admin.call("create_partitions", 3, topics=[{"name": name, "count": 3, "assignments": None}] * 2, timeout_ms=10_000)
@@ -183,7 +214,12 @@ def metadata_of_what_is_not_there(k: Stage) -> None:
     """An unknown name, a bad name, an unknown id; nothing is created."""
     metadata(k, k.name("none"))
     metadata(k, "a/b", "")
-    k.line("watch").call("metadata", 12, topics=[{"name": None, "topic_id": "11111111-1111-1111-1111-111111111111"}], allow_auto_topic_creation=False)
+    k.line("watch").call(
+        "metadata",
+        12,
+        topics=[{"name": None, "topic_id": "11111111-1111-1111-1111-111111111111"}],
+        allow_auto_topic_creation=False,
+    )
 
 
 @story("V-007")
@@ -204,14 +240,17 @@ def metadata_of_no_topics_and_of_all(k: Stage) -> None:
         watch.call("metadata", version, topics=[])
     for version, topics in ((0, []), (1, None), (12, None)):
         found = watch.quietly("metadata", version, topics=topics).topics
-        k.events.append({"version": version, "mine": [one.name.removeprefix(k.prefix) for one in found if one.name == name]})
+        k.events.append(
+            {"version": version, "mine": [one.name.removeprefix(k.prefix) for one in found if one.name == name]}
+        )
 
 
 @story("V-007")
 def metadata_creates_a_topic_if_it_may(k: Stage) -> None:
     """The first answer says that it is not there yet, a later one shows it; versions below 4 always may."""
     watch = k.line("watch")
-    for version, values in ((12, {"allow_auto_topic_creation": True}), (1, {})):
+    may: dict[str, Any] = {"allow_auto_topic_creation": True}
+    for version, values in ((12, may), (1, {})):
         name = k.name(f"t{version}")
         watch.call("metadata", version, topics=[{"name": name}], **values)
         visible(k, name)
@@ -229,7 +268,9 @@ def metadata_creates_nothing_where_that_is_off(k: Stage) -> None:
 @story("V-007")
 def names_that_differ_in_dots_are_not_created_by_metadata(k: Stage) -> None:
     """Auto-creation refuses bad names as CreateTopics does."""
-    k.line("watch").call("metadata", 12, topics=[{"name": "no topic/name"}, {"name": ""}], allow_auto_topic_creation=True)
+    k.line("watch").call(
+        "metadata", 12, topics=[{"name": "no topic/name"}, {"name": ""}], allow_auto_topic_creation=True
+    )
 
 
 @story("V-007")
@@ -247,7 +288,12 @@ def topics_are_described_in_pages(k: Stage) -> None:
     watch = k.line("watch")
     watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}])
     watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}], response_partition_limit=2)
-    watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}], cursor={"topic_name": one, "partition_index": 2})
+    watch.call(
+        "describe_topic_partitions",
+        0,
+        topics=[{"name": one}, {"name": two}],
+        cursor={"topic_name": one, "partition_index": 2},
+    )
     watch.call("describe_topic_partitions", 0, topics=[{"name": k.name("none")}])
 
 

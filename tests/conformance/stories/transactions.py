@@ -4,10 +4,10 @@ from typing import Any
 
 from tests.conformance.batches import TRANSACTIONAL, batch
 from tests.conformance.stage import Answer, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.fetch import fetch, offsets
 from tests.conformance.stories.produce import produce
 from tests.conformance.stories.txn_offsets import FAR, Producer
+from tests.conformance.story import story
 
 COMMITTED = 1  # the isolation level that sees no open or aborted transaction
 
@@ -15,13 +15,26 @@ COMMITTED = 1  # the isolation level that sees no open or aborted transaction
 def add(p: Producer, topic: str, *partitions: int, version: int = 3, **values: Any) -> Answer:
     """AddPartitionsToTxn, when the transaction before is over."""
     if version >= 4:
-        one = {"transactional_id": p.transactional_id, "producer_id": p.id, "producer_epoch": p.epoch, "topics": [{"name": topic, "partitions": list(partitions or (0,))}]}
+        one = {
+            "transactional_id": p.transactional_id,
+            "producer_id": p.id,
+            "producer_epoch": p.epoch,
+            "topics": [{"name": topic, "partitions": list(partitions or (0,))}],
+        }
         return p.line.call("add_partitions_to_txn", version, transactions=[{**one, **values}])
-    me = {"v3_and_below_transactional_id": p.transactional_id, "v3_and_below_producer_id": p.id, "v3_and_below_producer_epoch": p.epoch}
+    me = {
+        "v3_and_below_transactional_id": p.transactional_id,
+        "v3_and_below_producer_id": p.id,
+        "v3_and_below_producer_epoch": p.epoch,
+    }
     topics = [{"name": topic, "partitions": list(partitions or (0,))}]
     return p.line.eventually(
-        "add_partitions_to_txn", version,
-        lambda answer: bool(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code != "CONCURRENT_TRANSACTIONS"),
+        "add_partitions_to_txn",
+        version,
+        lambda answer: bool(
+            answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            != "CONCURRENT_TRANSACTIONS"
+        ),
         **{**me, "v3_and_below_topics": topics, **values},
     )
 
@@ -35,8 +48,12 @@ def settled(k: Stage, topic: str, end: int) -> Answer:
     """Wait until everything before this offset is decided."""
     parts = [{"partition_index": 0, "timestamp": -1}]
     return k.line("watch").eventually(
-        "list_offsets", 7, lambda answer: bool(answer.topics[0].partitions[0].offset == end),
-        replica_id=-1, isolation_level=COMMITTED, topics=[{"name": topic, "partitions": parts}],
+        "list_offsets",
+        7,
+        lambda answer: bool(answer.topics[0].partitions[0].offset == end),
+        replica_id=-1,
+        isolation_level=COMMITTED,
+        topics=[{"name": topic, "partitions": parts}],
     )
 
 
@@ -64,9 +81,30 @@ def producers_that_cannot_begin(k: Stage) -> None:
     p.begin(transaction_timeout_ms=-1)
     p.begin(transaction_timeout_ms=2_000_000_000)
     p.begin()
-    p.line.call("init_producer_id", 4, transactional_id=p.transactional_id, transaction_timeout_ms=60_000, producer_id=p.id + FAR, producer_epoch=0)
-    p.line.call("init_producer_id", 4, transactional_id=p.transactional_id, transaction_timeout_ms=60_000, producer_id=p.id, producer_epoch=-1)
-    p.line.call("init_producer_id", 4, transactional_id=p.transactional_id, transaction_timeout_ms=60_000, producer_id=p.id, producer_epoch=7)
+    p.line.call(
+        "init_producer_id",
+        4,
+        transactional_id=p.transactional_id,
+        transaction_timeout_ms=60_000,
+        producer_id=p.id + FAR,
+        producer_epoch=0,
+    )
+    p.line.call(
+        "init_producer_id",
+        4,
+        transactional_id=p.transactional_id,
+        transaction_timeout_ms=60_000,
+        producer_id=p.id,
+        producer_epoch=-1,
+    )
+    p.line.call(
+        "init_producer_id",
+        4,
+        transactional_id=p.transactional_id,
+        transaction_timeout_ms=60_000,
+        producer_id=p.id,
+        producer_epoch=7,
+    )
 
 
 @story("O-100")
@@ -213,7 +251,11 @@ def a_fenced_producer_cannot_write(k: Stage) -> None:
     write(old, topic, b"a")
     new = Producer(k, "new", "same")
     k.line("new").eventually(
-        "init_producer_id", 4, lambda answer: bool(answer.error_code == "NONE"), transactional_id=new.transactional_id, transaction_timeout_ms=60_000
+        "init_producer_id",
+        4,
+        lambda answer: bool(answer.error_code == "NONE"),
+        transactional_id=new.transactional_id,
+        transaction_timeout_ms=60_000,
     )
     settled(k, topic, 2)
     write(old, topic, b"b", sequence=1)
@@ -247,7 +289,9 @@ def transactions_are_described(k: Stage) -> None:
     watch.call("describe_transactions", 0, transactional_ids=[p.transactional_id])
     p.end(True)
     watch.eventually(
-        "describe_transactions", 0, lambda answer: bool(answer.transaction_states[0].transaction_state == "CompleteCommit"),
+        "describe_transactions",
+        0,
+        lambda answer: bool(answer.transaction_states[0].transaction_state == "CompleteCommit"),
         transactional_ids=[p.transactional_id],
     )
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.conformance.people import Member, stable
 from tests.conformance.stage import Answer, Stage
-from tests.conformance.story import story
 from tests.conformance.stories.offset_commit import commit, part
+from tests.conformance.story import story
 
 FAR = 10**12  # added to a producer id, it is nobody's
 
@@ -13,7 +13,9 @@ FAR = 10**12  # added to a producer id, it is nobody's
 class Producer:
     """A transactional producer, on a connection of its own name."""
 
-    def __init__(self, k: Stage, name: str = "p", transactional_id: str | None = None, timeout_ms: int = 60_000) -> None:
+    def __init__(
+        self, k: Stage, name: str = "p", transactional_id: str | None = None, timeout_ms: int = 60_000
+    ) -> None:
         self.k, self.line = k, k.line(name)
         self.transactional_id = k.name(transactional_id or name)
         self.timeout_ms = timeout_ms
@@ -33,13 +35,17 @@ class Producer:
     def add_offsets(self, group: str, version: int = 3, **values: Any) -> Answer:
         """Say that offsets of the group will be part of the transaction; waits until a former transaction is over."""
         return self.line.eventually(
-            "add_offsets_to_txn", version, lambda answer: bool(answer.error_code != "CONCURRENT_TRANSACTIONS"),
+            "add_offsets_to_txn",
+            version,
+            lambda answer: bool(answer.error_code != "CONCURRENT_TRANSACTIONS"),
             **{**self.me(), "group_id": group, **values},
         )
 
     def commit_offsets(self, group: str, topic: str, *parts: dict[str, Any], version: int = 3, **values: Any) -> Answer:
         topics = [{"name": topic, "partitions": list(parts or (part(),))}]
-        return self.line.call("txn_offset_commit", version, **{**self.me(), "group_id": group, "topics": topics, **values})
+        return self.line.call(
+            "txn_offset_commit", version, **{**self.me(), "group_id": group, "topics": topics, **values}
+        )
 
     def end(self, committed: bool, version: int = 3, **values: Any) -> Answer:
         answer = self.line.call("end_txn", version, **{**self.me(), "committed": committed, **values})
@@ -58,7 +64,11 @@ def settled(k: Stage, group: str, topic: str) -> Answer:
     """What a stable fetch says once no transaction is open."""
     wanted = [{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}]
     return k.line("watch").eventually(
-        "offset_fetch", 9, lambda answer: bool(answer.groups[0].topics[0].partitions[0].error_code == "NONE"), groups=wanted, require_stable=True
+        "offset_fetch",
+        9,
+        lambda answer: bool(answer.groups[0].topics[0].partitions[0].error_code == "NONE"),
+        groups=wanted,
+        require_stable=True,
     )
 
 
@@ -155,7 +165,9 @@ def two_producers_may_hold_the_same_partition(k: Stage) -> None:
         producer.commit_offsets(group, topic, part(offset))
     q.end(True)
     k.line("watch").eventually(
-        "offset_fetch", 9, lambda answer: bool(answer.groups[0].topics[0].partitions[0].committed_offset == 8),
+        "offset_fetch",
+        9,
+        lambda answer: bool(answer.groups[0].topics[0].partitions[0].committed_offset == 8),
         groups=[{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}],
     )
     read(k, group, topic, stable=True)
@@ -184,7 +196,9 @@ def a_deleted_offset_does_not_come_back(k: Stage) -> None:
     p.begin()
     p.add_offsets(group)
     p.commit_offsets(group, topic, part(7))
-    k.line("a").call("offset_delete", 0, group_id=group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}])
+    k.line("a").call(
+        "offset_delete", 0, group_id=group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
+    )
     read(k, group, topic, stable=True)
     p.end(True)
     k.pause(300)
@@ -257,7 +271,13 @@ def a_producer_of_an_old_epoch_is_fenced(k: Stage) -> None:
     old.add_offsets(group)
     old.commit_offsets(group, topic)
     new = Producer(k, "new", "same")
-    new.line.eventually("init_producer_id", 4, lambda answer: bool(answer.error_code == "NONE"), transactional_id=new.transactional_id, transaction_timeout_ms=60_000)
+    new.line.eventually(
+        "init_producer_id",
+        4,
+        lambda answer: bool(answer.error_code == "NONE"),
+        transactional_id=new.transactional_id,
+        transaction_timeout_ms=60_000,
+    )
     old.commit_offsets(group, topic)
     for version in (1, 2, 3):
         old.line.call("add_offsets_to_txn", version, **old.me(), group_id=group)

@@ -1,0 +1,83 @@
+"""Play the stories against Muster and say where it differs from Kafka's transcripts.
+
+    python -m tests.conformance.replay [--only TEXT] [--chapter NAME] [--server NAME] [--full] [--show] [--at ONCE]
+
+One line a difference, the first of each story unless `--full`. `--show` prints the whole transcript of Muster.
+What is listed in docs/differences.md is left out.
+"""
+
+import argparse
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.conformance import muster
+from tests.conformance.compare import Difference, differences
+from tests.conformance.listed import LISTED
+from tests.conformance.servers import SERVERS, settings
+from tests.conformance.stage import Event
+from tests.conformance.story import Story, play, tell_all, warm
+
+
+def replay(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:
+    """What a fresh Muster with the server's settings says to each of the stories."""
+    with muster.running(settings(server)) as port:
+        warm("127.0.0.1", port)
+        with ThreadPoolExecutor(at_once) as pool:
+            return dict(
+                zip(
+                    (one.name for one in stories),
+                    pool.map(lambda one: play(one, "127.0.0.1", port), stories),
+                    strict=True,
+                )
+            )
+
+
+def unlisted(one: Story, events: list[Event]) -> list[Difference]:
+    """The differences that docs/differences.md does not name."""
+    return [
+        found
+        for found in differences(one.transcript(), events)
+        if not any(row.covers(one.name, found) for row in LISTED)
+    ]
+
+
+def main() -> int:
+    """Replay, print the differences; 1 if there are any."""
+    options = arguments()
+    chosen = [one for one in tell_all().values() if options.only in one.name and options.chapter in ("", one.chapter)]
+    differing = 0
+    for server in SERVERS:
+        if mine := [one for one in chosen if one.server == server and options.server in ("", server)]:
+            started = time.monotonic()
+            said = replay(server, mine, options.at)
+            differing += sum(told(one, said[one.name], options) for one in mine)
+            print(f"{server}: {len(mine)} stories in {time.monotonic() - started:.0f} s", flush=True)
+    print(f"{differing} stories differ")
+    return 1 if differing else 0
+
+
+def told(one: Story, events: list[Event], options: argparse.Namespace) -> bool:
+    """Print what differs in one story; whether anything does."""
+    if options.show:
+        print("\n".join(json.dumps(event) for event in events))
+    found = unlisted(one, events)
+    for difference in found if options.full else found[:1]:
+        print(f"{one.chapter}.{one.name}: {difference} ({len(found)} in all)", flush=True)
+    return bool(found)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="stories whose name holds this text")
+    parser.add_argument("--chapter", default="", help="stories of this chapter")
+    parser.add_argument("--server", default="", help="stories of this server", choices=("", *SERVERS))
+    parser.add_argument("--full", action="store_true", help="every difference, not the first of each story")
+    parser.add_argument("--show", action="store_true", help="the whole transcript of Muster")
+    parser.add_argument("--at", type=int, default=48, help="how many stories play at once")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
