@@ -22,7 +22,7 @@ NOT_YET: Final = frozenset(
 )
 
 
-class Refused(ClientError):
+class Refused(ClientError):  # noqa: N818  # a refusal, as in the other layers; it reads as one
     """The broker answered an error code. One line, for a person: what was asked, and Kafka's name of the error."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:

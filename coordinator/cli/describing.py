@@ -1,0 +1,148 @@
+"""A group as an administrator sees it, whichever of the two protocols it speaks. Not a subcommand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from coordinator.cli.cluster import Cluster, Refused, check
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponseAssignment,
+    ConsumerGroupDescribeResponseDescribedGroup,
+    ConsumerGroupDescribeResponseMember,
+)
+from protocol.messages.consumer_protocol import read_assignment, read_subscription
+from protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponseDescribedGroup,
+    DescribeGroupsResponseDescribedGroupMember,
+)
+
+CONSUMER_PROTOCOL = "consumer"  # the protocol type of classic groups whose opaque bytes can be read
+Partitions = Mapping[str, tuple[int, ...]]
+
+
+class MemberView(Struct, frozen=True):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    protocol: str  # "classic" or "consumer": how this member speaks
+    epoch: int | None  # None: a classic group's members have none of their own
+    topics: tuple[str, ...]
+    regex: str | None
+    assignment: Partitions
+    target: Partitions | None  # None: a classic group has none
+
+
+class GroupView(Struct, frozen=True):
+    group: str
+    type: str  # "classic" or "consumer"
+    state: str  # by Kafka's names
+    assignor: str
+    epoch: int | None  # None: DescribeGroups does not tell a classic group's generation
+    members: tuple[MemberView, ...]
+
+
+def members(group: GroupView) -> str:
+    """`3 members`"""
+    return f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
+
+
+def described(cluster: Cluster, group: str) -> GroupView | None:
+    """The group, or None when there is none of this name. Raises ClientError."""
+    if cluster.any.versions(ConsumerGroupDescribeRequest()):
+        answer = cluster.ask_coordinator(group, ConsumerGroupDescribeRequest((group,)), _codes)
+        (found,) = answer.groups
+        if found.error_code == ErrorCode.NONE:
+            return _consumer_group(found)
+        if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Refused(f"describing {group}", found.error_code, found.error_message)
+    answer = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _codes)
+    (found,) = answer.groups
+    # Up to version 5 a group that is not there is described as dead, without an error.
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
+        return None
+    check(f"describing {group}", found.error_code, found.error_message)
+    return _classic_group(found)
+
+
+def _codes(answer: Any) -> list[int]:
+    return [one.error_code for one in answer.groups]
+
+
+def _consumer_group(found: ConsumerGroupDescribeResponseDescribedGroup) -> GroupView:
+    return GroupView(
+        group=found.group_id,
+        type="consumer",
+        state=found.group_state,
+        assignor=found.assignor_name,
+        epoch=found.group_epoch,
+        members=tuple(_consumer_member(member) for member in found.members),
+    )
+
+
+def _consumer_member(member: ConsumerGroupDescribeResponseMember) -> MemberView:
+    return MemberView(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        protocol="classic" if member.member_type == 0 else "consumer",
+        epoch=member.member_epoch,
+        topics=member.subscribed_topic_names,
+        regex=member.subscribed_topic_regex or None,
+        assignment=_partitions(member.assignment),
+        target=_partitions(member.target_assignment),
+    )
+
+
+def _partitions(assignment: ConsumerGroupDescribeResponseAssignment) -> Partitions:
+    return {one.topic_name: tuple(sorted(one.partitions)) for one in assignment.topic_partitions}
+
+
+def _classic_group(found: DescribeGroupsResponseDescribedGroup) -> GroupView:
+    return GroupView(
+        group=found.group_id,
+        type="classic",
+        state=found.group_state,
+        assignor=found.protocol_data,
+        epoch=None,
+        members=tuple(_classic_member(member, found.protocol_type) for member in found.members),
+    )
+
+
+def _classic_member(member: DescribeGroupsResponseDescribedGroupMember, protocol_type: str) -> MemberView:
+    topics: tuple[str, ...] = ()
+    assignment: Partitions = {}
+    if protocol_type == CONSUMER_PROTOCOL:
+        topics, assignment = _read(member)
+    return MemberView(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        protocol="classic",
+        epoch=None,
+        topics=topics,
+        regex=None,
+        assignment=assignment,
+        target=None,
+    )
+
+
+def _read(member: DescribeGroupsResponseDescribedGroupMember) -> tuple[tuple[str, ...], Partitions]:
+    """Subscription and assignment. They are the clients' own bytes: what cannot be read shows as nothing."""
+    topics: tuple[str, ...] = ()
+    assignment: Partitions = {}
+    try:
+        if member.member_metadata:
+            topics = read_subscription(member.member_metadata).topics
+        if member.member_assignment:
+            assigned = read_assignment(member.member_assignment).assigned_partitions
+            assignment = {one.topic: tuple(sorted(one.partitions)) for one in assigned}
+    except ProtocolError:
+        pass
+    return topics, assignment

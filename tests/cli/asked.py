@@ -1,0 +1,94 @@
+"""For the tests of the admin commands: groups with members, records, and the commands as a shell would call them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from coordinator.cli import main
+from coordinator.client import Client
+from protocol.messages import consumer_protocol
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.live import Muster
+
+HOUR_MS = 3_600_000
+
+
+class Command:
+    """`muster` run to its end against one server: exit code, lines, complaint."""
+
+    def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self._bootstrap = bootstrap
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, list[str], str]:
+        self._capsys.readouterr()
+        code = main([*words, "--bootstrap", self._bootstrap])
+        said = self._capsys.readouterr()
+        return code, said.out.splitlines(), said.err
+
+    def lines(self, *words: str) -> list[str]:
+        """What is printed, blanks squeezed so that columns need not be counted."""
+        code, lines, complaint = self(*words)
+        assert (code, complaint) == (0, "")
+        return [" ".join(line.split()) for line in lines]
+
+    def json(self, *words: str) -> Any:
+        code, lines, complaint = self(*words, "--json")
+        assert (code, complaint) == (0, "")
+        return json.loads("\n".join(lines))
+
+
+def records(muster: Muster, topic: str, counts: Mapping[int, int]) -> None:
+    """So many records in each partition, an hour apart; the first at 1:00 on the first day of 1970."""
+    producer = Producer({"bootstrap.servers": muster.kafka})
+    for partition, count in counts.items():
+        for number in range(count):
+            producer.produce(topic, b"x", partition=partition, timestamp=(1 + number) * HOUR_MS)
+    assert producer.flush(20) == 0
+
+
+def classic_member(
+    client: Client, group: str, assignment: Mapping[str, tuple[int, ...]], instance: str | None = None
+) -> str:
+    """A stable group of one; its member id. Without a heartbeat it stays for the session, 30 seconds."""
+    subscription = consumer_protocol.write(ConsumerProtocolSubscription(tuple(assignment)))
+    protocols = (JoinGroupRequestProtocol("range", subscription),)
+    join = JoinGroupRequest(group, 30_000, 30_000, "", instance, "consumer", protocols)
+    joined = client.ask(join, version=3 if instance is None else 5)
+    assert joined.error_code == 0
+    owned = tuple(ConsumerProtocolAssignmentTopicPartition(topic, numbers) for topic, numbers in assignment.items())
+    mine = SyncGroupRequestAssignment(joined.member_id, consumer_protocol.write(ConsumerProtocolAssignment(owned)))
+    synced = client.ask(
+        SyncGroupRequest(group, joined.generation_id, joined.member_id, instance, "consumer", "range", (mine,))
+    )
+    assert synced.error_code == 0
+    return str(joined.member_id)
+
+
+def consumer_member(client: Client, group: str, member: str, topic: str) -> None:
+    """A KIP-848 member that owns all of a topic."""
+    joined = client.ask(
+        ConsumerGroupHeartbeatRequest(
+            group, member, 0, rebalance_timeout_ms=30_000, subscribed_topic_names=(topic,), topic_partitions=()
+        )
+    )
+    assert joined.error_code == 0
+    owned = tuple(
+        ConsumerGroupHeartbeatRequestTopicPartitions(one.topic_id, one.partitions)
+        for one in joined.assignment.topic_partitions
+    )
+    beaten = client.ask(ConsumerGroupHeartbeatRequest(group, member, joined.member_epoch, topic_partitions=owned))
+    assert beaten.error_code == 0
