@@ -143,7 +143,7 @@ def _unreadable(root: StructOf, data: bytes, name: str, version: int) -> NoRetur
     try:
         interpret.parse(root, data)
     except ProtocolError as error:
-        raise _whose(error, name, version) from None
+        raise error.of(name, version) from None
     raise AssertionError(f"{name} v{version}: the fast decoder refuses what construct reads: {data.hex()}")
 
 
@@ -152,10 +152,5 @@ def _unwritable(root: StructOf, value: Message, name: str, version: int) -> NoRe
     try:
         interpret.build(root, value)
     except ProtocolError as error:
-        raise _whose(error, name, version) from None
+        raise error.of(name, version) from None
     raise AssertionError(f"{name} v{version}: the fast encoder refuses what construct writes: {value}")
-
-
-def _whose(error: ProtocolError, name: str, version: int) -> ProtocolError:
-    path = error.path and error.path.removeprefix("body.")
-    return ProtocolError(error.reason, path=path, offset=error.offset, api=name, version=version)

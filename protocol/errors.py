@@ -215,6 +215,10 @@ class ProtocolError(Exception):
         self.version = version
         super().__init__(self._sentence())
 
+    def of(self, api: str, version: int) -> ProtocolError:
+        """The same, where it is known whose bytes they are."""
+        return ProtocolError(self.reason, path=self.path, offset=self.offset, api=api, version=version)
+
     def _sentence(self) -> str:
         whose = "" if self.api is None else f"{self.api} v{self.version}: "
         where = "" if self.path is None else f" in {self.path}"

@@ -16,11 +16,16 @@ from protocol.errors import ProtocolError
 
 def parse(root: Construct, data: bytes) -> Any:
     """The value that `data` begins with; what is behind it is not looked at."""
+    return measured(root, data)[0]
+
+
+def measured(root: Construct, data: bytes) -> tuple[Any, int]:
+    """The value that `data` begins with, and how many bytes it is."""
     reader = Reader(data)
     try:
-        return root.parse_stream(reader)
+        return root.parse_stream(reader), reader.position
     except ConstructError as error:
-        raise ProtocolError(_reason(error), path=dotted(error.path), offset=reader.position) from None
+        raise ProtocolError(_reason(error), path=_path(error), offset=reader.position) from None
 
 
 def build(root: Construct, value: Any) -> bytes:
@@ -28,10 +33,16 @@ def build(root: Construct, value: Any) -> bytes:
     try:
         data: bytes = root.build(value)
     except ConstructError as error:
-        raise ProtocolError(_reason(error), path=dotted(error.path)) from None
+        raise ProtocolError(_reason(error), path=_path(error)) from None
     return data
 
 
+def _path(error: ConstructError) -> str:
+    """The field's path. The header's fields and the message's stand side by side, as in Kafka's documents."""
+    return dotted(error.path).removeprefix("body.")
+
+
 def _reason(error: ConstructError) -> str:
-    """The error's sentence without construct's own line about the path."""
-    return str(error).rsplit("\n", 1)[-1]
+    """The error's sentence, without construct's own line about the path."""
+    sentence = str(error).rsplit("\n", 1)[-1]
+    return sentence.replace("stream read less than specified amount", "the frame ends early")

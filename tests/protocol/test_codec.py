@@ -127,7 +127,9 @@ def test_what_cannot_be_written_is_said_with_its_field(version: int, message: An
 def test_what_cannot_be_answered_is_said_with_its_field() -> None:
     with pytest.raises(ProtocolError, match=r"Heartbeat v4: .* in error_code"):
         encode_response(12, 4, 1, HeartbeatResponse(error_code=40_000))
-    with pytest.raises(ProtocolError, match=r"Heartbeat v4: .*expected 2, found 0 in error_code at byte 9"):
+    with pytest.raises(
+        ProtocolError, match=r"Heartbeat v4: the frame ends early, expected 2, found 0 in error_code at byte 9"
+    ):
         decode_response(12, 4, bytes.fromhex("000000070000000000"))
 
 

@@ -1,0 +1,137 @@
+"""`muster decode`: a frame as JSON, and what is said of bytes that are none."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli import decode
+from protocol.codec import encode_request, encode_response
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.protocol.hostile import filled
+from tests.protocol.targets import TARGETS, Target
+
+HEARTBEAT = encode_request(12, 4, 7, "me", HeartbeatRequest("g", 5, "m"))
+
+
+def muster_decode(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    decode.add_arguments(parser)
+    return decode.run(parser.parse_args(words))
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command on these words; its JSON."""
+
+    def run(*words: str) -> Any:
+        assert muster_decode(*words) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return json.loads(out)
+
+    return run
+
+
+def test_a_request_says_itself_what_it_is(said: Any) -> None:
+    assert said(HEARTBEAT.hex()) == {
+        "api": "Heartbeat",
+        "version": 4,
+        "direction": "request",
+        "bytes": len(HEARTBEAT) - 4,
+        "surplus_bytes": 0,
+        "fields": {
+            "api_key": 12,
+            "version": 4,
+            "correlation_id": 7,
+            "client_id": "me",
+            "group_id": "g",
+            "generation_id": 5,
+            "member_id": "m",
+            "group_instance_id": None,
+        },
+    }
+
+
+def test_hex_may_be_written_in_many_ways_and_the_size_may_be_missing(said: Any, tmp_path: Path) -> None:
+    expected = said(HEARTBEAT.hex())
+    written = (HEARTBEAT[4:].hex(), HEARTBEAT.hex(":"), HEARTBEAT.hex(" ", 4), "0x" + HEARTBEAT.hex().upper())
+    assert all(said(word) == expected for word in written)
+    for name, content in (("bytes", HEARTBEAT), ("hex", HEARTBEAT.hex("\n").encode())):
+        (tmp_path / name).write_bytes(content)
+        assert said(str(tmp_path / name)) == expected
+
+
+def test_a_frame_may_come_from_standard_input(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(HEARTBEAT)))
+    assert said("--request", "-")["fields"]["member_id"] == "m"
+
+
+def test_fields_are_named_by_their_paths_uuids_are_kafkas_and_surplus_is_counted(said: Any) -> None:
+    topic = MetadataRequestTopic(topic_id=bytes(range(16)), name=None)
+    frame = encode_request(3, 12, 1, None, MetadataRequest(topics=(topic,)))
+    answer = said((frame[4:] + b"more").hex())
+    assert answer["fields"]["topics[0].topic_id"] == "AAECAwQFBgcICQoLDA0ODw"
+    assert answer["fields"]["topics[0].name"] is None
+    assert answer["surplus_bytes"] == 4
+
+
+def test_a_response_is_read_as_the_api_and_version_that_are_named(said: Any) -> None:
+    frame = encode_response(12, 4, 7, HeartbeatResponse(error_code=27)).hex()
+    for api in ("12", "Heartbeat", "heartbeat"):
+        answer = said("--response", "--api", api, "--version", "4", frame)
+        assert answer["fields"]["error_code"] == 27
+        assert answer["errors"] == {"error_code": "REBALANCE_IN_PROGRESS"}
+    frame = encode_response(68, 0, 7, ConsumerGroupHeartbeatResponse()).hex()
+    assert said("--response", "--api", "68", "--version", "0", frame)["fields"]["assignment"] is None
+
+
+@pytest.mark.parametrize(
+    "target", [target for target in TARGETS if target.version == max(target.api.versions)], ids=str
+)
+def test_each_field_of_each_message_is_there(said: Any, target: Target) -> None:
+    frame = target.encode(filled(target.body)).hex()
+    words = (f"--{target.direction}", "--api", target.api.name, "--version", str(target.version))
+    answer = said(*words, frame)
+    assert answer["api"] == target.api.name
+    assert len(answer["fields"]) > len(target.root.members) - 2
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("zz",), "zz is neither hex digits nor a file"),
+        (("z" * 5000,), "is neither hex digits nor a file"),
+        (("000c",), "2 bytes are too few for a request"),
+        (("27100000",), "API 10000 is not known here"),
+        (("000c0009",), "Heartbeat v9 is not known here, only v0 to v4"),
+        (("000c00040000",), "Heartbeat v4: the frame ends early, expected 4, found 2 in correlation_id at byte 6"),
+        (("--response", "00"), "a response does not say what it is: give --api and --version"),
+        (("--response", "--api", "Hearbeat", "--version", "1", "00"), "no API is called Hearbeat"),
+        (("--api", "13", HEARTBEAT.hex()), "the request says that it is Heartbeat v4"),
+        (("--version", "3", HEARTBEAT.hex()), "the request says that it is Heartbeat v4"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_and_exit_code_2(
+    words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert muster_decode(*words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("muster decode: ")
+    assert err.endswith(complaint + "\n")
+    assert err.count("\n") == 1
+
+
+def test_a_long_frame_is_explained_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    """The server does not look for the place in frames of more than 64 KiB; a tool may take its time."""
+    frame = HEARTBEAT[4:12] + b"\0\0" + b"\0" + b"\xff" * 100_000
+    assert muster_decode(frame.hex()) == 2
+    assert "in group_id at byte" in capsys.readouterr().err
