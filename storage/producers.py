@@ -88,6 +88,10 @@ class Producers:
     def __getitem__(self, producer_id: int) -> Producer:
         return self._producers[producer_id]
 
+    def get(self, producer_id: int) -> Producer | None:
+        """One that has written here and is not forgotten."""
+        return self._producers.get(producer_id)
+
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._producers
 

@@ -160,8 +160,8 @@ class DataPlane:
 
     def _mark(self, partition: Partition, log: Log, producer_id: int, epoch: int, committed: bool, now_ms: int) -> None:
         marker = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
-        log.append(record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch))
-        self._state.logs.touch(*partition, log)
+        batch = record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch)
+        self._state.logs.append(partition, log, batch, now_ms)
         self._state.polls.changed(partition)
 
     # -- start, upkeep and end -----------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ class LongPolls:
         return found
 
     def next_deadline_ms(self) -> int | None:
-        """When somebody has waited long enough, in real time: at once for who has been woken, None while nobody waits."""
+        """When somebody has waited long enough, in real time: at once for who is woken, None while nobody waits."""
         if self._woken:
             return 0
         while self._deadlines and self._deadlines[0][1] not in self._waiting:

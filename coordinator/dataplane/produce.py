@@ -105,8 +105,7 @@ def _appended(
         batch = _stamped(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
     elif judged.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
         batch = _stamped(batch, header.attributes, judged.max_timestamp)
-    base_offset = log.append(batch)
-    state.logs.touch(*partition, log)
+    base_offset = state.logs.append(partition, log, batch, max(time_ms, judged.max_timestamp))
     state.polls.appended(partition, len(batch))
     return Appended(base_offset, time_ms, log.start_offset)
 
@@ -124,20 +123,20 @@ def _of_producer(
     state: State, log: Log, transactional_id: str | None, partition: tuple[str, int], header: BatchHeader, call: Call
 ) -> Refusal | Written | None:
     """Why this producer may not write this batch now, or the batch that it repeats, or None when it may."""
+    known = log.producers.get(header.producer_id)
+    is_open = known is not None and known.first_open_offset is not None
+    goes_on = is_open and known is not None and known.epoch == header.producer_epoch
+    if header.is_transactional and not goes_on:
+        refusal = _of_transaction(state, transactional_id or "", partition, header, call)
+        if refusal is not None:
+            return refusal
     verdict = log.producers.check(header)
     if verdict.error:
         return Refusal(verdict.error, verdict.message, is_of_log=True)
-    if verdict.duplicate is not None:
-        return verdict.duplicate
-    is_open = header.producer_id in log.producers and log.producers[header.producer_id].first_open_offset is not None
-    if not header.is_transactional:
-        if is_open:
-            message = "Expected a transactional batch while a transaction is open"
-            return Refusal(ErrorCode.INVALID_TXN_STATE, message, is_of_log=True)
-        return None
-    if is_open and log.producers[header.producer_id].epoch == header.producer_epoch:
-        return None
-    return _of_transaction(state, transactional_id or "", partition, header, call)
+    if verdict.duplicate is None and is_open and not header.is_transactional:
+        message = "Expected a transactional batch while a transaction is open"
+        return Refusal(ErrorCode.INVALID_TXN_STATE, message, is_of_log=True)
+    return verdict.duplicate
 
 
 def _of_transaction(

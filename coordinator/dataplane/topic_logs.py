@@ -26,6 +26,7 @@ class TopicLogs:
         self._on_open = on_open
         self._open: dict[Partition, Log] = {}
         self._dirty: dict[Partition, Log] = {}
+        self._begun: dict[Partition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition that exists, opened and recovered. Raises DamagedLog."""
@@ -36,9 +37,30 @@ class TopicLogs:
             self._on_open((topic, partition), found)
         return found
 
-    def touch(self, topic: str, partition: int, log: Log) -> None:
-        """The log was written to in this turn."""
-        self._dirty[topic, partition] = log
+    def append(self, partition: Partition, log: Log, batch: bytes, timestamp: int) -> int:
+        """Append a batch whose latest record is of `timestamp` (ms), and return the offset of its first.
+
+        A segment holds records of `segment.ms` at most, counted from its first batch: so old ones can go as a whole.
+        """
+        if log.segments and log.segments[-1].size:
+            begun = self._begun_ms(partition, log)
+            if timestamp - begun > self._governing(partition[0]).segment_ms:
+                log.roll()
+        offset = log.append(batch)
+        active = log.segments[-1]
+        if active.size == len(batch):
+            self._begun[partition] = active.base_offset, timestamp
+        self._dirty[partition] = log
+        return offset
+
+    def _begun_ms(self, partition: Partition, log: Log) -> int:
+        """The time of the first batch in the active segment; looked up once for each segment that is found at start."""
+        active = log.segments[-1]
+        base_offset, begun = self._begun.get(partition, (-1, 0))
+        if base_offset != active.base_offset:
+            begun = next(active.batches()).header.max_timestamp
+            self._begun[partition] = active.base_offset, begun
+        return begun
 
     def written(self) -> list[Log]:
         """The logs that were written to since this was last asked."""
@@ -56,6 +78,7 @@ class TopicLogs:
         for partition in [key for key in self._open if key[0] == topic]:
             self._open.pop(partition).release()
             self._dirty.pop(partition, None)
+            self._begun.pop(partition, None)
         for directory in [name for name, found in self._directories() if found[0] == topic]:
             Log.remove(self._files, f"{self._data_dir}/{directory}")
         self._files.sync_directory(self._data_dir)

@@ -255,3 +255,18 @@ def test_what_is_surveyed_is_what_readers_read(data: st.DataObject) -> None:
         assert (survey.earliest, survey.latest) == (min(times), max(times))
         assert (survey.misplaced is None) == ([record.offset for record in read] == list(range(len(read))))
         assert survey.keyless == tuple(index for index, record in enumerate(read) if record.key is None)
+
+
+def test_a_segment_holds_records_of_so_much_time(broker: Broker) -> None:
+    broker.create("hourly", segment_ms="3600000")
+    later = 200 * 60_000
+    for minutes in (0, 30, 60, 61, 62, 0, 121, 122):
+        broker.produce("hourly", 0, batch("a", at_ms=minutes * 60_000), now_ms=later)
+    logs = sorted(
+        path for path in broker.files.contents() if path.startswith("data/hourly-0/") and path.endswith(".log")
+    )
+    assert [int(path[-24:-4]) for path in logs] == [0, 3, 7]
+    after = Broker(broker.files.copy())
+    after.produce("hourly", 0, batch("a", at_ms=183 * 60_000), now_ms=later)
+    assert len(after.fetch("hourly", offset=8).records) == len(batch("a"))
+    assert "data/hourly-0/00000000000000000008.log" in after.files.contents()

@@ -115,6 +115,7 @@ class Catalog:
             retention_ms=whole("retention.ms"),
             retention_bytes=whole("retention.bytes"),
             segment_bytes=whole("segment.bytes"),
+            segment_ms=whole("segment.ms"),
             is_compacted="compact" in policies,
             is_deleted="delete" in policies,
             delete_retention_ms=whole("delete.retention.ms"),

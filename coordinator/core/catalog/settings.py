@@ -39,6 +39,7 @@ class TopicSettings(Struct, frozen=True):
     retention_ms: int
     retention_bytes: int
     segment_bytes: int
+    segment_ms: int
     is_compacted: bool
     is_deleted: bool  # whether old records may go, by age, size or request
     delete_retention_ms: int

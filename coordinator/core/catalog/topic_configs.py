@@ -139,7 +139,8 @@ TOPIC_CONFIGS: Final[tuple[TopicConfig, ...]] = (
                 least=1_048_576),
     TopicConfig("segment.index.bytes", INT, "10485760", "log.index.size.max.bytes", "Kept.", least=4),
     TopicConfig("segment.jitter.ms", LONG, "0", "log.roll.jitter.ms", "Kept.", least=0),
-    TopicConfig("segment.ms", LONG, "604800000", "log.roll.ms", "Kept; segments are closed by their size.", least=1),
+    TopicConfig("segment.ms", LONG, "604800000", "log.roll.ms",
+                "How much later than its first record a segment's may be.", least=1),
     TopicConfig("unclean.leader.election.enable", BOOLEAN, "false", "unclean.leader.election.enable",
                 "Kept; there is one copy."),
 )  # fmt: skip
