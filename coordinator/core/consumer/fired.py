@@ -17,6 +17,8 @@ from coordinator.core.limits import Limits
 from coordinator.core.result import Effect, Result, SetTimer
 from coordinator.core.topics import Topics
 
+RETRY_MS: Final = 500
+
 
 def fired(
     group: ConsumerGroup, kind: str, member_id: str, deadline_ms: int, now_ms: int, limits: Limits, topics: Topics
@@ -32,7 +34,8 @@ def fired(
     cause = _CAUSES[kind]
     result = removed(turn, {member_id: member}, None, cause)
     if isinstance(result, Refusal):
-        return Result()  # a group that cannot be downgraded stays as it is, with the member that is gone
+        # What the classic members said cannot be read, so the group cannot become classic: try again, as Kafka does.
+        return Result(effects=(SetTimer((kind, group.group_id, member_id), now_ms + RETRY_MS),))
     events = tuple(
         replace(event, deadline_ms=deadline_ms) if event.cause is cause else event for event in result.events
     )

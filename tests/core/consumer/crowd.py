@@ -54,12 +54,16 @@ class Crowd:
         self._numbers += 1
         return self._numbers
 
-    def ask(self, request: Any, version: int, client_id: str) -> tuple[int, Any]:
-        """Hand in a request. Its ticket, and its answer or None."""
+    def ask(self, request: Any, version: int, client_id: str, waiter: "Classic | None" = None) -> Any:
+        """Hand in a request. Its answer, or None: then `waiter` hears it, now or later."""
         call = Call(self.number(), self.now_ms, version, client_id, "/h", lambda: f"id-{self.number()}")
+        if waiter is not None:
+            self.waiting[call.ticket] = waiter
         result = self.shard.handle(request, call)
         self.take(result)
-        return call.ticket, result.response
+        if result.response is not None:
+            self.waiting.pop(call.ticket, None)
+        return result.response
 
     def take(self, result: Result[Any]) -> None:
         self.log += [records.encode(record) for record in result.records]
@@ -130,8 +134,12 @@ class Crowd:
     def is_settled(self) -> bool:
         """Everybody who is in has what it shall have, and says so."""
         group = self.group
-        if not isinstance(group, ConsumerGroup):
-            return (isinstance(group, ClassicGroup) and group.state == "Stable") or group is None or group.is_empty
+        if group is None:
+            return not self.clients
+        if isinstance(group, ClassicGroup):
+            return all(
+                client.generation == group.generation and client.owned_by(group) for client in self.clients.values()
+            )
         return group.state in ("Stable", "Empty") and all(
             client.owned == _named(group.target(client.member_id), self.topics) for client in self.clients.values()
         )
@@ -174,6 +182,11 @@ class Client:
         self.names = tuple(names)
         self.instance_id = instance_id
         self.owned: Partitions = set()
+        self.generation = -1
+
+    def owned_by(self, group: ClassicGroup) -> bool:
+        """Whether it is a member of a classic group, and has what the leader gave it."""
+        return False
 
     def step(self, *, promptly: bool) -> None:
         raise NotImplementedError
@@ -214,7 +227,7 @@ class Consumer(Client):
             topic_partitions=self._told(),
         )
         self.says_all = False
-        _, response = self.crowd.ask(request, 1, "consumer")
+        response = self.crowd.ask(request, 1, "consumer")
         if not self.deaf:
             self.hear(response)
 
@@ -264,8 +277,10 @@ class Classic(Client):
     def __init__(self, crowd: Crowd, names: Iterable[str], instance_id: str | None = None) -> None:
         super().__init__(crowd, names, instance_id)
         self.phase = "out"  # out, joining, joined, syncing, in, lost: its connection broke while it waited
-        self.generation = -1
         self.members: tuple[Any, ...] = ()
+
+    def owned_by(self, group: ClassicGroup) -> bool:
+        return group.state == "Stable" and self.phase == "in" and self.member_id in group.members
 
     def step(self, *, promptly: bool) -> None:
         """A heartbeat, or what a client sends instead of one: it asks on, as long as it is answered at once."""
@@ -318,17 +333,15 @@ class Classic(Client):
         self._send(request, 3)
 
     def _beat(self) -> None:
-        _, response = self.crowd.ask(HeartbeatRequest(GROUP, self.generation, self.member_id, self.instance_id), 3, "c")
+        response = self.crowd.ask(HeartbeatRequest(GROUP, self.generation, self.member_id, self.instance_id), 3, "c")
         if response.error_code:
             self.phase, self.owned = "out", set()
             if response.error_code != ErrorCode.REBALANCE_IN_PROGRESS:
                 self.member_id = ""
 
     def _send(self, request: Any, version: int) -> None:
-        ticket, response = self.crowd.ask(request, version, "classic")
-        if response is None and self.phase in ("joining", "syncing"):
-            self.crowd.waiting[ticket] = self
-        elif response is not None:
+        response = self.crowd.ask(request, version, "classic", self)
+        if response is not None:
             self.hear(response)
 
     def hear(self, response: Any) -> None:

@@ -1,0 +1,102 @@
+"""What scripts cannot say of the way between the protocols: protocols that cannot be read, and who is told what."""
+
+from typing import Any
+
+from coordinator.core.consumer import api
+from coordinator.core.consumer.downgrade import tombstones
+from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
+from coordinator.core.consumer.replay import applied
+from coordinator.core.limits import Limits
+from coordinator.core.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValueClassicProtocol,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from coordinator.core.result import Call, SetTimer
+from coordinator.core.topics import Topics
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
+from tests.core.consumer.crowd import Classic, Consumer, Crowd
+
+LIMITS = Limits()
+CALL = Call(1, 1_000, 5, "c", "/h", lambda: "id")
+
+
+def unreadable() -> ConsumerGroup:
+    """A consumer `x`, and a classic member whose words nobody can read."""
+    protocols = (ConsumerGroupMemberMetadataValueClassicProtocol("range", b""),)
+    classic = Metadata(subscribed_topic_regex="", classic_member_metadata=ClassicMetadata(6_000, protocols))
+    group = ConsumerGroup("g", epoch=3, assignment_epoch=3)
+    return group.having(Member("x", Metadata(subscribed_topic_regex=""), 3, 3)).having(Member("c", classic, 3, 3))
+
+
+def test_a_group_whose_members_cannot_be_read_stays_a_consumer_group() -> None:
+    """K-273: whoever wants to leave is refused, and nothing changes."""
+    group = unreadable()
+    leaving: Any = ConsumerGroupHeartbeatRequest("g", "x", -1)
+    result = api.consumer_group_heartbeat(group, leaving, CALL, LIMITS, Topics())
+    assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None and not result.records
+    leaving = LeaveGroupRequest("g", "", (LeaveGroupRequestMemberIdentity("x"),))
+    result = api.leave_group(group, leaving, CALL, LIMITS, Topics())
+    assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None
+
+
+def test_a_session_that_ends_there_is_tried_again() -> None:
+    """K-172, K-396: after half a second."""
+    result = api.fired(unreadable(), "session", "x", 1_000, 1_000, LIMITS, Topics())
+    assert result.effects == (SetTimer(("session", "g", "x"), 1_500),) and result.group is None
+
+
+def test_tombstones_are_in_the_order_that_replay_insists_on() -> None:
+    """K-267, K-329, K-368: 8t, 7t, 6t, 5t, 16t, 4t, 3t; replayed, they leave nothing."""
+    crowd = Crowd()
+    for _ in range(3):
+        crowd.add(Consumer(crowd, ["t"], regex="u"))
+    crowd.advance(1)
+    group: ConsumerGroup | None = crowd.group
+    assert group is not None
+    written = tombstones(group)
+    kinds = [type(record.key) for record in written]
+    assert kinds[:3] == [ConsumerGroupCurrentMemberAssignmentKey] * 3
+    assert kinds[3:6] == [ConsumerGroupTargetAssignmentMemberKey] * 3
+    assert kinds[7:10] == [ConsumerGroupMemberMetadataKey] * 3
+    assert kinds[10] is ConsumerGroupRegularExpressionKey and len(kinds) == 13
+    for record in written:
+        group = applied(group, record)
+    assert group is None
+
+
+def test_a_rolling_change_of_protocol_and_back_loses_nothing() -> None:
+    """T-16, T-18, K-227, K-228: classic members are replaced one by one by consumers, and those by classic ones."""
+    crowd = Crowd(group_consumer_assignment_interval_ms=0)
+    for _ in range(3):
+        crowd.add(Classic(crowd, ["t", "u"]))
+    crowd.settle(10)
+    for kind, ends_as in ((Consumer, "ConsumerGroup"), (Classic, "ClassicGroup")):
+        for name in tuple(crowd.clients):
+            crowd.clients[name].leave()
+            crowd.drop(name)
+            crowd.add(kind(crowd, ["t", "u"]))
+            crowd.settle(12)
+            owned = [partition for client in crowd.clients.values() for partition in client.owned]
+            assert len(owned) == len(set(owned)) == 7, "every partition has one owner"
+        assert type(crowd.group).__name__ == ends_as
+        crowd.restart(compacted=True)
+        crowd.settle(12)
+
+
+def test_an_upgraded_group_survives_a_crash_at_any_moment() -> None:
+    """K-398, T-23: whatever step of the way a restart comes in."""
+    for moment in range(8):
+        crowd = Crowd(group_consumer_assignment_interval_ms=0)
+        for _ in range(2):
+            crowd.add(Classic(crowd, ["t"]))
+        crowd.settle(10)
+        crowd.add(Consumer(crowd, ["t"]))
+        for client in [*crowd.clients.values(), *crowd.clients.values(), *crowd.clients.values()][:moment]:
+            client.step(promptly=True)
+        crowd.restart(compacted=bool(moment % 2))
+        crowd.settle(16)
