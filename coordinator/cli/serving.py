@@ -169,12 +169,16 @@ class Server:
         """Load what the logs hold, between the turns of those who are served already; then look after them."""
         began = time.monotonic()
         reported, records = began, 0
-        for step in self._node.load(self._clock.now_ms):
-            records += step
-            if time.monotonic() - reported >= 1:
-                reported = time.monotonic()
-                log.info("loading", extra={"records": records, "partitions_left": self._node.loading})
-            await trio.lowlevel.checkpoint()
+        for partition in sorted(self._node.partitions, key=self._node.is_stored):
+            if self._node.is_stored(partition):
+                await trio.to_thread.run_sync(partition.open)  # reads and checks all of it, while others are served
+            for step in self._node.load_partition(partition, self._clock.now_ms):
+                records += step
+                if time.monotonic() - reported >= 1:
+                    reported = time.monotonic()
+                    log.info("loading", extra={"records": records, "partitions_left": self._node.loading})
+                await trio.lowlevel.checkpoint()
+        self._node.finish_loading(self._clock.now_ms())
         gc.collect()
         gc.freeze()  # what was loaded stays: no later pass of the collector need look at it
         self._recovery_seconds = time.monotonic() - began

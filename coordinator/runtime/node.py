@@ -115,15 +115,27 @@ class Node:
         return base64.urlsafe_b64encode(self.ledger.catalog.facts[OFFSETS_TOPIC].id).decode().rstrip("=")
 
     def load(self, now_ms: Callable[[], int]) -> Iterator[int]:
-        """Load the partitions, one after the other. Yields now and then how many records it has read since."""
-        for partition in self.partitions:
-            if self._setup.files.list(self._directory(OFFSETS_TOPIC, partition.index)):
-                yield from loader.replay(partition)
-            partition.is_loaded = True
-            for result in partition.shard.loaded(now_ms()):
-                self.take(partition, result, now_ms())
+        """Load all partitions. Yields now and then how many records it has read since."""
+        for partition in sorted(self.partitions, key=self.is_stored):
+            yield from self.load_partition(partition, now_ms)
+        self.finish_loading(now_ms())
+
+    def is_stored(self, partition: Partition) -> bool:
+        """Whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
+        return bool(self._setup.files.list(self._directory(OFFSETS_TOPIC, partition.index)))
+
+    def load_partition(self, partition: Partition, now_ms: Callable[[], int]) -> Iterator[int]:
+        """Replay one partition's log, if there is one; then its groups are served."""
+        if partition.has_log or self.is_stored(partition):
+            yield from loader.replay(partition)
+        partition.is_loaded = True
+        for result in partition.shard.loaded(now_ms()):
+            self.take(partition, result, now_ms())
+
+    def finish_loading(self, now_ms: int) -> None:
+        """Finish the transactions whose end a crash has cut off."""
         for markers in self.ledger.transactions.unfinished():
-            self._mark(markers, now_ms())
+            self._mark(markers, now_ms)
         self.flush()
 
     @property

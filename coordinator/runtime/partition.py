@@ -30,11 +30,17 @@ class Partition:
         self._batches: list[bytes] = []
         self._plain: list[LogRecord] = []
 
-    @property
-    def log(self) -> Log:
-        """The log; its directory appears with it."""
+    def open(self) -> None:
+        """Open and so recover the log, which may take as long as reading it. Nothing else of the partition is
+        touched."""
         if self._log is None:
             self._log = self._open()
+
+    @property
+    def log(self) -> Log:
+        """The log; its directory appears when it is first written to."""
+        self.open()
+        assert self._log is not None, "it was just opened"
         return self._log
 
     @property
