@@ -85,6 +85,8 @@ def _txn_offset_commit(shard: "Shard", request: TxnOffsetCommitRequest, call: Ca
     group = shard.groups.get(request.group_id)
 
     def refusal() -> ErrorCode:
+        if not request.group_id:  # which OffsetCommit takes for an id like any other
+            return ErrorCode.INVALID_GROUP_ID
         if isinstance(group, ConsumerGroup):
             return consumer.commit_refusal(group, request, call, shard.topics)
         return validation.txn_commit_refusal(group, request.generation_id, request.member_id, request.group_instance_id)
