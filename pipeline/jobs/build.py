@@ -18,7 +18,8 @@ Report = Callable[[str], None]
 
 DERIVED = (
     "offset_commits", "latest_offsets", "commit_velocity", "group_metadata", "new_group_records", "group_state",
-    "partition_moves", "stickiness", "rebalances", "member_sessions", "log_end_offsets", "lag_status", "group_status",
+    "partition_moves", "stickiness", "rebalances", "member_sessions", "log_end_offsets", "lag_history", "lag_status",
+    "group_status",
     "log_health", "log_problems", "unknown_records",
 )  # fmt: skip
 ENDS = pa.schema(
@@ -92,6 +93,7 @@ def build(
         put("commit_velocity", commits.commit_velocity(made["offset_commits"]))
         _groups(put, made, records, read_events(spark, events or []))
         put("log_end_offsets", lag.log_end_offsets(_ends(spark, ends), made["offset_commits"]))
+        put("lag_history", lag.lag_history(made["offset_commits"], made["log_end_offsets"]))
         put("lag_status", lag.lag_status(made["offset_commits"], made["log_end_offsets"], now_ms))
         put("group_status", lag.group_status(made["lag_status"]))
         shown = [made[name] for name in ("offset_commits", "latest_offsets", "log_problems")]

@@ -180,6 +180,24 @@ def _trend() -> Column:
     return F.when(F.size(known) > 1, (F.element_at(known, -1) - F.element_at(known, 1)) / (F.size(known) - 1))
 
 
+def lag_history(commits: DataFrame, ends: DataFrame) -> DataFrame:
+    """(group, topic, partition, ts, lag) at each moment for which a log end is known: the commit that stood then.
+
+    Ends that are only lower bounds say nothing about the past and are left out.
+    """
+    alive = commits.where("effective").select(*KEY, F.col("record_ts").alias("ts"), "log_offset", "committed_offset")
+    samples = ends.where("source <> 'max_committed'").select("topic", "partition", "ts", "leo")
+    asked = alive.select(*KEY).distinct().join(samples, ["topic", "partition"])
+    none = F.lit(None).cast("bigint")
+    both = alive.withColumn("leo", none).unionByName(
+        asked.withColumn("log_offset", none).withColumn("committed_offset", none)
+    )
+    order = Window.partitionBy(*KEY).orderBy("ts", F.asc_nulls_last("log_offset"))
+    last = F.last(F.when(F.col("leo").isNull(), F.struct("committed_offset")), ignorenulls=True).over(order)
+    stood = both.withColumn("stood", last["committed_offset"]).where("leo is not null and stood is not null")
+    return stood.select(*KEY, "ts", F.greatest(F.lit(0), F.col("leo") - F.col("stood")).alias("lag"))
+
+
 def group_status(keys: DataFrame) -> DataFrame:
     """Burrow's roll-up: the worst of a group's partitions, everything worse than WARN being ERR."""
     worst = F.max(F.when(F.col("status") == "OK", 0).when(F.col("status") == "WARN", 1).otherwise(2))

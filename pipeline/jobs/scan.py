@@ -1,0 +1,40 @@
+"""What a log consists of, without Spark: totals a log, and every problem."""
+
+from typing import Any
+
+import msgspec
+
+from pipeline.decode.layout import entries, log_dirs, passed_over, spans
+from pipeline.decode.rows import Options, SpanDecoder
+from pipeline.decode.schema import TABLES
+
+
+class Scanned(msgspec.Struct, frozen=True):
+    """Totals by log, rows by table, problems as in `log_problems`."""
+
+    logs: dict[str, str]
+    rows: dict[str, int]
+    problems: list[dict[str, Any]]
+
+
+def scan(paths: list[str], topic: str, on_error: str = "record", decoder: str = "auto") -> Scanned:
+    """Read all logs once; nothing is kept but counts and problems."""
+    rows = dict.fromkeys(TABLES, 0)
+    logs: dict[str, str] = {}
+    problems: list[dict[str, Any]] = []
+    found = log_dirs(paths, topic)
+    if not found:
+        raise FileNotFoundError(f"no directory {topic}-<n> at or below {', '.join(paths)}")
+    for log in found:
+        size = batches = 0
+        for span in spans(log):
+            size += span.end - span.start
+            for part in SpanDecoder(span, Options(on_error=on_error, decoder=decoder)):
+                rows[part.table] += part.batch.num_rows
+                batches += part.batch.num_rows if part.table == "batches" else 0
+                problems += part.batch.to_pylist() if part.table == "log_problems" else []
+        ignored = passed_over(entries(log))
+        logs[log.name] = f"{size} bytes, {batches} batches" + (
+            f", passed over: {', '.join(ignored)}" if ignored else ""
+        )
+    return Scanned(logs, rows, problems)

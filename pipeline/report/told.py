@@ -1,0 +1,134 @@
+"""What the report tells, taken from the tables and bounded: it stays readable, and small, with 10,000 groups."""
+
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+from pipeline.jobs.build import Tables
+
+Rows = list[dict[str, Any]]
+GROUPS, PARTITIONS, DRAWN, SERIES, LISTED = 200, 200, 24, 6, 60
+
+
+class Told(msgspec.Struct):
+    """Rows for each part of the page; the totals count what was left out as well."""
+
+    paths: list[str] = []
+    logs: dict[str, int] = {}  # log -> next offset
+    first_ms: int | None = None
+    last_ms: int | None = None
+    groups_total: int = 0
+    partitions_total: int = 0
+    rebalances_total: int = 0
+    problems_total: int = 0
+    statuses: dict[str, int] = {}
+    groups: Rows = []
+    partitions: Rows = []
+    lag_history: Rows = []
+    progress: Rows = []
+    causes: Rows = []
+    sync_ms: Rows = []
+    rebalances: Rows = []
+    sessions: Rows = []
+    stickiness: Rows = []
+    trouble: Rows = []
+    health: Rows = []
+    problems: Rows = []
+    unknown: Rows = []
+
+
+def collect(tables: Tables) -> Told:
+    """Read the derived tables."""
+    made = {name: tables.derived(name) for name in NEEDED}
+    told = Told(
+        paths=list(tables.manifest.paths),
+        logs={log: position.next_offset for log, position in tables.manifest.logs.items()},
+    )
+    groups = _groups(made)
+    told.groups = rows(groups.orderBy(F.desc("severity"), F.desc_nulls_last("total_lag"), "group").limit(GROUPS))
+    told.groups_total = groups.count()
+    told.statuses = {row["status"]: row["count"] for row in rows(groups.groupBy("status").count())}
+    _partitions(told, made)
+    _rebalances(told, made)
+    health = made["log_health"]
+    told.health = rows(health.orderBy(F.desc("bytes")).limit(LISTED))
+    problems = made["log_problems"].where("severity = 'problem'")
+    told.problems = rows(made["log_problems"].orderBy(F.desc("severity"), "log_dir", "pos").limit(LISTED))
+    told.problems_total = problems.count()
+    told.unknown = rows(made["unknown_records"].groupBy("key_version", "reason").count().orderBy("key_version"))
+    return told
+
+
+NEEDED = (
+    "offset_commits", "commit_velocity", "group_state", "rebalances", "member_sessions", "stickiness", "lag_history",
+    "lag_status", "group_status", "log_health", "log_problems", "unknown_records", "group_metadata",
+)  # fmt: skip
+
+
+def rows(frame: DataFrame) -> Rows:
+    """All rows as dicts."""
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def _groups(made: dict[str, DataFrame]) -> DataFrame:
+    severity = F.when(F.col("status") == "ERR", 2).when(F.col("status") == "WARN", 1).otherwise(0)
+    state = made["group_state"].select("group", "type", "generation", "protocol", "members", "empty_since")
+    status = made["group_status"].select("group", "status", "total_lag", "max_lag", "partitions")
+    return state.join(status, "group", "full").withColumn("severity", severity).fillna({"status": "OK"})
+
+
+def _partitions(told: Told, made: dict[str, DataFrame]) -> None:
+    keys = made["lag_status"]
+    told.partitions_total = keys.count()
+    owners = (
+        made["group_metadata"]
+        .groupBy("group")
+        .agg(F.max_by("members", "log_offset").alias("members"))
+        .select("group", F.explode("members").alias("member"))
+        .select("group", "member.member_id", "member.client_host", "member.client_id", F.explode("member.assignment"))
+        .select(
+            "group",
+            "member_id",
+            "client_host",
+            "client_id",
+            F.col("key").alias("topic"),
+            F.explode("value").alias("partition"),
+        )
+    )
+    bad = F.when(F.col("status") == "OK", 0).when(F.col("status") == "WARN", 1).otherwise(2)
+    worst = keys.orderBy(F.desc(bad), F.desc_nulls_last("lag_at_least"), "group", "topic", "partition").limit(
+        PARTITIONS
+    )
+    told.partitions = rows(worst.join(F.broadcast(owners), ["group", "topic", "partition"], "left"))
+    odd = keys.where("status <> 'OK' or worst_rewind > 0 or quiet_too_long and lag_at_least > 0")
+    told.trouble = rows(odd.orderBy(F.desc(bad), F.desc("worst_rewind")).limit(LISTED))
+    busiest = (
+        made["commit_velocity"].groupBy("group").agg(F.sum("commits").alias("n")).orderBy(F.desc("n")).limit(SERIES)
+    )
+    told.progress = rows(
+        made["commit_velocity"]
+        .join(F.broadcast(busiest), "group")
+        .groupBy("group", "window_start")
+        .agg(F.sum("advance").alias("advance"), F.sum("commits").alias("commits"))
+    )
+    span = made["offset_commits"].agg(F.min("record_ts").alias("first"), F.max("record_ts").alias("last")).first()
+    told.first_ms, told.last_ms = (span["first"], span["last"]) if span else (None, None)
+    history = made["lag_history"].groupBy("group", "ts").agg(F.sum("lag").alias("lag"))
+    most = history.groupBy("group").agg(F.max("lag").alias("n")).orderBy(F.desc("n")).limit(SERIES)
+    told.lag_history = rows(history.join(F.broadcast(most), "group"))
+
+
+def _rebalances(told: Told, made: dict[str, DataFrame]) -> None:
+    found = made["rebalances"]
+    told.rebalances_total = found.count()
+    told.causes = rows(found.groupBy("cause", "cause_source").count().orderBy(F.desc("count")))
+    edges = F.when(F.col("sync_ms") < 10, "< 10 ms").when(F.col("sync_ms") < 100, "10-100 ms")
+    named = edges.when(F.col("sync_ms") < 1000, "0.1-1 s").when(F.col("sync_ms") < 10_000, "1-10 s").otherwise("> 10 s")
+    told.sync_ms = rows(found.where("sync_ms is not null").groupBy(named.alias("range")).count())
+    restless = found.groupBy("group").agg(F.count("*").alias("n")).orderBy(F.desc("n"), "group").limit(DRAWN)
+    told.rebalances = rows(found.join(F.broadcast(restless), "group").orderBy("at_ms").limit(4000))
+    few = restless.limit(3)
+    told.sessions = rows(made["member_sessions"].join(F.broadcast(few), "group").orderBy("group", "from_ts").limit(150))
+    told.stickiness = rows(made["stickiness"].where("common > 0").orderBy("stickiness", "group").limit(DRAWN))
