@@ -17,7 +17,7 @@ from coordinator import __version__
 
 STARTED: Final = time.monotonic()  # as near to the start of the process as Python code comes
 
-COMMANDS: Final[tuple[str, ...]] = ("serve", "config", "groups", "offsets", "decode")
+COMMANDS: Final[tuple[str, ...]] = ("serve", "config", "groups", "offsets", "decode", "topics", "produce", "consume")
 
 
 class Parser(argparse.ArgumentParser):

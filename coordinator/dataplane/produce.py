@@ -155,9 +155,15 @@ def _of_transaction(
         error = error_unless_joined(state.transactions, transactional_id, producer, partition)
     else:
         return None
-    return None if error == ErrorCode.NONE else Refusal(_for_producers(error, call.version), _NOT_JOINED)
+    if error == ErrorCode.NONE:
+        return None
+    error = _for_producers(error, call.version)
+    return Refusal(error, _NOT_JOINED, is_told=error in _TOLD)
 
 
+_TOLD: Final = frozenset(
+    {ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS}
+)
 _NOT_JOINED: Final = "The partition could not be verified to be in the producer's transaction"
 
 
