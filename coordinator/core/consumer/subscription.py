@@ -6,10 +6,14 @@ topics are decides whether its epoch must rise: a topic created, deleted, made a
 
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
+from struct import pack, unpack
+from typing import Final
 
 from coordinator.core.consumer.group import ConsumerGroup, Member
+from coordinator.core.consumer.xxh3 import xxh3_64
 from coordinator.core.topics import Topic, Topics
+
+_MAGIC: Final = 0  # of the way in which a topic is hashed
 
 
 def topic_names(group: ConsumerGroup) -> set[str]:
@@ -59,10 +63,20 @@ def have_changed(group: ConsumerGroup, topics: Topics) -> bool:
     return seen is not topics and any(seen.get(name) != topics.get(name) for name in topic_names(group))
 
 
+def topic_bytes(topic: Topic) -> bytes:
+    """What is hashed of a topic, number by number as Kafka does (KIP-1101). Partitions here are in no rack."""
+    high, low = unpack(">QQ", topic.id)
+    name = topic.name.encode("utf-16-le")
+    head = pack("<BQQ", _MAGIC, high, low) + name + pack("<ii", len(name) // 2, topic.partitions)
+    return head + pack(f"<{topic.partitions}i", *range(topic.partitions))
+
+
 @lru_cache(maxsize=1 << 16)
 def _topic_hash(topic: Topic) -> bytes:
-    return blake2b(b"%b %d %b" % (topic.id, topic.partitions, topic.name.encode()), digest_size=8).digest()
+    return xxh3_64(topic_bytes(topic)).to_bytes(8, "little")
 
 
+@lru_cache(maxsize=1 << 10)
 def _signed(data: bytes) -> int:
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
+    unsigned = xxh3_64(data)
+    return unsigned - (1 << 64) if unsigned >> 63 else unsigned
