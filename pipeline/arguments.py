@@ -50,7 +50,7 @@ def _build(parser: Parser) -> None:
     parser.add_argument(
         "--ends", metavar="FILE", help="log end offsets: JSON lines, Parquet, or a replication-offset-checkpoint"
     )
-    parser.add_argument("--now", type=int, metavar="MS", help="judge lag as of this time (now)")
+    parser.add_argument("--now", type=int, metavar="MS", help="judge lag as of this time (that of the newest commit)")
 
 
 def _follow(parser: Parser) -> None:

@@ -1,6 +1,5 @@
 """Raw tables to derived tables, in an order in which each finds what it reads already written."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,11 +69,13 @@ def build(
     now_ms: int | None = None,
     report: Report = lambda _line: None,
 ) -> dict[str, int]:
-    """Make all derived tables anew; their numbers of rows. `now_ms` is the time at which lag is judged (default: now).
+    """Make all derived tables anew; their numbers of rows.
+
+    `now_ms` is the time as of which lag is judged; by default that of the newest commit, which is now for a log that is
+    being written, and for a copy the moment at which it was made.
 
     `events` are files of the server's event log, `ends` a Parquet or JSON-lines file with log end offsets.
     """
-    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
     with manifest.locked(out):
         tables = Tables(spark, out)
         made: dict[str, DataFrame] = {}
@@ -84,6 +85,8 @@ def build(
             report(name)
 
         batches, raw_commits, records = tables.raw("batches"), tables.raw("offset_commits"), tables.raw("group_records")
+        if now_ms is None:
+            now_ms = _newest(raw_commits)
         if has_copies(batches):
             raw_commits, records = commits.without_copies(raw_commits), groups.without_copies(records)
         put("log_problems", tables.raw("log_problems").dropDuplicates(["log_dir", "segment_base", "pos", "kind"]))
@@ -116,6 +119,11 @@ def _groups(
         "member_sessions",
         members.member_sessions(made["group_metadata"], made["rebalances"], made["new_group_records"]),
     )
+
+
+def _newest(raw_commits: DataFrame) -> int:
+    row = raw_commits.agg(F.max("record_ts").alias("ts")).first()
+    return row["ts"] if row and row["ts"] is not None else 0
 
 
 def has_copies(batches: DataFrame) -> bool:

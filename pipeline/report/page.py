@@ -198,7 +198,7 @@ def _members(told: Told) -> str:
     return _section(
         "Members",
         "From member_sessions, for the most restless groups; the colour says how a membership ended. Below it "
-        "stickiness: of the partitions with an owner before and after a rebalance, the share that kept it (worst groups).",
+        "stickiness: of the partitions with an owner before and after a rebalance, the share kept (worst groups).",
         lanes(drawn, colours), legend({name: colours.get(name, "#b0b0b0") for name in sorted(used)}),
         "<h3>Stickiness</h3>", bars(sticky, most=1.0),
     )  # fmt: skip
