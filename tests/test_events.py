@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from coordinator.core.events import Cause, Event
-from coordinator.events import EventLog, Events, Ring
+from coordinator.events import WAITING_MAX, EventLog, Events, Ring
 from storage.fake_files import FakeFiles
 
 
@@ -100,3 +100,40 @@ def test_the_last_words_are_written_at_the_end() -> None:
     log.tell(event(1))
     log.close()
     assert len(lines(files)) == 1
+
+
+def test_a_line_that_was_torn_tears_no_other() -> None:
+    files, log = made()
+    files.put("data/events.jsonl", b'{"at_ms":1,"gro')
+    log.tell(event(2))
+    log.flush()
+    assert [line["at_ms"] for line in lines(files)] == [2]
+
+
+def test_too_many_at_once_are_counted_and_not_kept() -> None:
+    files, log = made()
+    for number in range(WAITING_MAX + 5):
+        log.tell(event(number % 10))
+    assert log.lost == 5
+    log.flush()
+    assert lines(files, "events.1.jsonl")[0] == {"lost": 5}
+
+
+def test_a_disk_that_cannot_rotate_lets_the_file_grow() -> None:
+    files, log = made(bytes_max=1)
+    log.tell(event(1))
+    files.fail = dict.fromkeys(range(files.calls + 3, files.calls + 12), errno.EIO)
+    log.flush()
+    files.fail = {}
+    log.tell(event(2))
+    log.flush()
+    assert log.lost == 0
+    assert sum(len(lines(files, name)) for name in files.list("data")) == 2
+
+
+def test_without_a_directory_there_is_only_the_ring() -> None:
+    events = Events(Ring())
+    events.tell(event(1))
+    events.flush()
+    events.close()
+    assert events.ring.told == 1

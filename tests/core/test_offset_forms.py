@@ -1,7 +1,9 @@
 """OffsetFetch in its three forms, where an error goes in each (O-203), and what routers may count on."""
 
-from coordinator.core.offsets.offset_fetch import answered, asked, refused
-from coordinator.core.topics import NO_ID
+from coordinator.core.offsets.offset_fetch import answered, asked, fetch_offsets, refused
+from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -36,3 +38,24 @@ def test_an_error_is_where_the_version_has_a_place_for_it() -> None:
         assert (answer.topics, answer.error_code, answer.groups) == ((), 30, ())
     answer = answered((group, refused("h", ErrorCode.NONE)), MANY, 8)
     assert [each.error_code for each in answer.groups] == [30, 0]
+
+
+def test_topics_that_were_made_again_or_are_gone_cannot_be_asked_for_by_id() -> None:
+    """V-005, K-303, K-305: what was committed to a topic of that name is not the new topic's."""
+    store = OffsetStore()
+    store.apply(Record(OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, topic_id=b"a" * 16)))
+    store.apply(Record(OffsetCommitKey("g", "u", 0), OffsetCommitValue(6)))
+    store.apply(Record(OffsetCommitKey("g", "gone", 0), OffsetCommitValue(7)))
+    topics = Topics([Topic("t", b"b" * 16, 1), Topic("u", b"u" * 16, 1)])
+    everything = OffsetFetchRequestGroup("g", topics=None)
+    by_id = fetch_offsets(everything, 10, store, topics, require_stable=False)
+    assert [(each.topic_id[:1], each.partitions[0].committed_offset) for each in by_id.topics] == [
+        (b"b", -1),
+        (b"u", 6),
+    ]
+    by_name = fetch_offsets(everything, 9, store, topics, require_stable=False)
+    assert [(each.name, each.partitions[0].committed_offset) for each in by_name.topics] == [
+        ("t", 5),
+        ("u", 6),
+        ("gone", 7),
+    ]

@@ -238,3 +238,19 @@ CONSUMER_FACTS = (
 @pytest.mark.parametrize("record", CONSUMER_FACTS, ids=lambda record: type(record.key).__name__)
 def test_consumer_groups_come_back_as_they_were(record: Record) -> None:
     assert records.decode(*records.encode(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("0001ffff00046772700003746f7000000003", None),  # the group's length is negative
+        ("0001000367727affff746f7000000003", None),  # the topic's
+        (OFFSET_KEY.hex(), "0003000000000000002a00000005fffb6d0000018bcfe56800"),  # the metadata's
+        (OFFSET_KEY.hex(), "0004000000000000002a00000005006d0000018bcfe5680000"),  # null, which it may not be
+        ("00", None),
+        (OFFSET_KEY.hex(), "00"),
+    ],
+)
+def test_lengths_that_cannot_be(key: str, value: str | None) -> None:
+    with pytest.raises(ProtocolError):
+        records.decode(bytes.fromhex(key), None if value is None else bytes.fromhex(value))

@@ -59,3 +59,16 @@ def test_order_is_that_of_insertion() -> None:
     table = table.without(7).having(3, 2).having(500, 1)
     assert list(table) == [number for number in range(200) if number != 7] + [500]
     assert table.first() == 0
+    assert repr(Table({1: 2})) == "Table({1: 2})"
+    assert table.without(4711) is table
+
+
+def test_the_first_of_a_large_table_may_be_new() -> None:
+    table: Table[int, int] = Table(dict.fromkeys(range(70), 1))
+    for number in range(60):
+        table = table.without(number)
+    assert table.first() == 60
+    for number in range(60, 70):
+        table = table.without(number)
+    assert (table.first(), len(table)) == (None, 0)
+    assert table.having(99, 1).first() == 99

@@ -70,3 +70,11 @@ def test_of_one_moment_the_first_set_fires_first() -> None:
     for key in reversed(KEYS):
         timers.set(key, 5)
     assert [timers.pop_due(5) for _ in KEYS] == [(key, 5) for key in reversed(KEYS)]
+
+
+def test_a_deadline_can_be_asked_for() -> None:
+    timers = Timers()
+    timers.set(KEYS[0], 5)
+    assert (timers.deadline(KEYS[0]), timers.deadline(KEYS[1])) == (5, None)
+    assert KEYS[0] in timers
+    assert KEYS[1] not in timers

@@ -101,9 +101,10 @@ def _everything(
 ) -> list[OffsetFetchResponseTopics]:
     """All that is committed. By id, topics that are gone cannot be named and are left out."""
     every = []
+    by_id = version >= TOPIC_IDS_SINCE
     for name, partitions in offsets.of_group(group_id).items():
-        topic_id = topics.id_of(name)
-        if version >= TOPIC_IDS_SINCE and topic_id == NO_ID:
+        topic_id = topics.id_of(name) if by_id else NO_ID
+        if by_id and topic_id == NO_ID:
             continue
         wanted = OffsetFetchRequestTopics(name, topic_id, tuple(partitions))
         every.append(_topic(group_id, wanted, version, offsets, topics, require_stable))
