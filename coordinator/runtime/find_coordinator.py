@@ -34,7 +34,8 @@ def _coordinators(keys: Iterable[str], key_type: int, broker: Broker) -> Iterabl
     refused = _refusal(key_type)
     for key in keys:
         if refused:
-            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, refused)
+            told = "" if key_type == SHARE else refused  # as Kafka does
+            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, told)
         else:
             yield FindCoordinatorResponseCoordinator(key, broker.node_id, broker.host, broker.port, 0, "")
 

@@ -33,7 +33,8 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, call: Call)
     member = group.members.get(member_id)
     if member is None or request.group_instance_id is not None:
         if error := stranger(group, member_id, request.group_instance_id):
-            return Result(response=ANSWERS[error])
+            # The nameless group may hold offsets but never members, so whoever beats there is met here.
+            return Result(response=ANSWERS[error if request.group_id else ErrorCode.INVALID_GROUP_ID])
     if request.generation_id != group.generation:
         return Result(response=ANSWERS[ErrorCode.ILLEGAL_GENERATION])
     at_ms = call.now_ms + member.session_timeout_ms
