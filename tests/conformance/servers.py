@@ -15,6 +15,7 @@ COMMON: Settings = {
     "group.consumer.min.session.timeout.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.assignment.interval.ms": "0",
+    "log.retention.ms": "-1",  # stories write records of years ago
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 

@@ -250,7 +250,7 @@ def ready(topic: Answer) -> bool:
 
 def coarse(seconds: float) -> float:
     """Tenths of a second; what is answered without a wait shows 0."""
-    return 0.0 if seconds < 0.2 else round(seconds, 1)
+    return 0.0 if seconds < 0.45 else round(seconds, 1)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ def a_topics_config_is_set_and_deleted(k: Stage) -> None:
     alter(k, TOPIC, topic, ("retention.ms", SET, "12345"))
     until_set(k, topic, "retention.ms", "12345")
     alter(k, TOPIC, topic, ("retention.ms", DELETE, None))
-    until_set(k, topic, "retention.ms", "604800000")
+    until_set(k, topic, "retention.ms", "-1")
 
 
 @story("V-007")

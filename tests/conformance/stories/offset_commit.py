@@ -223,10 +223,12 @@ def version_10_knows_missing_groups_as_version_9_does(k: Stage) -> None:
 
 @story("G-045 G-032")
 def the_empty_group_id_may_commit(k: Stage) -> None:
-    """OffsetCommit and OffsetFetch take the empty id for a name like any other."""
+    """OffsetCommit and OffsetFetch take the empty id for a name like any other; it still has no members."""
     topic, line = k.topic(), k.line("a")
     commit(line, "", topic, part(5))
     fetch(line, "", topic)
+    line.call("heartbeat", 4, group_id="", generation_id=0, member_id="somebody")
+    line.call("leave_group", 5, group_id="", members=[{"member_id": "somebody"}])
 
 
 @story("O-050 C-117 Q-006")
