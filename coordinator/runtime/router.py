@@ -7,6 +7,7 @@ from coordinator.core.result import Call
 from coordinator.runtime import groups
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.find_coordinator import find_coordinator
+from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ COMPAT: Final = ("4.3", "3.9")
 HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": lambda node, request, call, where: api_versions(request, call.version, node.offered),
     "FindCoordinator": lambda node, request, call, where: find_coordinator(request, call.version, where.brokers[0]),
+    "SaslHandshake": lambda node, request, call, where: sasl_handshake(request),
+    "SaslAuthenticate": lambda node, request, call, where: sasl_authenticate(request),
     **dict.fromkeys(
         (
             "ConsumerGroupHeartbeat", "Heartbeat", "JoinGroup", "LeaveGroup", "OffsetCommit", "OffsetDelete",
