@@ -21,9 +21,9 @@ from protocol.messages.consumer_protocol import (
 )
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.live import Muster
 
 HOUR_MS = 3_600_000
+SESSION_MS = 300_000
 
 
 class Command:
@@ -51,9 +51,9 @@ class Command:
         return json.loads("\n".join(lines))
 
 
-def records(muster: Muster, topic: str, counts: Mapping[int, int]) -> None:
+def records(bootstrap: str, topic: str, counts: Mapping[int, int]) -> None:
     """So many records in each partition, an hour apart; the first at 1:00 on the first day of 1970."""
-    producer = Producer({"bootstrap.servers": muster.kafka})
+    producer = Producer({"bootstrap.servers": bootstrap})
     for partition, count in counts.items():
         for number in range(count):
             producer.produce(topic, b"x", partition=partition, timestamp=(1 + number) * HOUR_MS)
@@ -63,10 +63,10 @@ def records(muster: Muster, topic: str, counts: Mapping[int, int]) -> None:
 def classic_member(
     client: Client, group: str, assignment: Mapping[str, tuple[int, ...]], instance: str | None = None
 ) -> str:
-    """A stable group of one; its member id. Without a heartbeat it stays for the session, 30 seconds."""
+    """A stable group of one; its member id. Without a heartbeat it stays for the session, five minutes."""
     subscription = consumer_protocol.write(ConsumerProtocolSubscription(tuple(assignment)))
     protocols = (JoinGroupRequestProtocol("range", subscription),)
-    join = JoinGroupRequest(group, 30_000, 30_000, "", instance, "consumer", protocols)
+    join = JoinGroupRequest(group, SESSION_MS, SESSION_MS, "", instance, "consumer", protocols)
     joined = client.ask(join, version=3 if instance is None else 5)
     assert joined.error_code == 0
     owned = tuple(ConsumerProtocolAssignmentTopicPartition(topic, numbers) for topic, numbers in assignment.items())

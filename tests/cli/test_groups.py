@@ -15,7 +15,7 @@ TOPICS = ("--topic", "orders:2", "--topic", "payments:1")
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
     with Muster(tmp_path_factory.mktemp("groups"), *TOPICS, "--ephemeral") as server:
-        records(server, "orders", {0: 10, 1: 4})
+        records(server.kafka, "orders", {0: 10, 1: 4})
         yield server
 
 

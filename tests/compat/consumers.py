@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 WAIT_SECONDS = 60.0
@@ -25,13 +25,14 @@ def wait_until(what: str, true: Callable[[], bool], seconds: float = WAIT_SECOND
 class Member:
     """A consumer process, and what it has said so far."""
 
-    def __init__(self, client: str, bootstrap: str, group: str, topic: str) -> None:
+    def __init__(self, *words: str, command: Sequence[str] = (sys.executable, "-m", "tests.compat.member")) -> None:
+        """`words` are a client's name, where to connect, a group, a topic, and what else the program takes."""
         self.assigned: list[int] = []
         self.got: list[tuple[int, int, str]] = []
         self.committed: dict[int, int] = {}
         self.errors: list[str] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.compat.member", client, bootstrap, group, topic],
+            [*command, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -52,6 +53,13 @@ class Member:
         """Close the consumer as a user would, and wait for its end."""
         assert self._process.stdin is not None, "opened as a pipe"
         self._process.stdin.close()
+        self._process.wait(30)
+        self._reader.join(5)
+        self.assigned = []
+
+    def kill(self) -> None:
+        """It says farewell to nobody."""
+        self._process.kill()
         self._process.wait(30)
         self._reader.join(5)
         self.assigned = []

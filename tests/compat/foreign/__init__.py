@@ -1,0 +1,1 @@
+"""Released clients of other languages against a live server: separate commands, not part of the default test run."""

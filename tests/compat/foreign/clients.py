@@ -1,0 +1,88 @@
+"""The clients: what they can do, and how they are installed by their own languages' tools into a cache directory.
+
+A client's program is called with the words that README.md lists; all programs print the same.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from tests.conformance import kafka
+
+PROGRAMS = Path(__file__).parent / "programs"
+BUILD_SECONDS = 900
+ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+FULL_ADMIN = MappingProxyType({"listed": True, "reset": 1, "forgotten": True, "deleted": True})
+
+
+class Foreign(Struct, frozen=True):
+    name: str
+    version: str
+    install: Callable[[Path], list[str]]  # given a cache directory; the command that its words are put behind
+    codecs: tuple[str, ...] = ALL_CODECS
+    protocols: tuple[str, ...] = ("classic",)
+    statics: tuple[str, ...] = ("classic",)  # the protocols in which it can be a static member
+    admin: Mapping[str, object] = FULL_ADMIN
+    copies: tuple[str, ...] = ("classic",)  # the protocols in which it sends offsets to a transaction
+
+
+def cache_directory(named: str | None) -> Path:
+    """Where installed clients stay: as named, else as MUSTER_FOREIGN_CACHE says, else the user's cache."""
+    path = named or os.environ.get("MUSTER_FOREIGN_CACHE") or Path.home() / ".cache" / "muster" / "foreign"
+    return Path(path).expanduser().resolve()
+
+
+def java(cache: Path) -> list[str]:
+    classes = cache / "java"
+    classes.mkdir(parents=True, exist_ok=True)
+    jars = f"{kafka.jars()}/*"
+    _run(["javac", "-cp", jars, "-d", str(classes), str(PROGRAMS / "java" / "Foreign.java")], classes)
+    return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M", "-cp", f"{classes}:{jars}", "Foreign"]
+
+
+def go(program: str) -> Callable[[Path], list[str]]:
+    def install(cache: Path) -> list[str]:
+        build = cache / "go"
+        shutil.copytree(PROGRAMS / "go", build, dirs_exist_ok=True)
+        _run(["go", "mod", "tidy"], build)
+        _run(["go", "build", "-o", f"bin-{program}", f"./{program}"], build)
+        return [str(build / f"bin-{program}")]
+
+    return install
+
+
+def node(program: str) -> Callable[[Path], list[str]]:
+    def install(cache: Path) -> list[str]:
+        build = cache / "node"
+        shutil.copytree(PROGRAMS / "node", build, dirs_exist_ok=True)
+        _run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"], build)
+        return ["node", str(build / f"{program}.mjs")]
+
+    return install
+
+
+def _run(command: list[str], directory: Path) -> None:
+    subprocess.run(command, cwd=directory, check=True, timeout=BUILD_SECONDS, capture_output=True)
+
+
+BOTH = ("classic", "consumer")
+CLIENTS = {
+    one.name: one
+    for one in (
+        Foreign("java", kafka.VERSION, java, protocols=BOTH, statics=BOTH, copies=BOTH),
+        Foreign("franz-go", "1.22.2", go("franz"), protocols=BOTH, statics=BOTH, copies=BOTH),
+        Foreign("sarama", "1.61.1", go("sarama")),
+        Foreign(
+            "kafkajs", "2.2.4", node("kafkajs"), codecs=("none", "gzip"), statics=(),
+            admin={"listed": True, "reset": 1, "deleted": True},
+        ),
+        Foreign("platformatic", "2.12.1", node("platformatic"), protocols=BOTH, statics=BOTH),
+    )
+}  # fmt: skip

@@ -1,0 +1,115 @@
+"""Kafka's own ConsumerGroupCommand, run against Kafka and against the server: both must print the same.
+
+Both are given the same topics, records and groups, and the same commands in the same order. What cannot be equal is
+put in its place by a name: member ids, and the broker's address and number.
+"""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from coordinator.client import Client
+from tests.cli.asked import classic_member, consumer_member, records
+from tests.compat.foreign.report import Report
+from tests.conformance import kafka
+from tests.live import Muster
+
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+TOOL_SECONDS = 90
+SETTINGS = {"group.consumer.session.timeout.ms": "60000", "group.initial.rebalance.delay.ms": "0"}
+COMMANDS = tuple(
+    line.split()
+    for line in """
+    --list
+    --list --state
+    --list --type
+    --list --state Stable --type classic
+    --describe --group shop
+    --describe --group shop --verbose
+    --describe --group shop --members
+    --describe --group shop --members --verbose
+    --describe --group shop --state
+    --describe --group modern
+    --describe --group modern --members --verbose
+    --describe --group modern --state --verbose
+    --describe --group done --offsets
+    --describe --group done --members
+    --describe --group nobody
+    --describe --all-groups --state
+    --reset-offsets --group done --topic orders --to-earliest --dry-run
+    --reset-offsets --group done --topic orders --to-earliest --execute
+    --describe --group done
+    --reset-offsets --group done --topic orders:0,1 --shift-by 2 --execute
+    --reset-offsets --group done --all-topics --to-datetime 1970-01-01T03:30:00.000 --execute
+    --reset-offsets --group done --all-topics --to-latest --execute --export
+    --reset-offsets --group shop --topic orders --to-earliest --execute
+    --reset-offsets --group fresh --topic orders --to-offset 3 --execute
+    --describe --group fresh
+    --delete-offsets --group done --topic orders:0
+    --delete-offsets --group done --topic absent
+    --delete-offsets --group shop --topic orders
+    --delete-offsets --group nobody --topic orders
+    --describe --group done
+    --delete --group done --group fresh
+    --delete --group shop
+    --delete --group nobody
+    --list
+    """.strip().splitlines()
+)
+
+
+def run(report: Report) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kafka.running({**SETTINGS, "num.partitions": "1"}) as port,
+        Muster(Path(folder), *(f"--set={name}={value}" for name, value in SETTINGS.items())) as muster,
+    ):
+        theirs, ours = f"127.0.0.1:{port}", muster.kafka
+        with prepared(theirs), prepared(ours):
+            for words in COMMANDS:
+                with report.check(f"kafka-consumer-groups {' '.join(words)}"):
+                    expected, printed = said(theirs, words), said(ours, words)
+                    assert printed == expected, f"prints {printed}, and against Kafka {expected}"
+
+
+@contextmanager
+def prepared(bootstrap: str) -> Iterator[None]:
+    """Topics with records; a group with offsets only, a classic one with a static member, one of the new protocol."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic("orders", 3, 1), NewTopic("payments", 1, 1)]).values():
+        made.result(30)
+    records(bootstrap, "orders", {0: 10, 1: 4})
+    # The first question makes Kafka create its topic of offsets, and takes as long as that.
+    said(bootstrap, ["--reset-offsets", "--group", "done", "--topic", "orders", "--to-offset", "1", "--execute"])
+    said(bootstrap, ["--reset-offsets", "--group", "shop", "--topic", "orders:0", "--to-offset", "3", "--execute"])
+    with Client.to(bootstrap, client_id="app") as client:
+        classic_member(client, "shop", {"orders": (0, 1), "payments": (0,)}, instance="till-1")
+        consumer_member(client, "modern", "member-1", "orders")
+        yield
+
+
+def said(bootstrap: str, words: list[str]) -> list[str]:
+    """What the tool prints, normalised: a sorted list of lines, blanks squeezed."""
+    command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka.jars()}/*", TOOL]
+    done = subprocess.run(
+        [*command, "--bootstrap-server", bootstrap, *words], capture_output=True, text=True, timeout=TOOL_SECONDS
+    )
+    lines = [normal(line, bootstrap) for line in (done.stdout + done.stderr).splitlines()]
+    return sorted(line for line in lines if line and not _is_noise(line))
+
+
+def normal(line: str, bootstrap: str) -> str:
+    named = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", line)
+    named = re.sub(rf"{re.escape(bootstrap)}\s+\(\d+\)", "BROKER", named)
+    return " ".join(named.split())
+
+
+def _is_noise(line: str) -> bool:
+    """Lines of a logger, and of a stack: they name times and classes of the tool itself."""
+    return line.startswith(("at ", "[main]", "[kafka-admin")) or "slf4j" in line.lower() or "StatusLogger" in line
