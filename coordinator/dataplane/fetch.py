@@ -62,7 +62,7 @@ def fetch(state: State, request: FetchRequest, call: Call, real_ms: int) -> Fetc
         return _answer(state, meant, found)
     missing = meant.min_bytes - _size(found)
     partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
-    state.polls.park(Waiting(call.ticket, real_ms + request.max_wait_ms, missing, meant, partitions))
+    state.polls.park(Waiting(call.ticket, real_ms + request.max_wait_ms, missing, meant, partitions, found))
     return None
 
 
@@ -79,7 +79,7 @@ def woken(state: State, waiting: Waiting) -> FetchResponse | None:
 def overdue(state: State, waiting: Waiting) -> FetchResponse:
     """The answer to a fetch that has waited long enough: whatever there is."""
     meant: Fetch = waiting.fetch
-    return _answer(state, meant, _read(state, meant))
+    return _answer(state, meant, _read(state, meant) if waiting.is_stale else waiting.found)
 
 
 def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCode:

@@ -22,6 +22,8 @@ class Waiting(Struct):
     missing: int
     fetch: Any
     partitions: tuple[Partition, ...]
+    found: Any = None  # what there was when it was parked: all there is as long as nothing has changed
+    is_stale: bool = False
 
 
 class LongPolls:
@@ -62,13 +64,17 @@ class LongPolls:
     def appended(self, partition: Partition, size: int) -> None:
         """A partition has grown by `size` bytes."""
         for ticket, waiting in self._by_partition.get(partition, {}).items():
+            waiting.is_stale = True
             waiting.missing -= size
             if waiting.missing <= 0:
                 self._woken[ticket] = waiting
 
     def changed(self, partition: Partition) -> None:
         """Look again at all who wait for this partition: a transaction has ended in it, or it is no more."""
-        self._woken.update(self._by_partition.get(partition, {}))
+        waiting = self._by_partition.get(partition, {})
+        for one in waiting.values():
+            one.is_stale = True
+        self._woken.update(waiting)
 
     def woken(self) -> list[Waiting]:
         """Who may have enough now. They go on waiting until they are let go."""
