@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 
 from protocol import interpret
 from protocol.apis import API, APIS
-from protocol.constructs import StructOf
 from protocol.decoder import UNREADABLE, decoder
 from protocol.encoder import UNWRITABLE, encoder
 from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response, request_frame, response_frame
 from protocol.schema import Message, Schema
+from protocol.structs import StructOf
 
 Decoder = Callable[[bytes], Any]
 Encoder = Callable[..., bytes]

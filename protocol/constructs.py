@@ -1,8 +1,8 @@
-"""What a message is made of, as constructs: each reads and writes itself, bounded, for one version.
+"""Varints, strings, bytes and arrays as constructs that read and write themselves, bounded.
 
-This is the one description of the bytes. `_parse` and `_build` are its plain interpretation: slow, and exact about
-where it stops. `protocol.compile` walks the same objects and writes the fast codec; the two are checked against each
-other.
+These are the one description of the bytes. `_parse` and `_build` are its plain interpretation: slow, and exact about
+where it stops. `protocol.decoder` and `protocol.encoder` walk the same objects and write the fast codec; the two are
+checked against each other.
 
 Bounds before buffers: a length or a count is compared with what is left in the frame before anything is made, a count
 with the fewest bytes an element can have on the wire, and what elements cost in memory is charged to a budget.
@@ -12,26 +12,23 @@ A path is a chain of pairs, `((parent, "topics"), 3)`: cheap to make and only wr
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from construct import Bytes, Construct, ConstructError, FormatField
 from construct.core import stream_read
 
-BUDGET_FLOOR = 1 << 20  # bytes of memory that any frame may cost, however short it is
-BUDGET_CEILING = 48 << 20  # and that no frame may, however long it is
-BUDGET_RATIO = 15  # between them: so many times the frame's bytes; with the frame's own bytes copied, at most 16
-
-SCALAR_HEAP = 32  # an int or a float
-UUID_HEAP = 64  # 16 bytes as an object
-TEXT_HEAP, TEXT_HEAP_PER_BYTE = 80, 4  # a str; one wide character makes each of its characters take four bytes
-BLOB_HEAP = 48  # bytes, beside their content, which is the frame's own size at most
-ARRAY_HEAP, SLOT_HEAP = 96, 16  # a list and the tuple made of it; an entry in each
-
-TEXT_BYTES_MAX = 0x7FFF  # Kafka's own limit, of compact strings as well
-TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten
-UVARINT_MAX = 0xFFFFFFFF
+from protocol.bounds import (
+    ARRAY_HEAP,
+    BLOB_HEAP,
+    SCALAR_HEAP,
+    SLOT_HEAP,
+    TEXT_BYTES_MAX,
+    TEXT_HEAP,
+    TEXT_HEAP_PER_BYTE,
+    UUID_HEAP,
+    UVARINT_MAX,
+    budget_of,
+)
 
 
 class Malformed(ConstructError):  # type: ignore[misc]  # noqa: N818 - construct ships no types; named for what it says
@@ -68,11 +65,6 @@ class Reader:
             self.budget -= heap
         if self.budget < 0:
             raise Malformed("decoding costs more memory than a frame of this size may", path)
-
-
-def budget_of(frame_bytes: int) -> int:
-    """How many bytes of memory the values read from so long a frame may cost."""
-    return min(max(BUDGET_FLOOR, BUDGET_RATIO * frame_bytes), BUDGET_CEILING)
 
 
 class Uvarint(Construct):  # type: ignore[misc]
@@ -227,144 +219,6 @@ class ArrayOf(Counted):
         return obj
 
 
-class Tagged:
-    """One tagged field: on the wire only where it differs from its default."""
-
-    def __init__(self, tag: int, name: str, subcon: Construct, default: Any) -> None:
-        self.tag = tag
-        self.name = name
-        self.subcon = subcon
-        self.default = default
-
-
-class TagSection(Construct):  # type: ignore[misc]
-    """The tagged fields at the end of a struct (KIP-482): count, then tag, size, value of each, the tags ascending.
-
-    Those that nobody here knows are skipped by their size and not kept.
-    """
-
-    wire_min = 1
-
-    def __init__(self, fields: Iterable[Tagged] = ()) -> None:
-        super().__init__()
-        self.fields = tuple(sorted(fields, key=lambda field: field.tag))
-        self.by_tag = {field.tag: field for field in self.fields}
-
-    def _parse(self, stream: Reader, context: Any, path: Any) -> dict[str, Any]:
-        count = UVARINT._parse(stream, context, (path, "tags"))
-        if count > TAGS_MAX or count > stream.remaining // 2:
-            raise Malformed(f"{count} tagged fields where {stream.remaining} bytes are left", (path, "tags"))
-        values = {}
-        previous = -1
-        for _ in range(count):
-            tag = UVARINT._parse(stream, context, (path, "tags"))
-            if tag <= previous:
-                raise Malformed(f"tag {tag} behind tag {previous}", (path, "tags"))
-            previous = tag
-            if field := self.by_tag.get(tag):
-                values[field.name] = self._value(field, stream, context, (path, field.name))
-            else:
-                self._skip(stream, context, (path, "tags"))
-        return values
-
-    def _value(self, field: Tagged, stream: Reader, context: Any, path: Any) -> Any:
-        size = UVARINT._parse(stream, context, path)
-        end = stream.position + size
-        value = field.subcon._parse(stream, context, path)
-        if stream.position != end:
-            raise Malformed(f"a tagged field of {size} bytes is not as long as its value", path)
-        return value
-
-    def _skip(self, stream: Reader, context: Any, path: Any) -> None:
-        size = UVARINT._parse(stream, context, path)
-        if size > stream.remaining:
-            raise Malformed(f"a tagged field of {size} bytes where {stream.remaining} are left", path)
-        stream.position += size
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
-        present = [(field, getattr(obj, field.name)) for field in self.fields]
-        present = [(field, value) for field, value in present if value != field.default]
-        UVARINT._build(len(present), stream, context, path)
-        for field, value in present:
-            data = Rooted(field.subcon, (path, field.name)).build(value)
-            stream.write(uvarint(field.tag) + uvarint(len(data)) + data)
-        return obj
-
-
-class Rooted(Construct):  # type: ignore[misc]
-    """A construct whose path begins where another's ended."""
-
-    def __init__(self, subcon: Construct, path: Any) -> None:
-        super().__init__()
-        self.subcon = subcon
-        self.path = path
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
-        return self.subcon._build(obj, stream, context, self.path)
-
-
-class StructOf(Construct):  # type: ignore[misc]
-    """The fields of a message in the order of the wire, read into an object of `cls`.
-
-    A member is a name with its construct, or "" with a `TagSection`, whose fields are the message's own. A field of
-    `cls` without a member keeps its default.
-    """
-
-    def __init__(self, cls: type[Any], members: Iterable[tuple[str, Construct]]) -> None:
-        super().__init__()
-        self.cls = cls
-        self.members = tuple(members)
-        self.wire_min = sum(wire_min(subcon) for _, subcon in self.members)
-        self.heap = 16 + 8 * len(cls.__struct_fields__) + 15 & ~15
-        self.heap += sum(heap(subcon) for _, subcon in self.members)
-        self.is_fixed = all(isinstance(subcon, FormatField | Bytes | TagSection) for _, subcon in self.members)
-
-    def _parse(self, stream: Reader, context: Any, path: Any) -> Any:
-        values: dict[str, Any] = {}
-        for name, subcon in self.members:
-            if name:
-                values[name] = subcon._parse(stream, context, (path, name))
-            else:
-                values.update(subcon._parse(stream, context, path))
-        return self.cls(**values)
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
-        if not isinstance(obj, self.cls):
-            raise Malformed(f"{obj!r} where {self.cls.__name__} is wanted", path)
-        for name, subcon in self.members:
-            if name:
-                subcon._build(getattr(obj, name), stream, context, (path, name))
-            else:
-                subcon._build(obj, stream, context, path)
-        return obj
-
-
-class NullableStruct(Construct):  # type: ignore[misc]
-    """A byte that says whether a struct follows: 1, or null: -1, and 0 where the whole is a tagged field."""
-
-    wire_min = 1
-
-    def __init__(self, subcon: Construct, *, tagged: bool) -> None:
-        super().__init__()
-        self.subcon = subcon
-        self.null = 0 if tagged else -1
-        self.heap = heap(subcon)
-
-    def _parse(self, stream: Reader, context: Any, path: Any) -> Any:
-        (present,) = struct.unpack("b", stream_read(stream, 1, path))
-        if present == 1:
-            return self.subcon._parse(stream, context, path)
-        if present != self.null:
-            raise Malformed(f"{present} is neither a struct to follow (1) nor null ({self.null})", path)
-        return None
-
-    def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
-        stream.write(struct.pack("b", self.null if obj is None else 1))
-        if obj is not None:
-            self.subcon._build(obj, stream, context, path)
-        return obj
-
-
 def wire_min(subcon: Construct) -> int:
     """The fewest bytes that a value of this construct has on the wire."""
     return subcon.length if isinstance(subcon, FormatField | Bytes) else subcon.wire_min  # type: ignore[no-any-return]
@@ -384,18 +238,3 @@ def dotted(path: Any) -> str:
         path, step = path
         steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
     return "".join(reversed(steps)).lstrip(".")
-
-
-def subconstructs(root: Construct) -> Iterator[Construct]:
-    """The construct and all that it is made of."""
-    yield root
-    if isinstance(root, StructOf):
-        for _, subcon in root.members:
-            yield from subconstructs(subcon)
-    elif isinstance(root, TagSection):
-        for field in root.fields:
-            yield from subconstructs(field.subcon)
-    elif isinstance(root, ArrayOf):
-        yield from subconstructs(root.element)
-    elif isinstance(root, NullableStruct):
-        yield from subconstructs(root.subcon)

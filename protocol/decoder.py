@@ -18,63 +18,20 @@ from typing import Any
 
 from construct import Bytes, Construct, FormatField
 
-from protocol import constructs
-from protocol.constructs import ArrayOf, Blob, Counted, NullableStruct, StructOf, TagSection, Text
+from protocol import bounds, slow_paths
+from protocol.constructs import ArrayOf, Blob, Counted, Text
 from protocol.source import Source
+from protocol.structs import NullableStruct, StructOf, TagSection, subconstructs
 
 UNREADABLE = (ValueError, IndexError, struct.error)  # what a decoder raises; a UnicodeError is a ValueError
-FLOOR_FRAME = constructs.BUDGET_FLOOR // constructs.BUDGET_RATIO
-
-
-def long_uvarint(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte, above 127, has been read; and the position behind it."""
-    value &= 0x7F
-    for shift in range(7, 35, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > constructs.UVARINT_MAX:
-                break
-            return value, at
-    raise ValueError("a varint above 2^32 - 1")
-
-
-def long_text(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """The same for the length of a string, which has a limit."""
-    value, at = long_uvarint(data, at, value)
-    if value > constructs.TEXT_BYTES_MAX + 1:
-        raise ValueError("a string above its limit")
-    return value, at
-
-
-def skip_tags(data: bytes, at: int, count: int) -> int:
-    """Go over tagged fields that nobody here knows; `count` is the first byte of their count. The position behind."""
-    if count > 127:
-        count, at = long_uvarint(data, at, count)
-    if count > constructs.TAGS_MAX:
-        raise ValueError("too many tagged fields")
-    previous = -1
-    for _ in range(count):
-        tag, at = _uvarint(data, at)
-        size, at = _uvarint(data, at)
-        if tag <= previous:
-            raise ValueError("tags not ascending")
-        previous = tag
-        at += size
-    return at
-
-
-def _uvarint(data: bytes, at: int) -> tuple[int, int]:
-    first = data[at]
-    return (first, at + 1) if first < 0x80 else long_uvarint(data, at + 1, first)
+FLOOR_FRAME = bounds.BUDGET_FLOOR // bounds.BUDGET_RATIO
 
 
 _NAMES = {
-    "budget_of": constructs.budget_of,
-    "long_text": long_text,
-    "long_uvarint": long_uvarint,
-    "skip_tags": skip_tags,
+    "budget_of": bounds.budget_of,
+    "long_text": slow_paths.long_text,
+    "long_uvarint": slow_paths.long_uvarint,
+    "skip_tags": slow_paths.skip_tags,
     "starmap": starmap,
     "unpack_from": struct.unpack_from,
 }
@@ -94,8 +51,8 @@ class _Decoder:
         self.in_array = 0
         self.source.line("size = len(data)")
         self.source.line("at = 0")
-        if any(isinstance(subcon, ArrayOf) for subcon in constructs.subconstructs(root)):
-            floor = constructs.BUDGET_FLOOR
+        if any(isinstance(subcon, ArrayOf) for subcon in subconstructs(root)):
+            floor = bounds.BUDGET_FLOOR
             self.source.line(f"budget = {floor} if size <= {FLOOR_FRAME} else budget_of(size)")
         value = self.struct(root)
         with self.source.block("if at > size:"):
@@ -174,10 +131,10 @@ class _Decoder:
             self.source.line("raise ValueError('over the budget')")
 
     def text(self, subcon: Text) -> str:
-        return self.slice(subcon, "long_text", ".decode()", "''", f"{constructs.TEXT_HEAP} + ({{0}} << 2)")
+        return self.slice(subcon, "long_text", ".decode()", "''", f"{bounds.TEXT_HEAP} + ({{0}} << 2)")
 
     def blob(self, subcon: Blob) -> str:
-        return self.slice(subcon, "long_uvarint", "", "b''", str(constructs.BLOB_HEAP))
+        return self.slice(subcon, "long_uvarint", "", "b''", str(bounds.BLOB_HEAP))
 
     def slice(self, subcon: Counted, long: str, convert: str, empty: str, heap: str) -> str:
         target = self.source.fresh("s")
@@ -201,7 +158,7 @@ class _Decoder:
                 self.source.line(f"{count} -= 1")
             with self.source.block(f"if {count} * {subcon.element_min} > size - at:"):
                 self.source.line("raise ValueError('more elements than bytes for them')")
-            self.charge(f"{constructs.ARRAY_HEAP} + {count} * {subcon.element_heap}")
+            self.charge(f"{bounds.ARRAY_HEAP} + {count} * {subcon.element_heap}")
             self.in_array += 1
             self.elements(subcon.element, count, target)
             self.in_array -= 1
@@ -272,7 +229,7 @@ class _Decoder:
     def known_tags(self, section: TagSection, count: str, values: dict[str, str]) -> None:
         tag, length, last, end = (self.source.fresh(name) for name in ("tag", "length", "last", "end"))
         self.more(count)
-        with self.source.block(f"if {count} > {constructs.TAGS_MAX}:"):
+        with self.source.block(f"if {count} > {bounds.TAGS_MAX}:"):
             self.source.line("raise ValueError('too many tagged fields')")
         self.source.line(f"{last} = -1")
         with self.source.block(f"for _ in range({count}):"):

@@ -10,37 +10,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from construct import Bytes, Construct
 
-from protocol import constructs
-from protocol.constructs import ArrayOf, Blob, Counted, NullableStruct, StructOf, TagSection, Text, uvarint
+from protocol import slow_paths
+from protocol.constructs import ArrayOf, Blob, Counted, Text, uvarint
 from protocol.decoder import fixed_layout
 from protocol.source import Source
+from protocol.structs import NullableStruct, StructOf, TagSection
 
 UNWRITABLE = (ValueError, TypeError, AttributeError, struct.error)  # what an encoder raises
-_SHORT = tuple(bytes((value,)) for value in range(128))
-
-
-def text_uvarint(value: int) -> bytes:
-    """The length of a compact string, which has a limit."""
-    if value > constructs.TEXT_BYTES_MAX + 1:
-        raise ValueError("a string above its limit")
-    return uvarint(value)
-
-
-def not_uuid(value: Any) -> bytes:
-    raise ValueError(f"{value!r} is not a UUID's 16 bytes")
-
-
 _NAMES = {
     "join": b"".join,
-    "not_uuid": not_uuid,
+    "not_uuid": slow_paths.not_uuid,
     "pack": struct.pack,
-    "short": _SHORT,
+    "short": slow_paths.SHORT_UVARINTS,
     "size_of": struct.Struct(">l").pack,
-    "text_uvarint": text_uvarint,
+    "text_uvarint": slow_paths.text_uvarint,
     "uvarint": uvarint,
 }
 

@@ -15,8 +15,8 @@ from typing import Any
 from construct import Construct
 
 from protocol.apis import API
-from protocol.constructs import StructOf, TagSection
 from protocol.schema import Message
+from protocol.structs import StructOf, TagSection
 from protocol.wire import INT16, INT32, PLAIN_NULLABLE_STRING
 
 _API_KEY = _VERSION = INT16.at(0, False)

@@ -15,7 +15,7 @@ from typing import Any, dataclass_transform
 import msgspec
 from construct import Construct
 
-from protocol.constructs import StructOf, Tagged, TagSection
+from protocol.structs import StructOf, Tagged, TagSection
 from protocol.wire import Nullable, Type
 
 

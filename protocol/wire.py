@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from construct import Bytes, Construct, FormatField
 
-from protocol.constructs import UVARINT, ArrayOf, Blob, NullableStruct, Text
+from protocol.constructs import UVARINT, ArrayOf, Blob, Text
+from protocol.structs import NullableStruct
 
 _INT16 = FormatField(">", "h")
 _INT32 = FormatField(">", "l")

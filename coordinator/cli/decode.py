@@ -18,9 +18,10 @@ from construct import Bytes, Construct
 from coordinator.cli import fail
 from protocol import interpret
 from protocol.apis import API, APIS, BY_NAME
-from protocol.constructs import ArrayOf, NullableStruct, StructOf, TagSection
+from protocol.constructs import ArrayOf
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.header import request_frame, response_frame
+from protocol.structs import NullableStruct, StructOf, TagSection
 
 HELP = "print a frame of Kafka's protocol as JSON"
 _CODES: Final[dict[int, str]] = {int(code): code.name for code in ErrorCode}

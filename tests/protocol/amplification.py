@@ -20,8 +20,9 @@ from typing import Any
 
 from construct import Bytes, Construct, FormatField
 
-from protocol.constructs import ArrayOf, Blob, NullableStruct, StructOf, TagSection, Text, uvarint
+from protocol.constructs import ArrayOf, Blob, Text, uvarint
 from protocol.errors import ProtocolError
+from protocol.structs import NullableStruct, StructOf, TagSection
 from tests.protocol.targets import REQUESTS, Target
 
 ADDRESS_SPACE = 512 << 20

@@ -11,7 +11,8 @@ import msgspec
 from construct import Bytes, Construct, FormatField
 
 from protocol import constructs
-from protocol.constructs import ArrayOf, Blob, Counted, NullableStruct, StructOf, TagSection, Text, Uvarint, uvarint
+from protocol.constructs import ArrayOf, Blob, Counted, Text, Uvarint, uvarint
+from protocol.structs import NullableStruct, StructOf, TagSection
 from tests.protocol.targets import Target
 
 TOO_LONG_VARINTS = (b"\xff\xff\xff\xff\xff", b"\x80\x80\x80\x80\x80\x01", b"\xff" * 10 + b"\x01")

@@ -11,8 +11,8 @@ import msgspec
 from protocol import interpret
 from protocol.apis import API, TABLE
 from protocol.codec import decode_request, decode_response, encode_request, encode_response
-from protocol.constructs import StructOf
 from protocol.header import Request, Response, request_frame, response_frame
+from protocol.structs import StructOf
 
 CORRELATION_ID = 7
 CLIENT_ID = "client-1"

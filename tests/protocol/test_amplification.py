@@ -9,10 +9,12 @@ from struct import pack
 
 import pytest
 
-from protocol import codec, constructs, decoder
+from protocol import bounds, codec, constructs, decoder
+from protocol.bounds import budget_of
 from protocol.codec import decode_request
-from protocol.constructs import budget_of, subconstructs, uvarint
+from protocol.constructs import uvarint
 from protocol.errors import ProtocolError
+from protocol.structs import subconstructs
 from tests.protocol.amplification import LATEST, arrays, frames
 from tests.protocol.targets import TARGETS, Target, outcome
 
@@ -52,7 +54,7 @@ def test_r15_honest_requests_are_far_from_the_budget() -> None:
 @pytest.fixture
 def low_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floor of the budget is above all frames that are explained, so it is lowered here."""
-    monkeypatch.setattr(constructs, "BUDGET_FLOOR", 1500)
+    monkeypatch.setattr(bounds, "BUDGET_FLOOR", 1500)
     monkeypatch.setattr(decoder, "FLOOR_FRAME", 100)
     monkeypatch.setattr(codec, "_request_decoders", {})  # the floor is written into what is generated
 

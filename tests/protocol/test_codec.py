@@ -10,13 +10,13 @@ import pytest
 from protocol import codec
 from protocol.apis import APIS, TABLE
 from protocol.codec import decode_request, decode_response, encode_request, encode_response, read, write
-from protocol.constructs import subconstructs
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.consumer_protocol import SUBSCRIPTION, ConsumerProtocolSubscription
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.metadata import MetadataRequest
+from protocol.structs import subconstructs
 from tests.protocol.targets import TARGETS
 
 HEARTBEAT = bytes.fromhex("000c00040000000700026d6500026700000005026d0000")

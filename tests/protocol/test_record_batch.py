@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import construct
 import msgspec
@@ -27,6 +28,8 @@ RECORDS = st.builds(
     headers=HEADERS,
     timestamp=TIMES,
 )
+
+WHOLE = records.write(Record(b"key", b"value", (("h", b"1"), ("n", None))), 0, 0)
 
 
 # -- header ------------------------------------------------------------------------------------------------------------
@@ -106,6 +109,47 @@ def test_records_whose_length_takes_one_to_four_bytes(size: int) -> None:
     assert read(raw, 0, header_at(raw)) == facts
 
 
+@given(st.lists(RECORDS, min_size=1, max_size=100), st.integers(0, 2**40))
+def test_outlines_are_the_records_without_their_insides(facts: list[Record], base_offset: int) -> None:
+    raw = encode(facts, base_offset=base_offset)
+    header = header_at(raw)
+    found = records.outlines(raw, 61, len(raw), header.count, base_offset, header.base_timestamp)
+    whole = read(raw, 0, header)
+    assert [(o.key, o.offset, o.timestamp, o.is_tombstone) for o in found] == [
+        (r.key, r.offset, r.timestamp, r.value is None) for r in whole
+    ]
+    assert [(o.start, o.end) for o in found[:-1]] == [(o.start, n.start) for o, n in pairwise(found)]
+    one = [records.read(raw, o.start, o.end, 1, base_offset, header.base_timestamp)[0] for o in found]
+    assert one == whole
+
+
+@given(st.binary(max_size=60), st.integers(-1, 100))
+def test_outlines_of_any_bytes_stay_inside_them(data: bytes, count: int) -> None:
+    try:
+        found = records.outlines(data, 0, len(data), count, 0, 0)
+    except ProtocolError:
+        return
+    assert len(found) == count
+    assert all(0 <= o.start < o.end <= len(data) for o in found)
+
+
+@pytest.mark.parametrize("cut", range(len(WHOLE)))
+def test_an_outline_cut_anywhere(cut: int) -> None:
+    for data in (WHOLE[:cut], WHOLE[:cut] + b"\0" * 6):
+        with pytest.raises(ProtocolError):
+            records.outlines(data, 0, cut, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "count", "says"),
+    [("00" * 7, -1, "-1 records"), ("0c000000010100ff", 1, "after the last record"), ("ff" * 7, 1, "more than 5")],
+)
+def test_what_is_wrong_with_an_outline_is_said(raw: str, count: int, says: str) -> None:
+    data = bytes.fromhex(raw)
+    with pytest.raises(ProtocolError, match=says):
+        records.outlines(data, 0, len(data), count, 0, 0)
+
+
 @given(INT64)
 def test_varints_are_zigzag_in_groups_of_seven(number: int) -> None:
     raw = varint(number)
@@ -171,8 +215,6 @@ def test_a_header_that_is_none(at: int, value: bytes, says: str) -> None:
 
 
 # -- bytes that are no records -----------------------------------------------------------------------------------------
-
-WHOLE = records.write(Record(b"key", b"value", (("h", b"1"), ("n", None))), 0, 0)
 
 
 @pytest.mark.parametrize("cut", range(len(WHOLE)))

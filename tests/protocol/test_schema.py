@@ -10,10 +10,11 @@ from hypothesis import given
 
 from protocol import interpret
 from protocol.codec import read, write
-from protocol.constructs import UVARINT, ArrayOf, Reader, StructOf, uvarint
-from protocol.decoder import long_uvarint
+from protocol.constructs import UVARINT, ArrayOf, Reader, uvarint
 from protocol.errors import ProtocolError
 from protocol.schema import Field, Message, Schema
+from protocol.slow_paths import long_uvarint
+from protocol.structs import StructOf
 from protocol.wire import (
     BOOLEAN,
     BYTES,

@@ -12,7 +12,8 @@ from typing import Any
 from construct import Bytes, Construct, FormatField
 from hypothesis import strategies as st
 
-from protocol.constructs import ArrayOf, Blob, NullableStruct, StructOf, TagSection, Text
+from protocol.constructs import ArrayOf, Blob, Text
+from protocol.structs import NullableStruct, StructOf, TagSection
 
 CHOICES = st.binary(max_size=200) | st.integers(0, 2**32).map(lambda seed: Random(seed).randbytes(200))
 WORDS = (

@@ -1,0 +1,27 @@
+"""What a frame may claim and what reading it may cost: the numbers that keep hostile bytes harmless.
+
+The values read from a frame may take so many times its bytes of memory: elements of arrays, and what is inside them,
+are charged to a budget by the prices below, before they are made. What a schema names once is not charged; it costs
+little more than its bytes.
+"""
+
+from __future__ import annotations
+
+BUDGET_FLOOR = 1 << 20  # bytes of memory that any frame may cost, however short it is
+BUDGET_CEILING = 48 << 20  # and that no frame may, however long it is
+BUDGET_RATIO = 15  # between them: so many times the frame's bytes; with the frame's own bytes copied, at most 16
+
+SCALAR_HEAP = 32  # an int or a float
+UUID_HEAP = 64  # 16 bytes as an object
+TEXT_HEAP, TEXT_HEAP_PER_BYTE = 80, 4  # a str; one wide character makes each of its characters take four bytes
+BLOB_HEAP = 48  # bytes, beside their content, which is the frame's own size at most
+ARRAY_HEAP, SLOT_HEAP = 96, 16  # a list and the tuple made of it; an entry in each
+
+TEXT_BYTES_MAX = 0x7FFF  # Kafka's own limit, of compact strings as well
+TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten
+UVARINT_MAX = 0xFFFFFFFF
+
+
+def budget_of(frame_bytes: int) -> int:
+    """How many bytes of memory the values read from so long a frame may cost."""
+    return min(max(BUDGET_FLOOR, BUDGET_RATIO * frame_bytes), BUDGET_CEILING)
