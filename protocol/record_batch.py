@@ -148,11 +148,19 @@ def read(
     buffer: bytes, position: int, header: BatchHeader, limit: int = compression.DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
     """The records of the batch at `position`, decompressed to at most `limit` bytes. Raises `ProtocolError`."""
+    buffer, start, end = plain(buffer, position, header, limit)
+    return records.read(buffer, start, end, header.count, header.base_offset, header.base_timestamp)
+
+
+def plain(
+    buffer: bytes, position: int, header: BatchHeader, limit: int = compression.DECOMPRESSED_BYTES_MAX
+) -> tuple[bytes, int, int]:
+    """Where the batch's records are: a buffer, their start and their end in it. Raises `ProtocolError`."""
     start, end = position + HEADER_BYTES, position + header.size
     if header.attributes & COMPRESSION_MASK and header.count:
         buffer = compression.decompress(header.compression, buffer[start:end], limit)
         start, end = 0, len(buffer)
-    return records.read(buffer, start, end, header.count, header.base_offset, header.base_timestamp)
+    return buffer, start, end
 
 
 def encode(

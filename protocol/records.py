@@ -110,7 +110,9 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
             if size & 0x80:
                 size, position = _rest(data, position, size, 5)
             if size & 1:
-                key = _null(size)
+                if size != 1:
+                    raise _negative(size, position)
+                key = None
             else:
                 key = data[position : position + (size >> 1)]
                 position += size >> 1
@@ -120,7 +122,9 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
             if size & 0x80:
                 size, position = _rest(data, position, size, 5)
             if size & 1:
-                value = _null(size)
+                if size != 1:
+                    raise _negative(size, position)
+                value = None
             else:
                 value = data[position : position + (size >> 1)]
                 position += size >> 1
@@ -148,6 +152,63 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
     return records
 
 
+_FOUR_BYTES = struct.Struct("4B")
+
+
+class Outline(msgspec.Struct, frozen=True, gc=False):
+    """What compaction asks of a record, and where the record's bytes are; they are not looked into."""
+
+    key: bytes | None
+    offset: int
+    timestamp: int
+    is_tombstone: bool
+    start: int
+    end: int
+
+
+def outlines(data: bytes, position: int, end: int, count: int, base_offset: int, base_timestamp: int) -> list[Outline]:
+    """The outlines of the `count` records of `data[position:end]`. Raises `ProtocolError` as `read` does."""
+    if not 0 <= count * RECORD_BYTES_MIN <= end - position:
+        raise ProtocolError(f"{count} records do not fit in {end - position} bytes", path="records", offset=position)
+    found: list[Outline] = []
+    append = found.append
+    four_bytes = _FOUR_BYTES.unpack_from  # attributes, and most often all of both deltas and the length of the key
+    try:
+        for _ in range(count):
+            start = position
+            length = data[position]
+            position += 1
+            if length & 0x80:
+                length, position = _rest(data, position, length, 5)
+            stop = position + (length >> 1)
+            _, timestamp, delta, size = four_bytes(data, position)
+            if (timestamp | delta | size) & 0x80:
+                timestamp, after = _raw(data, position + 1, 10)
+                delta, after = _raw(data, after, 5)
+                size, position = _raw(data, after, 5)
+            else:
+                position += 4
+            key_end = position if size & 1 else position + (size >> 1)
+            if length & 1 or not key_end < stop <= end:
+                raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
+            append(
+                Outline(
+                    None if size & 1 else data[position:key_end],
+                    base_offset + ((delta >> 1) ^ -(delta & 1)),
+                    base_timestamp + ((timestamp >> 1) ^ -(timestamp & 1)),
+                    data[key_end] == 1,  # the length of the value: -1
+                    start,
+                    stop,
+                )
+            )
+            position = stop
+    except (IndexError, struct.error):
+        raise ProtocolError("a record is cut off", path="records", offset=position) from None
+    if position != end:
+        raise ProtocolError(f"{end - position} bytes after the last record", path="records", offset=position)
+    return found
+
+
 def _rest(data: bytes, position: int, first: int, bytes_max: int) -> tuple[int, int]:
     """The raw (still zigzag) number whose first byte asked for more, and the position after it."""
     number = first & 0x7F
@@ -160,17 +221,20 @@ def _rest(data: bytes, position: int, first: int, bytes_max: int) -> tuple[int, 
     raise ProtocolError(f"a varint of more than {bytes_max} bytes", path="records", offset=position)
 
 
+def _raw(data: bytes, position: int, bytes_max: int) -> tuple[int, int]:
+    """The zigzag number at `position`, and the position after it."""
+    first = data[position]
+    return _rest(data, position + 1, first, bytes_max) if first & 0x80 else (first, position + 1)
+
+
 def _number(data: bytes, position: int) -> tuple[int, int]:
-    raw = data[position]
-    position += 1
-    if raw & 0x80:
-        raw, position = _rest(data, position, raw, 5)
+    raw, position = _raw(data, position, 5)
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def _null(size: int) -> None:
-    if size != 1:
-        raise ProtocolError(f"a length of {(size >> 1) ^ -1}", path="records")
+def _negative(size: int, position: int) -> ProtocolError:
+    """A length below -1, which is null."""
+    return ProtocolError(f"a length of {(size >> 1) ^ -1}", path="records", offset=position)
 
 
 def _headers(data: bytes, position: int, stop: int) -> tuple[Headers, int]:

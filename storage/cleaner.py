@@ -13,7 +13,7 @@ import msgspec
 
 from protocol import record_batch
 from storage import layout
-from storage.compaction import Decided, Repacker, Survivors, note_latest
+from storage.compaction import Batch, Decided, Repacker, Survivors, note_latest
 from storage.files import Files
 from storage.layout import CLEANED, SWAP, Swap
 from storage.segment import Segment, file_name
@@ -102,8 +102,7 @@ def _noted(
         for found in segment.batches(cleaned_to):
             if len(latest) >= keys_max:
                 return latest, cleaned_to
-            records = record_batch.read(found.chunk, found.at, found.header)
-            note_latest(latest, found.header, records, decided)
+            note_latest(latest, Batch.at(found.chunk, found.at, found.header), decided)
             cleaned_to = found.header.next_offset
             done += found.header.size
             if done >= step_bytes:
@@ -137,8 +136,8 @@ def _rewritten(
         for found in segment.batches():
             header = found.header
             epochs.add(header.leader_epoch)
-            records = record_batch.read(found.chunk, found.at, header)
-            target.add(target.repacker.take(header, survivors.of(header, records)))
+            batch = Batch.at(found.chunk, found.at, header)
+            target.add(target.repacker.take(batch, survivors.of(batch)))
             done += header.size
             if done >= step_bytes:
                 done = 0

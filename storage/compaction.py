@@ -13,7 +13,8 @@ marker: it
 
 Survivors keep their offsets, and the batches cover all offsets without a gap: where nothing is left of a batch, its
 neighbour or an empty batch spans its offsets. So the base offset of every batch is told by the one before, which is
-what makes damage to it visible (it is not covered by the checksum). Plain batches next to each other become one.
+what makes damage to it visible (it is not covered by the checksum). Small plain batches next to each other become
+one; of the others the records that survive are copied byte for byte, which is most of what makes a compaction cheap.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from protocol import record_batch
+from protocol import record_batch, records
 from protocol.record_batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON,
@@ -32,10 +33,12 @@ from protocol.record_batch import (
     NO_TIMESTAMP,
     BatchHeader,
 )
-from protocol.records import Record
+from protocol.records import Outline, Record
 from storage.producers import Aborted, Producers
 
 MERGED_BYTES = 16 * 1024
+ALONE_BYTES = 512
+"""From so many bytes of survivors on a plain batch stays a batch of its own: its header is then a small part of it."""
 _SPAN_MAX = 2**31 - 1
 
 
@@ -60,16 +63,37 @@ class Decided(msgspec.Struct, frozen=True):
         return any(t.first_offset <= header.base_offset <= t.last_offset for t in transactions)
 
 
-def note_latest(latest: dict[bytes, int], header: BatchHeader, records: list[Record], decided: Decided) -> None:
+class Batch(msgspec.Struct, frozen=True):
+    """A batch as compaction sees it: `data` holds its records, decompressed, where their outlines say."""
+
+    header: BatchHeader
+    data: bytes
+    outlines: list[Outline]
+    whole: bytes | None
+    """The batch itself, unless it was compressed: what survives is written uncompressed."""
+
+    @classmethod
+    def at(cls, chunk: bytes, at: int, header: BatchHeader) -> Batch:
+        """Raises `ProtocolError` for records that cannot be read."""
+        data, start, end = record_batch.plain(chunk, at, header)
+        outlines = records.outlines(data, start, end, header.count, header.base_offset, header.base_timestamp)
+        return cls(header, data, outlines, None if header.compression else chunk[at : at + header.size])
+
+    def records(self, kept: list[Outline]) -> list[Record]:
+        base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp
+        return [records.read(self.data, o.start, o.end, 1, base_offset, base_timestamp)[0] for o in kept]
+
+
+def note_latest(latest: dict[bytes, int], batch: Batch, decided: Decided) -> None:
     """Note the offsets of the keys of a batch, which comes after all that were noted before."""
-    if not header.is_control and not decided.is_aborted(header):
-        latest.update([(record.key, record.offset) for record in records if record.key is not None])
+    if not batch.header.is_control and not decided.is_aborted(batch.header):
+        latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
 
 
 class Kept(msgspec.Struct, frozen=True):
     """What is left of a batch; a batch without records is kept for its header."""
 
-    records: list[Record]
+    outlines: list[Outline]
     delete_horizon_ms: int | None
 
 
@@ -82,38 +106,35 @@ class Survivors:
         self._has_records: set[int] = set()
         """Producers of whose current transaction a record has survived."""
 
-    def of(self, header: BatchHeader, records: list[Record]) -> Kept | None:
+    def of(self, batch: Batch) -> Kept | None:
         """What of the batch survives; None for a batch of which nothing need be known any more."""
+        header = batch.header
         horizon = header.delete_horizon_ms
         is_over = horizon is not None and horizon <= self._now_ms
         if header.is_control:
-            kept, horizon = self._marker(header, records, horizon, is_over)
+            kept, horizon = self._marker(header, batch.outlines, horizon, is_over)
         elif self._decided.is_aborted(header):
             kept = []
         else:
             latest = self._latest.get
-            kept = [
-                record
-                for record in records
-                if record.key is not None
-                and latest(record.key, -1) <= record.offset
-                and not (is_over and record.value is None)
-            ]
+            kept = [o for o in batch.outlines if o.key is not None and latest(o.key, -1) <= o.offset]
+            if is_over:
+                kept = [o for o in kept if not o.is_tombstone]
             if kept and header.is_transactional:
                 self._has_records.add(header.producer_id)
-            if horizon is None and any(record.value is None for record in kept):
+            if horizon is None and any(o.is_tombstone for o in kept):
                 horizon = self._horizon_ms
         if not kept and header.last_offset not in self._decided.last_offsets:
             return None
         return Kept(kept, None if is_over or not kept else horizon)
 
     def _marker(
-        self, header: BatchHeader, records: list[Record], horizon: int | None, is_over: bool
-    ) -> tuple[list[Record], int | None]:
+        self, header: BatchHeader, marker: list[Outline], horizon: int | None, is_over: bool
+    ) -> tuple[list[Outline], int | None]:
         if header.producer_id in self._has_records:
             self._has_records.discard(header.producer_id)
-            return records, None
-        return ([], None) if is_over else (records, horizon or self._horizon_ms)
+            return marker, None
+        return ([], None) if is_over else (marker, horizon or self._horizon_ms)
 
 
 class Repacker:
@@ -127,19 +148,22 @@ class Repacker:
         self._alike: tuple[int, int | None] = (0, None)
         """Leader epoch and delete horizon that the collected plain records share."""
 
-    def take(self, header: BatchHeader, kept: Kept | None) -> list[bytes]:
+    def take(self, batch: Batch, kept: Kept | None) -> list[bytes]:
         """The batches that are finished once this one is known. Batches come in the order of the log."""
         if kept is None:
             return []
-        if header.producer_id != NO_PRODUCER or header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON):
-            return [*self.upto(header.base_offset, header.leader_epoch), self._own(header, kept)]
+        header = batch.header
+        size = sum([o.end - o.start for o in kept.outlines])
+        is_plain = header.producer_id == NO_PRODUCER and not header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
+        if not is_plain or size >= ALONE_BYTES:
+            return [*self.upto(header.base_offset, header.leader_epoch), self._alone(batch, kept)]
         alike = (header.leader_epoch, kept.delete_horizon_ms)
         finished: list[bytes] = []
         if self._plain and (alike != self._alike or header.last_offset - self._next > _SPAN_MAX):
             finished = self.upto(header.base_offset, self._alike[0])
         self._alike = alike
-        self._plain += kept.records
-        self._plain_bytes += sum([len(record.key or b"") + len(record.value or b"") for record in kept.records])
+        self._plain += batch.records(kept.outlines)
+        self._plain_bytes += size
         if self._plain_bytes >= MERGED_BYTES:
             finished += self.upto(header.next_offset, header.leader_epoch)
         return finished
@@ -166,14 +190,29 @@ class Repacker:
         )  # fmt: skip
         return record_batch.rewritten(header, records)
 
-    def _own(self, header: BatchHeader, kept: Kept) -> bytes:
-        """A batch that keeps its header, because it says something of a producer or of its records' time."""
+    def _alone(self, batch: Batch, kept: Kept) -> bytes:
+        """A batch that keeps its header, because it is large, or says something of a producer or of its records'
+        time."""
+        header, outlines = batch.header, kept.outlines
         self._next = header.next_offset
-        attributes = header.attributes & ~DELETE_HORIZON
-        base_timestamp = header.base_timestamp
-        if header.delete_horizon_ms is not None:
-            base_timestamp = kept.records[0].timestamp if kept.records else header.max_timestamp
-        if kept.delete_horizon_ms is not None:
-            attributes, base_timestamp = attributes | DELETE_HORIZON, kept.delete_horizon_ms
-        changed = msgspec.structs.replace(header, attributes=attributes, base_timestamp=base_timestamp)
-        return record_batch.rewritten(changed, kept.records)
+        if kept.delete_horizon_ms != header.delete_horizon_ms:
+            return self._with_horizon(batch, kept)
+        if batch.whole is not None and len(outlines) == header.count:
+            return batch.whole
+        latest = max([o.timestamp for o in outlines], default=header.max_timestamp)
+        attributes = header.attributes & ~COMPRESSION_MASK
+        changed = msgspec.structs.replace(header, attributes=attributes, max_timestamp=latest, count=len(outlines))
+        return record_batch.sealed(changed, b"".join([batch.data[o.start : o.end] for o in outlines]))
+
+    def _with_horizon(self, batch: Batch, kept: Kept) -> bytes:
+        """The batch with another delete horizon, or none any more: timestamps are told from the base, which changes."""
+        header = batch.header
+        latest = max([o.timestamp for o in kept.outlines], default=header.max_timestamp)
+        attributes, base_timestamp = header.attributes | DELETE_HORIZON, kept.delete_horizon_ms
+        if base_timestamp is None:
+            attributes &= ~DELETE_HORIZON
+            base_timestamp = kept.outlines[0].timestamp if kept.outlines else header.max_timestamp
+        changed = msgspec.structs.replace(
+            header, attributes=attributes, base_timestamp=base_timestamp, max_timestamp=latest
+        )
+        return record_batch.rewritten(changed, batch.records(kept.outlines))

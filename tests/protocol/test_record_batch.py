@@ -142,7 +142,12 @@ def test_an_outline_cut_anywhere(cut: int) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "count", "says"),
-    [("00" * 7, -1, "-1 records"), ("0c000000010100ff", 1, "after the last record"), ("ff" * 7, 1, "more than 5")],
+    [
+        ("00" * 7, -1, "-1 records"),
+        ("0c000000010100ff", 1, "after the last record"),
+        ("ff" * 7, 1, "more than 5"),
+        ("16000000010100" + "00" * 5 + "0200", 2, "cut off"),
+    ],
 )
 def test_what_is_wrong_with_an_outline_is_said(raw: str, count: int, says: str) -> None:
     data = bytes.fromhex(raw)

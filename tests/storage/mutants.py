@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from protocol.record_batch import BatchHeader
-from storage import checkpoint, cleaner, compaction, layout, recovery
-from storage.compaction import Decided, Repacker, Survivors
+from storage import checkpoint, cleaner, layout, recovery
+from storage.compaction import Batch, Decided, Kept, Repacker, Survivors
 from storage.fake_files import FakeFile, FakeFiles
 from storage.layout import Layout
 from storage.log import Log
@@ -160,15 +160,15 @@ def ignores_a_finished_swap(patch: Patch) -> None:
 
 
 def forgets_end_markers(patch: Patch) -> None:
-    patch.setattr(Survivors, "_marker", lambda self, header, records, horizon, is_over: ([], None))
+    patch.setattr(Survivors, "_marker", lambda self, header, marker, horizon, is_over: ([], None))
 
 
 def compacts_by_aborted_records(patch: Patch) -> None:
     """The latest value of a key is taken from a transaction that was aborted, and the one before it goes."""
 
-    def note(latest: dict[bytes, int], header: BatchHeader, records: list[compaction.Record], decided: Decided) -> None:
-        if not header.is_control:
-            latest.update([(record.key, record.offset) for record in records if record.key is not None])
+    def note(latest: dict[bytes, int], batch: Batch, decided: Decided) -> None:
+        if not batch.header.is_control:
+            latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
 
     patch.setattr(cleaner, "note_latest", note)
 
@@ -180,8 +180,9 @@ def compacts_past_the_last_stable_offset(patch: Patch) -> None:
 def drops_tombstones_too_early(patch: Patch) -> None:
     of = Survivors.of
 
-    def hasty(self: Survivors, header: BatchHeader, records: list[compaction.Record]) -> compaction.Kept | None:
-        return of(self, header, [record for record in records if record.value is not None or header.is_control])
+    def hasty(self: Survivors, batch: Batch) -> Kept | None:
+        outlines = [outline for outline in batch.outlines if not outline.is_tombstone or batch.header.is_control]
+        return of(self, Batch(batch.header, batch.data, outlines, None))
 
     patch.setattr(Survivors, "of", hasty)
 
