@@ -2,9 +2,17 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from coordinator.core import records
 from coordinator.core.classic.group import ClassicGroup
@@ -309,7 +317,18 @@ class ClassicMachine(RuleBasedStateMachine):
         assert all(self.now - since <= LONGEST_MS for since in self.parked.values())
 
 
+def lives(count: int, steps: int) -> settings:
+    return settings(
+        max_examples=count, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+
+
 TestClassic = ClassicMachine.TestCase
-TestClassic.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestClassic.settings = lives(400, 50)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_many_and_long_lives() -> None:
+    """R10."""
+    run_state_machine_as_test(ClassicMachine, settings=lives(20_000, 100))

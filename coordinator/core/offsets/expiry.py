@@ -66,7 +66,10 @@ def expired_of(group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention
 
 def orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
     """All offsets of the group, pending ones too, that belong to topics in `gone`."""
-    return [key for key in offsets.keys(group_id) if key.topic in gone]
+    committed = offsets.of_group(group_id)
+    found = {(topic, partition) for topic in gone for partition in committed.get(topic, ())}
+    found |= {(topic, partition) for topic, partition in offsets.pending_of(group_id) if topic in gone}
+    return [OffsetCommitKey(group_id, topic, partition) for topic, partition in sorted(found)]
 
 
 def _nothing(topic: str) -> bool:

@@ -113,6 +113,8 @@ def _refused(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode, error: E
 
 def _answer(topics: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
     """Each topic once, even if the request named it more often."""
+    if len(topics) == 1:
+        return OffsetCommitResponse(topics=tuple(topics))
     merged: dict[str | bytes, OffsetCommitResponseTopic] = {}
     for topic in topics:
         key = topic.name or topic.topic_id
