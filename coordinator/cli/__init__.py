@@ -17,7 +17,17 @@ from coordinator import __version__
 
 STARTED: Final = time.monotonic()  # as near to the start of the process as Python code comes
 
-COMMANDS: Final[tuple[str, ...]] = ("serve", "config", "groups", "offsets", "decode", "topics", "produce", "consume")
+COMMANDS: Final[tuple[str, ...]] = (
+    "serve",
+    "config",
+    "groups",
+    "offsets",
+    "decode",
+    "topics",
+    "produce",
+    "consume",
+    "pipeline",
+)
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,0 +1,165 @@
+"""`muster pipeline`: what is printed, and the exit codes 0, 2, 3 and 4."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli import pipeline as command
+from pipeline.decode.layout import TOPIC
+from pipeline.session import JavaNotFoundError, refusal
+from pipeline.synth import Writer, commit
+
+
+def muster(*words: object) -> int:
+    """`muster pipeline ...`"""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.run(parser.parse_args([str(word) for word in words]))
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    assert muster("synth", tmp_path / "logs", "--records", 2000, "--lives", 2) == 0
+    return tmp_path / "logs"
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def damage(logs: Path) -> None:
+    log = max(logs.rglob("*.log"), key=lambda file: file.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pipeline.session.NEEDED", ("pyspark", "not_there_at_all"))
+    assert muster("scan", tmp_path) == 2
+    assert "pip install 'muster[pipeline]' (missing: not_there_at_all)" in capsys.readouterr().err
+
+
+def test_scan_counts_and_finds_problems(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert muster("scan", logs, "--json") == 0
+    whole = said(capsys)
+    assert whole["problems"] == []
+    damage(logs)
+    assert muster("scan", logs, "--json") == 3
+    hurt = said(capsys)
+    assert [p["kind"] for p in hurt["problems"]] == ["bad_crc"]
+    assert hurt["rows"]["batches"] == whole["rows"]["batches"] - 1
+
+
+def test_wrong_use_is_one_line(tmp_path: Path, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert muster("scan", tmp_path / "nowhere") == 2
+    assert muster("scan", logs, "--topic", "other") == 2
+    assert muster("synth", logs) == 2
+    assert muster("build", "--out", tmp_path / "nothing") == 2
+    assert muster("report", "--tables", tmp_path / "nothing", "--out", tmp_path / "r.html") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    assert all(line.startswith("muster pipeline ") for line in lines)
+
+
+def test_verify_agrees_until_a_table_is_wrong(logs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    assert muster("verify", logs, "--json") == 0
+    assert said(capsys)["keys"] > 100
+    wrong = pa.table({"group": ["g"], "topic": ["t"], "partition": [0], "committed_offset": [1]})
+    (tmp_path / "t" / "tables" / "latest_offsets").mkdir(parents=True)
+    pq.write_table(wrong, tmp_path / "t" / "tables" / "latest_offsets" / "0.parquet")
+    assert muster("verify", logs, "--tables", tmp_path / "t", "--json") == 4
+
+
+def test_dump_prints_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Writer(tmp_path / f"{TOPIC}-0").append([commit(("g", "t", 0), 7, 1000)])
+    (file,) = tmp_path.rglob("*.log")
+    file.write_bytes(file.read_bytes() + b"\xff" * 9)
+    assert muster("dump", file) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "Log starting offset: 0"
+    assert '"type":"1","data":{"group":"g","topic":"t","partition":0}' in lines[3]
+    assert lines[-1] == f"Found 9 invalid bytes at the end of {file}"
+
+
+def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert muster("compact", logs, "--out", tmp_path / "c", "--json") == 0
+    assert {one["proof"] for one in said(capsys)["logs"].values()} == {"replay is equal"}
+    assert muster("compact", logs, "--out", tmp_path / "c") == 3, "what is there already is not written over"
+
+
+class Kept:
+    """The shared session, which a command may not stop."""
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.spark, name)
+
+    def stop(self) -> None:
+        """Stay."""
+
+
+@pytest.mark.xdist_group("spark")
+def test_from_logs_to_a_report(
+    spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: Kept(spark))
+    tables, page = tmp_path / "t", tmp_path / "r.html"
+    ends = tmp_path / "ends.jsonl"
+    ends.write_text(
+        "".join(
+            json.dumps({"topic": "topic-0", "partition": 0, "ts": 1_760_000_000_000 + i * 5000, "leo": 900 + i}) + "\n"
+            for i in range(9)
+        )
+    )
+    assert muster("ingest", logs, "--out", tables, "--json") == 0
+    assert said(capsys)["rows"]["offset_commits"] > 2000
+    assert muster("build", "--out", tables, "--ends", ends, "--json") == 0
+    assert said(capsys)["rows"]["lag_history"] > 0
+    assert muster("verify", logs, "--tables", tables) == 0
+    assert muster("report", "--tables", tables, "--out", page, "--title", "<Groups>") == 0
+    text = page.read_text()
+    assert "<title>&lt;Groups&gt;</title>" in text
+    assert "life-0" in text
+    assert "group-1" in text
+    damage(logs)
+    assert muster("ingest", logs, "--out", tmp_path / "hurt", "--json") == 3
+
+
+@pytest.mark.xdist_group("spark")
+def test_follow_once(
+    spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: Kept(spark))
+    assert muster("follow", logs, "--out", tmp_path / "t", "--once", "--max-bytes", 60_000, "--json") == 0
+    rows = said(capsys)["rows"]
+    assert muster("scan", logs, "--json") == 0
+    want = said(capsys)["rows"]
+    assert rows == {name: count for name, count in want.items() if count}
+
+
+def test_java_that_would_damage_data_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal((17, 0, 15)) is None
+    assert refusal((21, 0, 8)) is None
+    assert refusal((25, 0, 3)) is None
+    assert "JDK-8377811" in (refusal((25, 0, 2)) or "")
+    assert "too old" in (refusal((11, 0, 2)) or "")
+
+    def none() -> None:
+        raise JavaNotFoundError("no Java 17 or 21 here")
+
+    monkeypatch.setattr("pipeline.session.java_home", none)
+    assert muster("ingest", "x", "--out", "y") == 2
+    assert "no Java 17 or 21 here" in capsys.readouterr().err
