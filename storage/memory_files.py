@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
-from collections.abc import Callable, Sequence
 
 from storage.files import File, Lock, StorageFailed
 
