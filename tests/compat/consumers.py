@@ -30,7 +30,9 @@ class Member:
         self.assigned: list[int] = []
         self.got: list[tuple[int, int, str]] = []
         self.committed: dict[int, int] = {}
+        self.done: list[tuple[int, int]] = []  # partition and offset of what it consumed and then committed
         self.errors: list[str] = []
+        self._undone: list[tuple[int, int]] = []
         self._process = subprocess.Popen(
             [*command, *words],
             stdin=subprocess.PIPE,
@@ -74,9 +76,18 @@ class Member:
             said = json.loads(line)
             if "assigned" in said:
                 self.assigned = said["assigned"]
+                self._undone = [one for one in self._undone if one[0] in self.assigned]
             self.got += [tuple(one) for one in said.get("got", ())]
-            self.committed |= {int(partition): offset for partition, offset in said.get("committed", {}).items()}
+            self._undone += [(partition, offset) for partition, offset, _ in said.get("got", ())]
+            self._settle({int(partition): offset for partition, offset in said.get("committed", {}).items()})
             self.errors += [said["error"]] if "error" in said else []
+
+    def _settle(self, committed: dict[int, int]) -> None:
+        """A commit was acknowledged: what was consumed before it is done."""
+        self.committed |= committed
+        done = [one for one in self._undone if one[1] < committed.get(one[0], 0)]
+        self.done += done
+        self._undone = [one for one in self._undone if one not in done]
 
 
 def share(members: Iterable[Member], partitions: int) -> bool:

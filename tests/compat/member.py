@@ -71,10 +71,17 @@ def confluent_kafka(bootstrap: str, group: str, topic: str, protocol: str = "cla
         }
     )  # fmt: skip
 
-    def tell(who: Any, partitions: Any) -> None:
-        say(assigned=sorted(one.partition for one in partitions))
+    mine: set[int] = set()  # the consumer protocol tells what comes and what goes, the classic one all each time
 
-    consumer.subscribe([topic], on_assign=tell, on_revoke=lambda who, partitions: say(assigned=[]))
+    def assigned(who: Any, partitions: Any) -> None:
+        mine.update(one.partition for one in partitions)
+        say(assigned=sorted(mine))
+
+    def revoked(who: Any, partitions: Any) -> None:
+        mine.difference_update(one.partition for one in partitions)
+        say(assigned=sorted(mine))
+
+    consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked)
     while not stopping.is_set():
         messages = [one for one in consumer.consume(100, POLL_MS / 1000) if not one.error()]
         if not messages:

@@ -55,8 +55,9 @@ func produce(bootstrap, topic, codec string, count int) {
 	words.Must(producer.SendMessages(messages))
 }
 
+// handler calls consumed for each message, and says whether there are more of its partition at hand.
 type handler struct {
-	consumed func(sarama.ConsumerGroupSession, *sarama.ConsumerMessage)
+	consumed func(session sarama.ConsumerGroupSession, message *sarama.ConsumerMessage, more bool)
 }
 
 func (h *handler) Setup(session sarama.ConsumerGroupSession) error {
@@ -81,16 +82,19 @@ func (h *handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama
 			if !open {
 				return nil
 			}
-			h.consumed(session, message)
+			h.consumed(session, message, len(claim.Messages()) > 0)
 		case <-session.Context().Done():
 			return nil
 		}
 	}
 }
 
-func tell(session sarama.ConsumerGroupSession, message *sarama.ConsumerMessage) {
+func tell(session sarama.ConsumerGroupSession, message *sarama.ConsumerMessage, more bool) {
 	words.Say("got", [][]any{{message.Partition, message.Offset, string(message.Value)}})
 	session.MarkMessage(message, "")
+	if more {
+		return // a commit waits behind the long poll on the same connection: one for all that is at hand
+	}
 	session.Commit()
 	words.Say("committed", map[int32]int64{message.Partition: message.Offset + 1})
 }
@@ -159,7 +163,7 @@ func copyRecords(bootstrap, group, from, to string, count int) {
 	ctx, stop := context.WithCancel(context.Background())
 	ready := make(chan *sarama.ConsumerMessage)
 	go func() {
-		_ = one.Consume(ctx, []string{from}, &handler{consumed: func(session sarama.ConsumerGroupSession, message *sarama.ConsumerMessage) {
+		_ = one.Consume(ctx, []string{from}, &handler{consumed: func(session sarama.ConsumerGroupSession, message *sarama.ConsumerMessage, _ bool) {
 			select {
 			case ready <- message:
 			case <-session.Context().Done():
