@@ -65,7 +65,7 @@ def members_in_order(member_ids: Iterable[str]) -> list[str]:
     ids = list(member_ids)
     mask = grown_table(len(ids)) - 1
     buckets = [hashed & mask for hashed in map(string_hash, ids)]
-    return [ids[index] for index in sorted(range(len(ids)), key=buckets.__getitem__)]
+    return list(map(ids.__getitem__, sorted(range(len(ids)), key=buckets.__getitem__)))
 
 
 def topics_in_order(topic_ids: Iterable[bytes], *, copied: bool) -> list[bytes]:

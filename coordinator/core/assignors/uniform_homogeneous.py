@@ -26,15 +26,11 @@ def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
         return {}
     counts = {topic: spec.partition_count(topic) for topic in topics}
     kept, below, surplus = _keep(spec, in_order, counts)
-    unowned = _unowned(spec, counts) if _has_unowned(kept, surplus, counts) else ()
+    # What members below their quota lack is what was taken away from others, unless something was nobody's.
+    lacking = sum(quota for _, quota in below)
+    unowned = _unowned(spec, counts) if lacking > sum(len(run) for _, run in surplus) else ()
     _hand_out([*unowned, *surplus], below, kept)
     return kept
-
-
-def _has_unowned(kept: Mapping[str, Assignment], surplus: list[Run], counts: Mapping[bytes, int]) -> bool:
-    """Whether some partition was nobody's: what is kept and what was taken away do not add up to all there is."""
-    owned = sum(len(partitions) for mine in kept.values() for partitions in mine.values())
-    return owned + sum(len(run) for _, run in surplus) < sum(counts.values())
 
 
 def _keep(
@@ -46,30 +42,25 @@ def _keep(
     below: list[tuple[str, int]] = []
     surplus: list[Run] = []
     members = spec.members
-    remaining = len(in_order)
-    for member_id in in_order:
+    for index, member_id in enumerate(in_order):
         previous = members[member_id].previous
         takes_extra = extras > 0
         quota = base + takes_extra
-        unchanged = True
         for topic, partitions in previous.items():
-            if topic not in counts or len(partitions) > quota:
-                unchanged = False
-                break
             quota -= len(partitions)
-        if unchanged:
-            kept[member_id] = previous
+            if quota < 0 or topic not in counts:
+                kept[member_id], quota = _cut(previous, counts, base + takes_extra, surplus)
+                break
         else:
-            kept[member_id], quota = _cut(previous, counts, base + takes_extra, surplus)
+            kept[member_id] = previous
         if quota:
-            if takes_extra and remaining > extras:
+            if takes_extra and len(in_order) - index > extras:
                 quota -= 1  # leave the extra one to a member that already holds it
                 takes_extra = False
             if quota:
                 below.append((member_id, quota))
         if takes_extra:
             extras -= 1
-        remaining -= 1
     return kept, below, surplus
 
 
@@ -118,7 +109,10 @@ def _hand_out(runs: list[Run], below: list[tuple[str, int]], kept: dict[str, Ass
             if part := run[at : at + quota]:
                 at += quota
                 quota -= len(part)
-                mine[topic] = tuple(sorted((*mine.get(topic, ()), *part)))
+                if topic not in mine and type(part) is range:  # a slice of a topic that nobody owned: in order already
+                    mine[topic] = tuple(part)
+                else:
+                    mine[topic] = tuple(sorted((*mine.get(topic, ()), *part)))
                 continue
             following = next(waiting, None)
             if following is None:
