@@ -49,7 +49,8 @@ class Day:
     def _member(self, number: int) -> Member:
         instance = f"i{number}" if self._dice.random() < 0.4 else None
         version = self._dice.choice([5, 6, 8, 9])
-        return Member(f"m{number}", instance, version, self._clock, self._network, PARTITIONS, self._dice)
+        is_transactional = self._dice.random() < 0.3
+        return Member(number, instance, version, is_transactional, self._clock, self._network, PARTITIONS, self._dice)
 
     def play(self) -> Report:
         """Live through it. Raises `Broken` where a promise is."""
@@ -114,6 +115,6 @@ class Day:
             faults=self._faults + self._network.lost,
             restarts=self._restarts,
             generations=getattr(group, "generation", 0),
-            records=self._server.records,
-            log=self._server.hash,
+            records=self._server.log.written,
+            log=self._server.log.hash,
         )

@@ -10,6 +10,11 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.simulation.clock import Clock
 from tests.simulation.network import Network
 
@@ -26,15 +31,18 @@ class Member:
 
     def __init__(
         self,
-        name: str,
+        number: int,
         instance: str | None,
         version: int,
+        is_transactional: bool,
         clock: Clock,
         network: Network,
         partitions: int,
         dice: Random,
     ) -> None:
-        self.name = name
+        self.name = f"m{number}"
+        self.producer_id = 1_000 + number
+        self.is_transactional = is_transactional  # it commits together with what it produces
         self.instance = instance
         self.version = version  # of JoinGroup
         self.is_alive = False
@@ -60,6 +68,8 @@ class Member:
         self._life += 1
         self.is_alive, self.is_stuck, self.is_busy, self.is_settled = True, False, False, False
         self.member_id, self.generation, self.owned = "", -1, ()
+        if self.is_transactional:
+            self._network.end_transaction(self.producer_id, False)  # what an earlier life has left open
         self._join()
 
     def crash(self) -> None:
@@ -139,13 +149,30 @@ class Member:
             return
         if self.owned and not self.is_stuck:
             self._position += 1
-            partitions = tuple(
-                OffsetCommitRequestPartition(at, self._position, committed_metadata=self.name) for at in self.owned
-            )
-            topics = (OffsetCommitRequestTopic("t", partitions=partitions),)
-            request = OffsetCommitRequest(GROUP, self.generation, self.member_id, self.instance, topics=topics)
-            self._ask(request, 9, REQUEST_MS, self._committed)
+            if self.is_transactional:
+                self._ask(self._txn_request(), 3, REQUEST_MS, self._added)
+            else:
+                self._ask(self._request(), 9, REQUEST_MS, self._committed)
         self._later(COMMIT_MS, lambda: self._commit(life, generation))
+
+    def _request(self) -> OffsetCommitRequest:
+        partitions = tuple(
+            OffsetCommitRequestPartition(at, self._position, committed_metadata=self.name) for at in self.owned
+        )
+        topics = (OffsetCommitRequestTopic("t", partitions=partitions),)
+        return OffsetCommitRequest(GROUP, self.generation, self.member_id, self.instance, topics=topics)
+
+    def _txn_request(self) -> TxnOffsetCommitRequest:
+        partitions = tuple(TxnOffsetCommitRequestPartition(at, self._position) for at in self.owned)
+        topics = (TxnOffsetCommitRequestTopic("t", partitions),)
+        who = (self.generation, self.member_id, self.instance)
+        return TxnOffsetCommitRequest(self.name, GROUP, self.producer_id, 0, *who, topics)
+
+    def _added(self, answer: Any) -> None:
+        """The offsets are in the transaction, or not; it ends, now and then without them."""
+        fine = answer is not None and not any(each.error_code for topic in answer.topics for each in topic.partitions)
+        self._network.end_transaction(self.producer_id, fine and self._dice.random() < 0.8)
+        self._committed(answer)
 
     def _committed(self, answer: Any) -> None:
         errors = {each.error_code for topic in answer.topics for each in topic.partitions} if answer else set()

@@ -39,6 +39,20 @@ class Credulous(Shard):
         return result
 
 
+class Indulgent(Shard):
+    """Commits what was aborted."""
+
+    def end_transaction(self, producer_id: int, committed: bool) -> list[Result[Any]]:
+        return super().end_transaction(producer_id, True)
+
+
+class Hasty(Shard):
+    """Shows what a transaction has not committed yet."""
+
+    def _apply_offset(self, record: Record, producer_id: int) -> None:
+        super()._apply_offset(record, -1)
+
+
 class Stuttering(Shard):
     """Answers a request that waited twice."""
 
@@ -122,6 +136,8 @@ class Miscounting(Shard):
 MUTANTS: Final[Mapping[type[Shard], str]] = {  # and what they do not keep
     Forgetful: "what was acknowledged is kept",
     Credulous: "what was acknowledged is kept",
+    Indulgent: "what was acknowledged is kept",
+    Hasty: "what was acknowledged is kept",
     Stuttering: "every request is answered at most once",
     Silent: "nobody waits",
     Generous: "no two own a partition",

@@ -36,6 +36,10 @@ class Network:
         self._clock.after(timeout_ms, lambda: once(None))
         self._carry(lambda: self._server.take(request, version, client, answered))
 
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Tell the transaction coordinator, who sees to it that the marker is written."""
+        self._clock.after(self._dice.expovariate(1 / 20), lambda: self._server.end_transaction(producer_id, committed))
+
     def _carry(self, act: Callable[[], None]) -> None:
         if self.loss and self._dice.random() < self.loss:
             self.lost += 1

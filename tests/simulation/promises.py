@@ -9,6 +9,7 @@ from coordinator.core.shard import Shard
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.core import durable
 
 LONGEST_MS = 60_000 + 3_000 + 1_000  # a rebalance timeout, the initial delay, and a second
@@ -32,7 +33,9 @@ class Promises:
         self._ended: set[int] = set()
         self._owners: dict[tuple[int, int], str] = {}  # (generation, partition) -> member
         self._generation = 0  # the latest that anybody was assigned something in
-        self._committed: dict[tuple[str, int], int] = {}
+        self._order = 0
+        self._committed: dict[tuple[str, int], tuple[int, int]] = {}  # when, and what
+        self._open: dict[int, dict[tuple[str, int], tuple[int, int]]] = {}  # by producer
         self._before: dict[str, Any] = {}
 
     def asked(self, ticket: int, request: Any, now_ms: int) -> None:
@@ -63,22 +66,31 @@ class Promises:
             promise(owner == who, f"no two own a partition in a generation: {owner} and {who} own {partition}")
 
     def decided(self, shard: Shard, request: Any, result: Result[Any]) -> None:
-        """A commit that is acknowledged is there, and one that is refused has changed nothing."""
-        if isinstance(request, OffsetCommitRequest) and result.response is not None:
-            for topic in result.response.topics:
-                sent = {each.partition_index: each for each in self._sent(request, topic.name)}
-                for each in topic.partitions:
-                    if not each.error_code:
-                        self._committed[topic.name, each.partition_index] = sent[each.partition_index].committed_offset
-                    self._kept(shard, topic.name, each.partition_index)
+        """A commit that is acknowledged is there, and one that is refused has changed nothing; open ones are not seen."""
+        is_open = isinstance(request, TxnOffsetCommitRequest)
+        if result.response is None or not isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
+            return
+        sent = {(t.name, each.partition_index): each.committed_offset for t in request.topics for each in t.partitions}
+        for topic in result.response.topics:
+            for each in topic.partitions:
+                key = (topic.name, each.partition_index)
+                self._order += 1
+                if not each.error_code and is_open:
+                    self._open.setdefault(request.producer_id, {})[key] = (self._order, sent[key])
+                elif not each.error_code:
+                    self._committed[key] = (self._order, sent[key])
+                self._kept(shard, *key)
 
-    @staticmethod
-    def _sent(request: OffsetCommitRequest, topic: str) -> Any:
-        return next(each.partitions for each in request.topics if each.name == topic)
+    def ended(self, shard: Shard, producer_id: int, committed: bool) -> None:
+        """A transaction that is committed counts from when it was written, one that is aborted not at all."""
+        for key, brought in self._open.pop(producer_id, {}).items():
+            if committed:
+                self._committed[key] = max(brought, self._committed.get(key, brought))
+            self._kept(shard, *key)
 
     def _kept(self, shard: Shard, topic: str, partition: int) -> None:
         value = shard.offsets.get("g", topic, partition)
-        found, promised = None if value is None else value.offset, self._committed.get((topic, partition))
+        found, promised = None if value is None else value.offset, self._committed.get((topic, partition), (0, None))[1]
         promise(found == promised, f"what was acknowledged is kept: {topic}/{partition} is {found}, not {promised}")
 
     def told(self, result: Result[Any]) -> None:
@@ -87,6 +99,8 @@ class Promises:
             key = record.key
             if isinstance(key, OffsetCommitKey) and record.value is None:
                 self._committed.pop((key.topic, key.partition), None)
+                for pending in self._open.values():
+                    pending.pop((key.topic, key.partition), None)
 
     def stopped(self, shard: Shard) -> None:
         self._asked.clear()

@@ -18,15 +18,44 @@ RESTART_MS = 3_000
 LIMITS = Limits(group_initial_rebalance_delay_ms=3_000)
 
 
+class Log:
+    """What was written, in order. A plain record takes its key's earlier plain one away, as compaction may."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.hash = 0  # of all that was ever written
+        self._entries: dict[int, tuple[bytes, bytes | None, int] | tuple[int, bool]] = {}
+        self._plain: dict[bytes, int] = {}
+
+    def write(self, key: bytes, value: bytes | None, producer_id: int) -> None:
+        self.written += 1
+        self.hash = crc32(value or b"", crc32(key, self.hash))
+        self._entries[self.written] = (key, value, producer_id)
+        if producer_id == -1:
+            self._entries.pop(self._plain.get(key, 0), None)
+            self._plain[key] = self.written
+
+    def mark(self, producer_id: int, committed: bool) -> None:
+        self.written += 1
+        self._entries[self.written] = (producer_id, committed)
+
+    def replay(self, shard: Shard) -> None:
+        for entry in self._entries.values():
+            if len(entry) == 2:
+                shard.replay_marker(*entry)
+            else:
+                key, value, producer_id = entry
+                shard.replay(records.decode(key, value), producer_id)
+
+
 class Server:
     """Takes requests while it runs. What waits when it stops is never answered; what it wrote, it remembers."""
 
     def __init__(self, clock: Clock, promises: Promises, partitions: int, shard: Callable[..., Shard] = Shard) -> None:
         self.topics = Topics([Topic("t", b"t" * 16, partitions)])
         self.is_up = True
-        self.log: dict[bytes, bytes | None] = {}  # compacted: the latest of each key, in the order of writing
-        self.requests = self.records = 0
-        self.hash = 0  # of all that was written
+        self.log = Log()
+        self.requests = 0
         self._clock = clock
         self._promises = promises
         self._make = shard
@@ -63,10 +92,19 @@ class Server:
         self._promises.stopped(self.shard)
         self._clock.after(RESTART_MS, self._start)
 
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """The transaction coordinator's marker: it comes back until it is written."""
+        if not self.is_up:
+            self._clock.after(500, lambda: self.end_transaction(producer_id, committed))
+            return
+        for result in self.shard.end_transaction(producer_id, committed):
+            self._done(result)
+        self.log.mark(producer_id, committed)
+        self._promises.ended(self.shard, producer_id, committed)
+
     def _start(self) -> None:
         self.shard = self._make(0, LIMITS, self.topics)
-        for key, value in self.log.items():
-            self.shard.replay(records.decode(key, value))
+        self.log.replay(self.shard)
         self._promises.started(self.shard)
         self.is_up = True
         for result in self.shard.loaded(self._clock.now_ms):
@@ -88,12 +126,9 @@ class Server:
             self._clock.after(max(at_ms - self._clock.now_ms, 0), self._fire)
 
     def _done(self, result: Result[Any]) -> None:
+        producer_id = -1 if result.producer is None else result.producer.id
         for record in result.records:
-            key, value = records.encode(record)
-            self.log.pop(key, None)
-            self.log[key] = value
-            self.hash = crc32(value or b"", crc32(key, self.hash))
-        self.records += len(result.records)
+            self.log.write(*records.encode(record), producer_id)
         self._promises.told(result)
         for reply in result.replies:
             self._answer(reply.ticket, reply.response)
