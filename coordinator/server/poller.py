@@ -112,7 +112,8 @@ class Poller:
                     self._accept(listening[fd])
                 continue
             if mask & WRITE:
-                self._send(link, b"")
+                if link.unsent:
+                    self._send(link, b"")
                 if not link.unsent:
                     self._frontend.resume(link.connection)
             if mask & READ and link.sock.fileno() == fd:
@@ -182,7 +183,9 @@ class Poller:
         if connection.closing and not link.unsent:
             self._close(link)
             return
-        self._watch(link, (0 if connection.is_full or link.unsent else READ) | (WRITE if link.unsent else 0))
+        # Requests may be left because so much was owed that no more were decided: they go on when there is room again.
+        waits_for_room = bool(link.unsent) or (bool(connection.backlog) and connection.may_decide)
+        self._watch(link, (0 if connection.is_full or link.unsent else READ) | (WRITE if waits_for_room else 0))
 
     def _send(self, link: Link, data: bytes) -> None:
         if link.unsent:

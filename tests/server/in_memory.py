@@ -1,0 +1,109 @@
+"""The whole server but its sockets, in memory, on a clock that the test moves."""
+
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+from coordinator.config import Config
+from coordinator.core.events import Event
+from coordinator.dataplane.brokers import Broker
+from coordinator.metrics import Stats
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.dice import fresh_ids
+from coordinator.runtime.node import Node, Setup, Where
+from coordinator.server.connection import Connection
+from coordinator.server.frontend import Frontend
+from coordinator.server.listener import Listener
+from protocol.apis import api_of
+from protocol.codec import decode_response, encode_request
+from protocol.framing import FrameBuffer
+from protocol.schema import Message
+from storage.files import Files
+from storage.memory_files import MemoryFiles
+
+WALL_MS = 1_700_000_000_000
+FRAME_BYTES_MAX = 65_536
+
+
+class Peer:
+    """A client: what it sends, and what it has got."""
+
+    def __init__(self, server: "InMemory") -> None:
+        self._server = server
+        self._frames = FrameBuffer(1 << 24)
+        self._asked: dict[int, tuple[int, int]] = {}
+        self.connection = server.frontend.connect("127.0.0.1", server.listener)
+        self.answers: list[tuple[int, Any]] = []  # (correlation id, message) in the order of arrival
+
+    def frame(self, message: Message, version: int, correlation_id: int) -> bytes:
+        key = api_of(message).key
+        self._asked[correlation_id] = (key, version)
+        return encode_request(key, version, correlation_id, "test", message)
+
+    def send(self, *asked: tuple[Message, int]) -> None:
+        """Send requests, one after the other in one chunk; correlation ids go up from the last one."""
+        first = len(self._asked) + 1
+        frames = [self.frame(message, version, first + at) for at, (message, version) in enumerate(asked)]
+        self._server.frontend.receive(self.connection, b"".join(frames))
+
+    def ask(self, message: Message, version: int) -> Any:
+        """Send one request, end the turn, and return its answer; None when there is none yet."""
+        before = len(self.answers)
+        self.send((message, version))
+        self._server.turn()
+        return self.answers[before][1] if len(self.answers) > before else None
+
+    def receive(self, data: bytes) -> None:
+        self._frames.feed(data)
+        for frame in self._frames:
+            correlation_id = int.from_bytes(frame[:4], "big")
+            key, version = self._asked[correlation_id]
+            self.answers.append((correlation_id, decode_response(key, version, frame).body))
+
+
+class InMemory:
+    """A node and its frontend. `turn` is what the poller does between reading and the next poll."""
+
+    def __init__(self, files: Files | None = None, **values: Any) -> None:
+        self.seconds = 0.0
+        self.events: list[Event] = []
+        self.clock = Clock(WALL_MS, lambda: self.seconds)
+        config = Config({name.replace("_", "."): value for name, value in values.items()})
+        self.node = Node(
+            Setup(
+                config=config,
+                files=files or MemoryFiles(),
+                data_dir="data",
+                fresh_id=fresh_ids(7),
+                real_ms=self.clock.now_ms,
+                tell=self.events.append,
+                topics={"orders": 4},
+            )
+        )
+        self.node.open(self.clock.now_ms())
+        for _ in self.node.load(self.clock.now_ms):
+            pass
+        self.stats = Stats()
+        self.frontend = Frontend(self.node, self.clock, self.stats, fresh_ids(8), FRAME_BYTES_MAX)
+        where = Where((Broker(0, "localhost", 9092),))
+        self.listener = Listener(socket.socket(), "localhost", 9092, where)
+        self.listener.sock.close()
+        self._peers: dict[Connection, Peer] = {}
+
+    def connect(self) -> Peer:
+        peer = Peer(self)
+        self._peers[peer.connection] = peer
+        return peer
+
+    def turn(self) -> Iterable[Connection]:
+        """End the turn, and hand out what is owed to who takes it."""
+        touched = list(self.frontend.finish())
+        for connection in touched:
+            if not connection.is_blocked:
+                self._peers[connection].receive(connection.take())
+        return touched
+
+    def advance(self, seconds: float) -> None:
+        """Time passes; what is due by then is done."""
+        self.seconds += seconds
+        self.turn()

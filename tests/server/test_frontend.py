@@ -1,0 +1,205 @@
+"""Turns: what is decided when, in which order it is answered, and what a client may keep of us."""
+
+import errno
+import struct
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.sync_group import SyncGroupRequest
+from storage.fake_files import FakeFiles
+from storage.files import StorageFailed
+from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
+
+VERSIONS = (ApiVersionsRequest("test", "1"), 3)
+
+
+def joining(group: str = "shop", member_id: str = "", session_ms: int = 10_000) -> tuple[JoinGroupRequest, int]:
+    protocol = JoinGroupRequestProtocol("range", b"")
+    return JoinGroupRequest(group, session_ms, 60_000, member_id, None, "consumer", (protocol,)), 3
+
+
+def polling(wait_ms: int = 500) -> tuple[FetchRequest, int]:
+    partition = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchRequestTopic(topic="orders", partitions=(partition,))
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=(topic,)), 11
+
+
+def committing(offset: int = 5) -> tuple[OffsetCommitRequest, int]:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest("simple", topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),)), 8
+
+
+def correlation_ids(peer: Peer) -> list[int]:
+    return [correlation_id for correlation_id, _ in peer.answers]
+
+
+def test_requests_of_one_connection_are_answered_in_their_order() -> None:
+    """G-003."""
+    server = InMemory()
+    peer = server.connect()
+    peer.send(VERSIONS, committing(), VERSIONS, committing(6), VERSIONS)
+    server.turn()
+    assert correlation_ids(peer) == [1, 2, 3, 4, 5]
+
+
+def test_what_is_behind_a_parked_request_waits_undecided() -> None:
+    """G-003: a heartbeat queues behind a parked JoinGroup, and other connections do not."""
+    server = InMemory(group_initial_rebalance_delay_ms=3_000)
+    waiting, other = server.connect(), server.connect()
+    waiting.send(joining(), committing(), VERSIONS)
+    other.send(VERSIONS)
+    server.turn()
+    assert (correlation_ids(waiting), correlation_ids(other)) == ([], [1])
+    assert waiting.connection.is_full, "and its socket is not read meanwhile"
+    server.advance(3)
+    assert correlation_ids(waiting) == [1, 2, 3]
+    assert waiting.answers[0][1].generation_id == 1
+
+
+def test_several_parked_requests_on_one_connection_are_answered_in_order() -> None:
+    server = InMemory(group_initial_rebalance_delay_ms=1_000)
+    peer = server.connect()
+    peer.send(joining("a"), joining("b"), joining("c"), VERSIONS)
+    server.turn()
+    for _ in range(3):
+        server.advance(1)
+    assert correlation_ids(peer) == [1, 2, 3, 4]
+
+
+def test_timers_fire_after_what_has_arrived_is_decided() -> None:
+    """A member whose heartbeat is there is not thrown out, though its session is over by the server's clock."""
+    server = InMemory()
+    peer = server.connect()
+    joined = peer.ask(*joining())
+    peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
+    server.seconds += 11  # nobody had a turn for eleven seconds
+    peer.send((HeartbeatRequest("shop", joined.generation_id, joined.member_id), 3))
+    server.turn()
+    assert peer.answers[-1][1].error_code == ErrorCode.NONE
+    server.advance(10)
+    assert peer.ask(HeartbeatRequest("shop", 1, joined.member_id), 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_next_deadline_is_never_later_than_the_session() -> None:
+    server = InMemory()
+    peer = server.connect()
+    joined = peer.ask(*joining())
+    peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
+    due_ms = server.frontend.next_deadline_ms()
+    assert due_ms is not None
+    assert due_ms <= server.clock.now_ms() + 10_000
+
+
+def test_a_long_poll_is_let_go_with_its_client() -> None:
+    server = InMemory()
+    peer = server.connect()
+    peer.send(polling(30_000))
+    server.turn()
+    assert server.frontend.next_deadline_ms() == server.clock.now_ms() + 30_000
+    server.frontend.disconnect(peer.connection)
+    assert server.frontend.next_deadline_ms() != server.clock.now_ms() + 30_000
+    server.advance(31)
+    assert peer.answers == []
+
+
+def test_a_member_whose_client_disconnects_while_it_joins_stays_a_member() -> None:
+    """G-004."""
+    server = InMemory(group_initial_rebalance_delay_ms=1_000)
+    peer = server.connect()
+    peer.send(joining())
+    server.turn()
+    server.frontend.disconnect(peer.connection)
+    server.advance(1)
+    group = server.node.partitions.owner("shop").shard.groups["shop"]
+    assert len(group.members) == 1
+
+
+def test_nobody_hears_of_what_could_not_be_written() -> None:
+    """R6: the answer to a commit whose append fails never leaves; the turn ends with the failure."""
+    files = FakeFiles()
+    server = InMemory(files)
+    peer = server.connect()
+    assert peer.ask(*committing(5)).topics[0].partitions[0].error_code == ErrorCode.NONE
+    for number in range(files.calls + 1, files.calls + 20):
+        files.fail[number] = errno.EIO
+    peer.send(committing(6))
+    with pytest.raises(StorageFailed):
+        server.turn()
+    assert len(peer.answers) == 1
+
+
+def test_a_client_that_does_not_take_its_answers_is_not_decided_for() -> None:
+    server = InMemory()
+    peer = server.connect()
+    peer.connection.is_blocked = True  # as the poller sets it when a send falls short
+    peer.send(*[VERSIONS] * 50)
+    server.turn()
+    assert peer.connection.owed == []
+    assert len(peer.connection.backlog) == 50
+    server.frontend.resume(peer.connection)
+    server.turn()
+    assert correlation_ids(peer) == list(range(1, 51))
+
+
+def test_what_is_owed_to_one_client_is_bounded() -> None:
+    server = InMemory()
+    peer = server.connect()
+    peer.send(*[(MetadataRequest(topics=None), 9)] * 3_000)  # each answer names 50 partitions: far more than a mebibyte
+    assert peer.connection.owed_bytes < 1_100_000
+    assert peer.connection.backlog
+    while peer.connection.backlog or peer.connection.owed:
+        server.turn()
+        server.frontend.resume(peer.connection)
+    assert correlation_ids(peer) == list(range(1, 3_001))
+
+
+@pytest.mark.parametrize("size", [0, -1, FRAME_BYTES_MAX + 1, 2**31 - 1])
+def test_a_size_that_cannot_be_closes_after_what_was_decided_before(size: int) -> None:
+    """R16."""
+    server = InMemory()
+    peer = server.connect()
+    first = peer.frame(*VERSIONS, 1)
+    server.frontend.receive(peer.connection, first + struct.pack(">i", size) + b"rest")
+    server.turn()
+    assert correlation_ids(peer) == [1]
+    assert peer.connection.closing
+    assert server.stats.connections_refused == 1
+
+
+def test_a_stalled_frame_is_told_from_a_busy_client() -> None:
+    """R19: one frame that takes too long, not one client that always has half a frame on its way."""
+    server = InMemory()
+    slow, busy = server.connect(), server.connect()
+    whole = busy.frame(*VERSIONS, 1)
+    server.frontend.receive(slow.connection, whole[:5])
+    server.frontend.receive(busy.connection, whole[:5])
+    for second in range(40):
+        now_ms = server.clock.now_ms()
+        slow_is_stalled, busy_is_stalled = (
+            slow.connection.is_stalled(now_ms, 30_000),
+            busy.connection.is_stalled(now_ms, 30_000),
+        )
+        assert slow_is_stalled == (second >= 30)
+        assert not busy_is_stalled
+        server.advance(1)
+        server.frontend.receive(busy.connection, whole[5:] + whole[:5])
+
+
+def test_requests_and_errors_are_counted() -> None:
+    server = InMemory()
+    peer = server.connect()
+    peer.send(VERSIONS, (HeartbeatRequest("nobody", 1, "m"), 4), (HeartbeatRequest("nobody", 1, "m"), 4))
+    server.turn()
+    assert sum(server.stats.latency[12].buckets) == 2
+    assert server.stats.errors[12, ErrorCode.UNKNOWN_MEMBER_ID] == 2

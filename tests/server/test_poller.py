@@ -1,0 +1,164 @@
+"""Sockets: who is let in, who is let go, and what happens when descriptors run out."""
+
+import resource
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from coordinator.client import Client
+from coordinator.server.connection import OWED_BYTES_MAX
+from coordinator.server.listener import listen
+from coordinator.server.poller import Link, Poller
+from protocol.codec import encode_request
+from protocol.framing import FrameBuffer
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.metadata import MetadataRequest
+from tests.live import Muster
+from tests.server.in_memory import InMemory
+
+IDLE_MS = 60_000
+KERNEL_BYTES = 65_536  # of each side's buffer: less, and the kernel waits for acknowledgements
+
+
+class Listening:
+    """A poller on a real port, over a server in memory."""
+
+    def __init__(self, connections_max: int = 100, **values: int) -> None:
+        self.server = InMemory(**values)
+        self.listener = listen("127.0.0.1:0")
+        self.poller = Poller(
+            self.server.frontend,
+            [self.listener],
+            self.server.clock,
+            after_turn=lambda: None,
+            connections_max=connections_max,
+            idle_ms=IDLE_MS,
+        )
+
+    async def connect(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream("127.0.0.1", self.listener.port)
+
+    async def connect_narrowly(self) -> tuple[trio.SocketStream, Link]:
+        """A client between which and the poller the kernel keeps little, and the poller's side of it."""
+        stream = await self.connect()
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL_BYTES)
+        while not self.poller.connections:
+            await trio.lowlevel.checkpoint()
+        (link,) = self.poller._links.values()
+        link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
+        return stream, link
+
+    def sweep(self, seconds: float) -> None:
+        """So much later the poller looks for who is to be let go."""
+        self.server.seconds += seconds
+        self.poller.sweep(self.server.clock.now_ms())
+
+
+@asynccontextmanager
+async def listening(connections_max: int = 100, **values: int) -> AsyncIterator[Listening]:
+    here = Listening(connections_max, **values)
+    with here.listener.sock, trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(here.poller.run)
+            yield here
+            nursery.cancel_scope.cancel()
+
+
+VERSIONS = encode_request(18, 3, 1, "test", ApiVersionsRequest("test", "1"))
+
+
+async def test_a_silent_client_is_let_go_and_a_waiting_one_is_not() -> None:
+    async with listening(group_initial_rebalance_delay_ms=600_000) as here:
+        silent, waiting = await here.connect(), await here.connect()
+        join = JoinGroupRequest("g", 10_000, 700_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
+        await waiting.send_all(encode_request(11, 3, 1, "test", join))
+        await silent.send_all(VERSIONS)
+        await silent.receive_some()
+        while here.poller.connections < 2 or not here.server.node.partitions.owner("g").shard.groups:
+            await trio.lowlevel.checkpoint()
+        here.sweep(IDLE_MS / 1000 + 1)
+        assert await silent.receive_some() == b""
+        assert here.poller.connections == 1, "a JoinGroup that is parked is no idleness"
+
+
+async def test_clients_past_the_bound_are_not_let_in() -> None:
+    async with listening(connections_max=2) as here:
+        first, second = await here.connect(), await here.connect()
+        for stream in (first, second):
+            await stream.send_all(VERSIONS)
+            assert await stream.receive_some()
+        third = await here.connect()
+        assert await third.receive_some() == b""
+        await first.aclose()
+        await second.send_all(VERSIONS)
+        assert await second.receive_some(), "those who are in notice nothing"
+
+
+ASKED = 3_000
+QUESTIONS = b"".join(encode_request(3, 9, n, "test", MetadataRequest(topics=None)) for n in range(ASKED))
+
+
+async def test_requests_that_waited_for_room_go_on_when_all_was_sent() -> None:
+    """More than may be owed is asked for in one chunk, and the socket takes all that is decided at once."""
+    async with listening() as here, trio.open_nursery() as nursery:
+        stream = await here.connect()
+        nursery.start_soon(stream.send_all, QUESTIONS)
+        await receive_all(stream)
+
+
+async def receive_all(stream: trio.SocketStream) -> None:
+    """The answers to all that was asked: in order, none twice, none missing."""
+    frames = FrameBuffer(1 << 20)
+    got: list[int] = []
+    while len(got) < ASKED:
+        frames.feed(await stream.receive_some(1 << 20))
+        got += [int.from_bytes(frame[:4], "big") for frame in frames]
+    assert got == list(range(ASKED))
+
+
+async def test_a_client_that_does_not_read_costs_a_bounded_amount_and_loses_nothing() -> None:
+    """R19."""
+    async with listening() as here, trio.open_nursery() as nursery:
+        stream, link = await here.connect_narrowly()
+        nursery.start_soon(stream.send_all, QUESTIONS)
+        while not link.unsent:
+            await trio.lowlevel.checkpoint()
+        assert link.connection.backlog, "it asked for more than it was told"
+        assert len(link.unsent) + link.connection.owed_bytes < 2 * OWED_BYTES_MAX
+        await receive_all(stream)
+
+
+async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
+    async with listening() as here, trio.open_nursery() as nursery:
+        stream, link = await here.connect_narrowly()
+        nursery.start_soon(stream.send_all, QUESTIONS)
+        while not link.unsent:
+            await trio.lowlevel.checkpoint()
+        here.sweep(29)
+        assert here.poller.connections == 1
+        here.sweep(2)
+        assert here.poller.connections == 0
+        nursery.cancel_scope.cancel()
+
+
+def test_running_out_of_descriptors_pauses_accepting_and_nothing_else(tmp_path: Path) -> None:
+    """R20."""
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("only Linux lets one process limit another")
+    with Muster(tmp_path, "--ephemeral") as muster, Client.to(muster.kafka) as early:
+        early.ask(MetadataRequest(topics=None))
+        used = len(list(Path(f"/proc/{muster.pid}/fd").iterdir()))
+        resource.prlimit(muster.pid, resource.RLIMIT_NOFILE, (used + 5, used + 5))
+        crowd = [muster.connect() for _ in range(20)]
+        for _ in range(20):
+            early.ask(MetadataRequest(topics=None))  # whoever is connected goes on
+        assert "accept paused" in muster.log()
+        for sock in crowd:
+            sock.close()
+        with Client.to(muster.kafka) as late:
+            assert late.ask(MetadataRequest(topics=None)).brokers
