@@ -77,9 +77,9 @@ class Client:
         self._correlation_id += 1
         self._send(encode_request(api_of(message).key, version, self._correlation_id, self._client_id, message))
 
-    def speaks(self, message: Message) -> bool:
-        """Whether there is a version of this request that both sides know. Raises ClientError as `ask` does."""
-        return bool(self._common(api_of(message)))
+    def versions(self, message: Message) -> range:
+        """The versions of this request that both sides know; empty for none. Raises ClientError as `ask` does."""
+        return self._common(api_of(message))
 
     def _newest(self, api: API, up_to: int | None) -> int:
         known = [version for version in self._common(api) if up_to is None or version <= up_to]
