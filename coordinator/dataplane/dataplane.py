@@ -34,6 +34,7 @@ from coordinator.dataplane.produce import NO_ANSWER, produce
 from coordinator.dataplane.state import Runtime, State
 from coordinator.dataplane.topic_logs import Partition, TopicLogs
 from protocol import record_batch
+from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
@@ -71,6 +72,7 @@ class DataPlane:
         self._real_ms = real_ms
         self._cluster_id = cluster_id
         self._now_ms = 0  # of the latest call: when a log that is opened has to be mended
+        self._remove_deleted()
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -142,17 +144,23 @@ class DataPlane:
     def mark(self, markers: Markers, now_ms: int) -> None:
         """Write the end of a transaction into its partitions here. Those of the coordinator are the runtime's."""
         for topic, index in markers.partitions:
-            if topic != OFFSETS_TOPIC and self._state.has(topic, index):  # a topic that is gone has nothing to end
+            # A topic that is gone has nothing to end; nor has a log that cannot be read.
+            if topic != OFFSETS_TOPIC and self._state.refusal(topic, index) == ErrorCode.NONE:
                 log = self._state.logs.log(topic, index)
                 self._mark((topic, index), log, markers.producer_id, markers.producer_epoch, markers.committed, now_ms)
 
     def topics_changed(self, changes: Iterable[Change]) -> None:
         """Topics came, grew or went: remove the records of those that went."""
-        for change in changes:
-            if change.after is None and change.before is not None:
-                self._state.logs.drop(change.name)
-                for index in range(change.before.partitions):
-                    self._state.polls.changed((change.name, index))
+        gone = [change for change in changes if change.after is None and change.before is not None]
+        if gone:
+            # That they are gone is on the disk before any of their files is: else a crash would leave half of them.
+            self._runtime.ledger.flush()
+            self._runtime.ledger.log.sync()
+        for change in gone:
+            assert change.before is not None, "what is gone was there"
+            self._state.logs.drop(change.name)
+            for index in range(change.before.partitions):
+                self._state.polls.changed((change.name, index))
 
     def offsets_appended(self, index: int, size: int) -> None:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
@@ -166,10 +174,10 @@ class DataPlane:
 
     # -- start, upkeep and end -----------------------------------------------------------------------------------------
 
-    def recover(self, deleted: Iterable[str]) -> None:
-        """Remove what a crash has left of topics that are no more, by the names that the ledger took back."""
+    def _remove_deleted(self) -> None:
+        """Remove what a crash has left of topics that the ledger took back. Others' directories are left alone."""
         left = {topic for topic, _ in self._state.logs.on_disk()}
-        for topic in left.intersection(deleted).difference(self._state.catalog.facts):
+        for topic in left & self._state.catalog.deleted:
             self._state.logs.drop(topic)
 
     def _opened(self, partition: Partition, log: Log) -> None:
@@ -183,7 +191,7 @@ class DataPlane:
         """Delete records past their time or beyond their size. For the runtime's janitor."""
         self._now_ms = now_ms
         for topic, index in self._state.logs.on_disk():
-            if topic == OFFSETS_TOPIC or not self._state.has(topic, index):
+            if topic == OFFSETS_TOPIC or self._state.refusal(topic, index):
                 continue
             governing = self._state.catalog.governing(topic)
             log = self._state.logs.log(topic, index)

@@ -43,8 +43,8 @@ def _deleted(state: State, topic: str, index: int, offset: int) -> DeleteRecords
 
 
 def _refusal(state: State, topic: str, index: int) -> ErrorCode:
-    if not state.has(topic, index):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if (error := state.refusal(topic, index)) != ErrorCode.NONE:
+        return error
     if topic in INTERNAL:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     # A topic that is only compacted promises to keep the latest of each key.

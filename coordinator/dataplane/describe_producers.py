@@ -29,9 +29,9 @@ def describe_producers(state: State, request: DescribeProducersRequest, call: Ca
 def _partition(state: State, topic: str, index: int) -> DescribeProducersResponsePartition:
     if reason := reason_invalid(topic):
         return DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    if not state.has(topic, index):
+    if (error := state.refusal(topic, index)) != ErrorCode.NONE:
         message = None if topic in state.catalog.facts else "This server does not host this topic-partition."
-        return DescribeProducersResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return DescribeProducersResponsePartition(index, error, message)
     log = state.log(topic, index)
     producers = [] if log is None else log.producers.items()
     return DescribeProducersResponsePartition(index, active_producers=tuple([_described(*one) for one in producers]))

@@ -152,8 +152,8 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
     name, index = asked.name, asked.partition
     if name is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_ID)
-    if not state.has(name, index):
-        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if (error := state.refusal(name, index)) != ErrorCode.NONE:
+        return _error(index, error)
     if asked.leader_epoch > LEADER_EPOCH:
         return _refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     if asked.fetched_epoch not in (

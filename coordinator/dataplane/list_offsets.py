@@ -47,8 +47,8 @@ def _answered(
     index = asked.partition_index
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or version < SINCE.get(asked.timestamp, 0):
         return _error(index, ErrorCode.UNSUPPORTED_VERSION)
-    if not state.has(topic, index):
-        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if (error := state.refusal(topic, index)) != ErrorCode.NONE:
+        return _error(index, error)
     if asked.current_leader_epoch > LEADER_EPOCH:
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     log = state.log(topic, index)

@@ -30,8 +30,8 @@ def offset_for_leader_epoch(
 def _end(
     state: State, topic: str, asked: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponseEpochEndOffset:
-    if not state.has(topic, asked.partition):
-        return _answer(asked.partition, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if (error := state.refusal(topic, asked.partition)) != ErrorCode.NONE:
+        return _answer(asked.partition, error=error)
     if asked.current_leader_epoch > LEADER_EPOCH:
         return _answer(asked.partition, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
     if asked.leader_epoch != LEADER_EPOCH:

@@ -82,8 +82,8 @@ def _appended(
 ) -> Appended | Refusal:
     if name is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-    if not state.has(name, data.index):
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    if (error := state.refusal(name, data.index)) != ErrorCode.NONE:
+        return Refusal(error, "This server does not host this topic-partition, or cannot read it.")
     if name in INTERNAL:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     governing = state.catalog.governing(name)

@@ -11,6 +11,7 @@ from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.long_polls import LongPolls
 from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.topic_logs import TopicLogs
+from protocol.errors import ErrorCode
 from storage.log import Log
 
 
@@ -21,6 +22,8 @@ class Ledger(Protocol):
     def catalog(self) -> Catalog: ...
     @property
     def transactions(self) -> Transactions: ...
+    @property
+    def log(self) -> Log: ...
     def flush(self) -> bool:
         """Append what was recorded and is not in the log yet; whether there was anything."""
 
@@ -59,6 +62,13 @@ class State:
         """Whether there is such a partition."""
         fact = self.catalog.facts.get(topic)
         return fact is not None and 0 <= partition < fact.partitions
+
+    def refusal(self, topic: str, partition: int) -> ErrorCode:
+        """Why nothing can be read from a partition nor written to it; NONE when it can."""
+        if not self.has(topic, partition):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        is_whole = topic == OFFSETS_TOPIC or self.logs.is_whole(topic, partition)
+        return ErrorCode.NONE if is_whole else ErrorCode.KAFKA_STORAGE_ERROR
 
     def log(self, topic: str, partition: int) -> Log | None:
         """The log of a partition that exists; None for one of the coordinator's that holds nothing yet."""

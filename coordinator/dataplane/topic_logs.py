@@ -1,13 +1,20 @@
 """The logs of topics' partitions: opened when first asked for, made when first written to, removed with their topic."""
 
+import logging
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from coordinator.core.catalog.settings import TopicSettings
 from storage.files import Files
+from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_directory, partition_of
 
+log = logging.getLogger("muster.dataplane")
+
 Partition = tuple[str, int]
+
+FILES_MAX: Final = 256  # files that are kept open to be appended to; more topics than descriptors is no reason to fail
 
 
 class TopicLogs:
@@ -26,6 +33,8 @@ class TopicLogs:
         self._on_open = on_open
         self._open: dict[Partition, Log] = {}
         self._dirty: dict[Partition, Log] = {}
+        self._damaged: set[Partition] = set()
+        self._held: dict[Partition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[Partition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
 
     def log(self, topic: str, partition: int) -> Log:
@@ -34,8 +43,32 @@ class TopicLogs:
         if found is None:
             found = Log.open(self._files, self._directory(topic, partition), log_config(self._governing(topic)))
             self._open[topic, partition] = found
+            self._hold((topic, partition))
             self._on_open((topic, partition), found)
         return found
+
+    def is_whole(self, topic: str, partition: int) -> bool:
+        """Whether the log can be opened. One that is damaged stays closed until the next start, and as it is."""
+        if (topic, partition) in self._open:
+            return True
+        if (topic, partition) in self._damaged:
+            return False
+        try:
+            self.log(topic, partition)
+        except DamagedLog as damage:
+            self._damaged.add((topic, partition))
+            log.error("a log is damaged and stays closed: %s", damage, extra={"topic": topic, "partition": partition})
+            return False
+        return True
+
+    def _hold(self, partition: Partition) -> None:
+        """The partition's file is open; let go of the one that was written to longest ago if there are too many."""
+        self._held.pop(partition, None)
+        self._held[partition] = None
+        if len(self._held) > FILES_MAX:
+            oldest = next(iter(self._held))
+            del self._held[oldest]
+            self._open[oldest].release()
 
     def append(self, partition: Partition, log: Log, batch: bytes, timestamp: int) -> int:
         """Append a batch whose latest record is of `timestamp` (ms), and return the offset of its first.
@@ -51,6 +84,7 @@ class TopicLogs:
         if active.size == len(batch):
             self._begun[partition] = active.base_offset, timestamp
         self._dirty[partition] = log
+        self._hold(partition)
         return offset
 
     def _begun_ms(self, partition: Partition, log: Log) -> int:
@@ -79,6 +113,8 @@ class TopicLogs:
             self._open.pop(partition).release()
             self._dirty.pop(partition, None)
             self._begun.pop(partition, None)
+            self._held.pop(partition, None)
+        self._damaged = {partition for partition in self._damaged if partition[0] != topic}
         for directory in [name for name, found in self._directories() if found[0] == topic]:
             Log.remove(self._files, f"{self._data_dir}/{directory}")
         self._files.sync_directory(self._data_dir)

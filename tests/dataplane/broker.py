@@ -72,7 +72,6 @@ class Ledger:
     def __init__(self, files: FakeFiles, config: Config) -> None:
         settings = catalog_settings(config, (0,))
         self.catalog, self.transactions = Catalog(settings), Transactions(settings)
-        self.deleted: set[str] = set()
         self.log = Log.open(files, f"{DATA}/__muster_catalog-0")
         for _, found in scan(self.log):
             for record in found:
@@ -80,10 +79,7 @@ class Ledger:
 
     def apply(self, record: CatalogRecord) -> Any:
         self.transactions.replay(record)
-        change = self.catalog.replay(record)
-        if change is not None and change.after is None:
-            self.deleted.add(change.name)
-        return change
+        return self.catalog.replay(record)
 
     def write(self, records: Sequence[CatalogRecord], now_ms: int) -> list[Any]:
         if not records:
@@ -106,7 +102,6 @@ class Broker:
         self.ledger = Ledger(self.files, self.config)
         self.offsets: dict[int, Log] = {}
         self.plane = DataPlane(self.files, DATA, self.config, self, lambda: self.real_ms, "cluster")
-        self.plane.recover(self.ledger.deleted)
         for markers in self.ledger.transactions.unfinished():
             self.mark(markers, NOW)
 

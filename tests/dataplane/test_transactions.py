@@ -203,8 +203,19 @@ class Server:
         assert ended.error_code == 0, ended
         return producer if version == 1 else (ended.producer_id, ended.producer_epoch)
 
+    def produce(self, topic: str, partition: int, data: bytes) -> None:
+        of_topic = ProduceRequestTopicData(topic, partition_data=(ProduceRequestPartitionData(partition, data),))
+        produced = self.ask(ProduceRequest(None, -1, 0, (of_topic,)))
+        assert produced.responses[0].partition_responses[0].error_code == 0, produced
+
     def values(self) -> list[str]:
-        data = self.ask(fetch_request("t", isolation_level=1, partition_max_bytes=2**30)).responses[0].partitions[0]
+        return self.read("t", 0)
+
+    def read(self, topic: str, partition: int) -> list[str]:
+        """The committed records of a partition."""
+        request = fetch_request(topic, partition, isolation_level=1, partition_max_bytes=2**30)
+        data = self.ask(request).responses[0].partitions[0]
+        assert data.error_code == 0, data
         return read_values(data.records, {(one.producer_id, one.first_offset) for one in data.aborted_transactions})
 
     def offset(self) -> int:

@@ -39,6 +39,7 @@ class Catalog:
         self.facts: dict[str, TopicValue] = {}
         self.configs: dict[Resource, dict[str, str]] = {resource: {**FORMATTED[resource]} for resource in FORMATTED}
         self.partitions = 0  # of all topics together
+        self.deleted: set[str] = set()  # names of topics that are no more, as far as the log still says that they were
         self._metric_names: dict[str, str] = {}
         self._version = 0
         self._topics: Topics | None = None
@@ -127,8 +128,10 @@ class Catalog:
         if before is not None:
             self.partitions -= before.partitions
         if fact is None:
+            self.deleted.add(name)
             self._metric_names.pop(metric_name(name), None)
         else:
+            self.deleted.discard(name)
             self.facts[name] = fact
             self.partitions += fact.partitions
             self._metric_names[metric_name(name)] = name

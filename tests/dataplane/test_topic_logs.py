@@ -1,0 +1,137 @@
+"""Topics' logs over time: kept as long as settings say, gone with their topic, closed when damaged, bounded in number."""
+
+import pytest
+
+from coordinator.dataplane import topic_logs
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestResource,
+)
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
+from storage.fake_files import FakeFiles
+from tests.dataplane.broker import NOW, Broker, batch
+from tests.dataplane.test_transactions import Server
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+def test_old_records_go(broker: Broker) -> None:
+    broker.create("t", retention_ms=str(HOUR_MS), segment_ms="1")
+    for minutes in (0, 30, 60):
+        broker.produce("t", 0, batch("a", at_ms=NOW + minutes * 60_000))
+    broker.plane.tend(NOW + HOUR_MS)
+    assert broker.fetch("t").log_start_offset == 0
+    broker.plane.tend(NOW + HOUR_MS + 1)
+    assert broker.fetch("t", offset=1).log_start_offset == 1
+    broker.plane.tend(NOW + 3 * HOUR_MS)
+    data = broker.fetch("t", offset=3)
+    assert (data.log_start_offset, data.high_watermark) == (3, 3)
+
+
+def test_what_is_too_much_goes_and_a_setting_that_changes_counts_at_once(broker: Broker) -> None:
+    broker.create("t", segment_ms="1")
+    for number in range(5):
+        broker.produce("t", 0, batch("a" * 1000, at_ms=NOW + 2 * number))
+    broker.plane.tend(NOW)
+    assert broker.fetch("t").log_start_offset == 0
+    change = IncrementalAlterConfigsRequestAlterableConfig("retention.bytes", 0, "2500")
+    broker.ask(IncrementalAlterConfigsRequest((IncrementalAlterConfigsRequestResource(2, "t", (change,)),)))
+    broker.plane.tend(NOW)
+    assert broker.fetch("t", offset=4).log_start_offset == 2  # what is there may be more than that by one segment
+
+
+def test_a_compacted_topic_is_not_cut(broker: Broker) -> None:
+    broker.create("latest", cleanup_policy="compact", retention_ms="1")
+    broker.produce("latest", 0, batch("a", key="k"))
+    broker.plane.tend(NOW + HOUR_MS)
+    assert broker.values("latest") == ["a"]
+    assert len(list(broker.plane.compacted_logs())) == 1
+
+
+def test_an_idle_producers_sequence_is_forgotten(broker: Broker) -> None:
+    broker.create("t")
+    broker.produce("t", 0, batch("a", producer_id=1, producer_epoch=0, base_sequence=0))
+    gap = batch("b", producer_id=1, producer_epoch=0, base_sequence=7)
+    assert broker.produce("t", 0, gap).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    broker.plane.tend(NOW + 24 * HOUR_MS + 1)
+    assert broker.produce("t", 0, gap).error_code == ErrorCode.NONE
+
+
+def test_a_damaged_log_is_told_of_and_stays_as_it_is(broker: Broker) -> None:
+    broker.create("t", partitions=2)
+    for _ in range(3):
+        broker.produce("t", 0, batch("a"))
+    files = broker.files.copy()
+    path = "data/t-0/00000000000000000000.log"
+    data = bytearray(files.contents()[path])
+    data[len(data) // 2] ^= 1  # in the middle: no torn end
+    files.put(path, bytes(data))
+    after = Broker(files)
+    before = files.contents()
+    assert after.produce("t", 0, batch("b")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert after.fetch("t", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    asked = ListOffsetsRequestTopic("t", (ListOffsetsRequestPartition(0, -1, -1),))
+    answer = after.ask(ListOffsetsRequest(-1, topics=(asked,)))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    after.plane.tend(NOW)
+    assert files.contents() == before
+    assert after.produce("t", 1, batch("b")).error_code == ErrorCode.NONE  # its neighbour is well
+
+
+def test_more_partitions_than_files_may_be_open(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_logs, "FILES_MAX", 3)
+    broker.create("t", partitions=10)
+    for turn in range(3):
+        for partition in range(10):
+            assert broker.produce("t", partition, batch(str(turn))).base_offset == turn
+    assert all(broker.values("t", partition) == ["0", "1", "2"] for partition in range(10))
+    opened = [log for _, log in broker.plane._state.logs.opened() if log.segments[-1]._file is not None]
+    assert len(opened) == 3
+
+
+def test_directories_of_others_are_left_alone(broker: Broker) -> None:
+    files = FakeFiles()
+    files.put("data/photos-0/cat.jpg", b"cat")
+    files.put("data/t-0/notes.txt", b"not ours")
+    Broker(files)
+    assert files.contents()["data/photos-0/cat.jpg"] == b"cat"
+    assert files.contents()["data/t-0/notes.txt"] == b"not ours"
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> None:
+    """Deleted and made anew: never half of its records, and never the old ones in the new one."""
+    files = FakeFiles()
+    server = Server(files, is_synced)
+    server.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))
+    for partition in (0, 1):
+        server.produce("d", partition, batch("old"))
+    crashes = []
+
+    def after_call(operation: str, path: str) -> None:
+        for how, disk in files.crashes():
+            if is_synced or how == "killed":
+                crashes.append((f"{how} after {operation} {path}", disk))
+
+    files.after_call = after_call
+    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), 6)
+    files.after_call = None
+    assert len(crashes) > 3
+    for how, disk in crashes:
+        after = Server(disk, is_synced)
+        if "d" in after.node.ledger.catalog.facts:
+            assert [after.read("d", partition) for partition in (0, 1)] == [["old"], ["old"]], how
+        else:
+            after.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))
+            assert [after.read("d", partition) for partition in (0, 1)] == [[], []], how
+            after.produce("d", 0, batch("new"))
+            assert after.read("d", 0) == ["new"], how
