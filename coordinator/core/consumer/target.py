@@ -36,7 +36,10 @@ def computed(
 ) -> tuple[Record, ...]:
     """The records of a new target: of each member that it changes for, and of its epoch. Raises AssignorError."""
     spec = spec_of(group, topics)
-    answer = asked(assignors[assignor_name(group, limits)], spec)
+    assignor = assignors.get(assignor_name(group, limits))
+    if assignor is None:
+        raise AssignorError(f"there is no assignor {assignor_name(group, limits)}")
+    answer = asked(assignor, spec)
     records = []
     for member_id in group.members:
         target = answer.get(member_id, NOTHING)

@@ -71,7 +71,8 @@ class Crowd:
             client = self.waiting.pop(reply.ticket, None)
             if client is not None:
                 client.hear(reply.response)
-        self.check()
+        if result.records or result.replies:
+            self.check()
 
     def advance(self, ms: int) -> None:
         """Time passes; timers fire when they are due."""
