@@ -7,15 +7,16 @@ little more than its bytes.
 
 from __future__ import annotations
 
-BUDGET_FLOOR = 1 << 20  # bytes of memory that any frame may cost, however short it is
+BUDGET_FLOOR = 4 << 20  # bytes of memory that any frame may cost, however short it is
 BUDGET_CEILING = 48 << 20  # and that no frame may, however long it is
 BUDGET_RATIO = 15  # between them: so many times the frame's bytes; with the frame's own bytes copied, at most 16
 
 SCALAR_HEAP = 32  # an int or a float
 UUID_HEAP = 64  # 16 bytes as an object
-TEXT_HEAP, TEXT_HEAP_PER_BYTE = 80, 4  # a str; one wide character makes each of its characters take four bytes
+TEXT_HEAP = 64  # a str, beside its bytes
+WIDE_HEAP, WIDE_HEAP_PER_BYTE = 16, 3  # more, if not all is ASCII: one wide character makes all of them take four bytes
 BLOB_HEAP = 48  # bytes, beside their content, which is the frame's own size at most
-ARRAY_HEAP, SLOT_HEAP = 96, 16  # a list and the tuple made of it; an entry in each
+ARRAY_HEAP, SLOT_HEAP = 48, 16  # a tuple; an entry in it, and in the list that it is made of
 
 TEXT_BYTES_MAX = 0x7FFF  # Kafka's own limit, of compact strings as well
 TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten

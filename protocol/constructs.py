@@ -24,9 +24,10 @@ from protocol.bounds import (
     SLOT_HEAP,
     TEXT_BYTES_MAX,
     TEXT_HEAP,
-    TEXT_HEAP_PER_BYTE,
     UUID_HEAP,
     UVARINT_MAX,
+    WIDE_HEAP,
+    WIDE_HEAP_PER_BYTE,
     budget_of,
 )
 
@@ -140,11 +141,14 @@ class Text(Counted):
         if count > stream.remaining or count > TEXT_BYTES_MAX:
             raise Malformed(f"a string of {count} bytes where {stream.remaining} are left", path)
         if count:
-            stream.charge(TEXT_HEAP + TEXT_HEAP_PER_BYTE * count, path)
+            stream.charge(TEXT_HEAP + count, path)
         try:
-            return str(stream_read(stream, count, path), "utf-8")
+            text = str(stream_read(stream, count, path), "utf-8")
         except UnicodeDecodeError as error:
             raise Malformed(f"not UTF-8: {error.reason}", path) from None
+        if len(text) != count:
+            stream.charge(WIDE_HEAP + WIDE_HEAP_PER_BYTE * count, path)
+        return text
 
     def _build(self, obj: str | None, stream: Any, context: Any, path: Any) -> str | None:
         data = None if obj is None else text_bytes(obj, path)
@@ -227,7 +231,7 @@ def wire_min(subcon: Construct) -> int:
 def heap(subcon: Construct) -> int:
     """The memory a value costs, in bytes, before what its strings, bytes and arrays charge for themselves."""
     if isinstance(subcon, FormatField):
-        return SCALAR_HEAP
+        return 0 if subcon.fmtstr == ">?" else SCALAR_HEAP
     return UUID_HEAP if isinstance(subcon, Bytes) else getattr(subcon, "heap", 0)
 
 

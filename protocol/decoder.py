@@ -131,7 +131,7 @@ class _Decoder:
             self.source.line("raise ValueError('over the budget')")
 
     def text(self, subcon: Text) -> str:
-        return self.slice(subcon, "long_text", ".decode()", "''", f"{bounds.TEXT_HEAP} + ({{0}} << 2)")
+        return self.slice(subcon, "long_text", ".decode()", "''", f"{bounds.TEXT_HEAP} + {{0}}")
 
     def blob(self, subcon: Blob) -> str:
         return self.slice(subcon, "long_uvarint", "", "b''", str(bounds.BLOB_HEAP))
@@ -146,6 +146,9 @@ class _Decoder:
                 self.charge(heap.format(count))
             self.source.line(f"end = at + {count}")
             self.source.line(f"{target} = data[at:end]{convert}")
+            if self.in_array and isinstance(subcon, Text):
+                with self.source.block(f"if len({target}) != {count}:"):
+                    self.charge(f"{bounds.WIDE_HEAP} + {bounds.WIDE_HEAP_PER_BYTE} * {count}")
             self.source.line("at = end")
         self.otherwise(subcon, count, target, empty)
         return target

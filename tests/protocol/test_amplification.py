@@ -11,9 +11,11 @@ import pytest
 
 from protocol import bounds, codec, constructs, decoder
 from protocol.bounds import budget_of
-from protocol.codec import decode_request
+from protocol.codec import decode_request, encode_request
 from protocol.constructs import uvarint
 from protocol.errors import ProtocolError
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from protocol.structs import subconstructs
 from tests.protocol.amplification import LATEST, arrays, frames
 from tests.protocol.targets import TARGETS, Target, outcome
@@ -32,7 +34,7 @@ def test_r15_the_worst_legal_frame_of_each_api_costs_at_most_16_times_its_bytes(
 
 
 def test_r15_the_budget_grows_with_the_frame_between_a_floor_and_a_ceiling() -> None:
-    assert budget_of(1) == MIB
+    assert budget_of(1) == 4 * MIB
     assert budget_of(MIB) == 15 * MIB
     assert budget_of(100 * MIB) == 48 * MIB
 
@@ -46,9 +48,15 @@ def commit(topics: int, partitions: int) -> bytes:
 
 
 def test_r15_honest_requests_are_far_from_the_budget() -> None:
-    """A hundred thousand partitions in one commit; ten thousand topics of one partition each."""
+    """A hundred thousand partitions in one commit; ten thousand topics of one partition each, with short names."""
     assert len(decode_request(commit(1, 100_000)).body.topics[0].partitions) == 100_000
     assert len(decode_request(commit(10_000, 1)).body.topics) == 10_000
+    names = [f"t-{number:05}" for number in range(10_000)]
+    asked = MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in names))
+    assert len(decode_request(encode_request(3, 1, 1, None, asked)[4:]).body.topics) == 10_000
+    fetched = tuple(OffsetFetchRequestTopic(name=name, partition_indexes=(0,)) for name in names)
+    frame = encode_request(9, 6, 1, None, OffsetFetchRequest(group_id="g", topics=fetched))[4:]
+    assert len(decode_request(frame).body.topics) == 10_000
 
 
 @pytest.fixture
