@@ -227,19 +227,24 @@ def main() -> None:
     )
     parser.add_argument("--histories", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every", type=int, default=8, help="judge each so-manieth of the power cuts; 1 for all")
     arguments = parser.parse_args()
     seeds = range(arguments.seed, arguments.seed + arguments.histories)
-    campaigns: list[tuple[str, Callable[[int], int], Iterable[int]]] = [
-        ("crash points", crash_points, seeds),
-        ("torn tails", lambda seed: torn_tails(seed, 60, 58), seeds),
-        ("torn compactions", torn_compactions, seeds[:10]),
-        ("failing calls", lambda seed: failing_calls(seed, 300), seeds[:10]),
+    campaigns: list[tuple[str, Callable[[int], int], range]] = [
+        ("crash points", lambda seed: crash_points(seed, every=arguments.every), seeds),
+        ("days without a crash", days, seeds),
+        ("torn tails", lambda seed: torn_tails(seed, 60, 58), seeds[:10]),
+        ("torn compactions", torn_compactions, seeds),
+        ("failing calls", lambda seed: failing_calls(seed, 60), seeds[:10]),
         ("bit flips", bit_flips, seeds[:1]),
     ]
     for name, campaign, its_seeds in campaigns:
         began = time.monotonic()
         total = sum(campaign(seed) for seed in its_seeds)
-        print(f"{name}: {total:,} in {time.monotonic() - began:.0f} s, nothing lost", flush=True)
+        print(
+            f"{name}, seeds {its_seeds[0]} to {its_seeds[-1]}: {total:,} in {time.monotonic() - began:.0f} s, nothing lost",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
