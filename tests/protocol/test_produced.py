@@ -1,0 +1,245 @@
+"""What is wrong with a produced batch: each reason to refuse one, and the survey against the reader of records."""
+
+from __future__ import annotations
+
+import struct
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from protocol import produced, record_batch, records
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.produced import Accepted, Refusal, Rules, Survey, judged, surveyed
+from protocol.record_batch import HEADER_BYTES, encode, header_at, sealed
+from protocol.records import Record, varint
+
+NOW = 1_700_000_000_000
+VERSION = 9
+ANYTHING = Rules()
+GOOD = encode([Record(b"k", b"a", (), 0, NOW), Record(b"k", b"b", (), 0, NOW + 5)])
+KEYLESS = encode([Record(None, b"a", (), 0, NOW), Record(b"k", b"b", (), 0, NOW), Record(None, None, (), 0, NOW)])
+
+
+def resealed(data: bytes, **fields: int) -> bytes:
+    """The batch with other header fields, and the checksum that belongs to them."""
+    return sealed(replace(header_at(data), **fields), data[HEADER_BYTES:])
+
+
+def compressed(data: bytes) -> bytes:
+    """The batch with its records in zstd."""
+    body = bytes(cramjam.zstd.compress(data[HEADER_BYTES:]))
+    return sealed(replace(header_at(data), attributes=record_batch.compression.Compression.ZSTD), body)
+
+
+def refusal(data: bytes | None, rules: Rules = ANYTHING, version: int = VERSION) -> Refusal:
+    judgement = judged(data, version, rules, NOW)
+    assert isinstance(judgement, Refusal), judgement
+    return judgement
+
+
+# -- the batch ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_good_batch_is_accepted_with_the_greatest_time_of_its_records() -> None:
+    for data in (GOOD, compressed(GOOD), resealed(GOOD, max_timestamp=7)):
+        assert judged(data, VERSION, Rules(), NOW) == Accepted(header_at(data), NOW + 5)
+
+
+LEGACY = bytes(8) + struct.pack(">i", 45) + bytes(4) + b"\1" + bytes(40)
+OF_HEADER = {
+    "null": (None, ErrorCode.INVALID_RECORD, "at least one record batch"),
+    "too short for a length": (GOOD[:11], ErrorCode.INVALID_RECORD, "at least one record batch"),
+    "shorter than a message of the oldest format": (
+        GOOD[:8] + struct.pack(">i", 13) + GOOD[12:], ErrorCode.CORRUPT_MESSAGE, "Record size 13 is less"),
+    "a format to come": (GOOD[:16] + b"\3" + GOOD[17:], ErrorCode.CORRUPT_MESSAGE, "Invalid magic found in record: 3"),
+    "cut off": (GOOD[:-1], ErrorCode.INVALID_RECORD, "at least one record batch"),
+    "an old message set": (LEGACY, ErrorCode.INVALID_RECORD, "only allowed to contain record batches with magic"),
+    "a length of less than a header": (
+        GOOD[:8] + struct.pack(">i", 48) + GOOD[12:], ErrorCode.CORRUPT_MESSAGE, "A record batch of 60 bytes"),
+    "two batches": (GOOD + GOOD, ErrorCode.INVALID_RECORD, "exactly one record batch"),
+    "a base offset": (resealed(GOOD, base_offset=5), ErrorCode.INVALID_RECORD, "is 0, not 5"),
+    "a wrong checksum": (GOOD[:-1] + b"x", ErrorCode.CORRUPT_MESSAGE, "stored crc"),
+    "a compression that is none": (resealed(GOOD, attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR, "type id 5"),
+    "bytes that do not decompress": (resealed(GOOD, attributes=1), ErrorCode.UNKNOWN_SERVER_ERROR, ""),
+    "no records": (resealed(GOOD, count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD, "Inconsistent counts: 0"),
+    "a hole in its offsets": (resealed(GOOD, last_offset_delta=2), ErrorCode.INVALID_RECORD, "Inconsistent counts: 2"),
+    "a control batch": (resealed(GOOD, attributes=0x20), ErrorCode.INVALID_RECORD, "control records"),
+    "a producer without a sequence": (resealed(GOOD, producer_id=7), ErrorCode.INVALID_RECORD, "sequence number -1"),
+    "a transaction of nobody": (resealed(GOOD, attributes=0x10), ErrorCode.INVALID_RECORD, "has a producer id"),
+    "more records than fit": (
+        resealed(GOOD, count=9, last_offset_delta=8), ErrorCode.INVALID_RECORD, "9 records do not fit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OF_HEADER)
+def test_a_batch_that_is_not_one_is_refused_with_its_reason(what: str) -> None:
+    data, error, message = OF_HEADER[what]
+    refused = refusal(data)
+    assert refused.error == error
+    assert message in refused.message
+
+
+def test_zstd_is_for_those_who_know_it() -> None:
+    assert refusal(compressed(GOOD), version=6).error == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert isinstance(judged(compressed(GOOD), 7, Rules(), NOW), Accepted)
+
+
+def test_sizes_are_bounded_packed_and_unpacked() -> None:
+    assert isinstance(judged(GOOD, VERSION, Rules(batch_bytes_max=len(GOOD)), NOW), Accepted)
+    assert refusal(GOOD, Rules(batch_bytes_max=len(GOOD) - 1)).error == ErrorCode.MESSAGE_TOO_LARGE
+    plain = len(GOOD) - HEADER_BYTES
+    assert isinstance(judged(compressed(GOOD), VERSION, Rules(decompressed_bytes_max=plain), NOW), Accepted)
+    assert refusal(compressed(GOOD), Rules(decompressed_bytes_max=plain - 1)).error == ErrorCode.MESSAGE_TOO_LARGE
+
+
+# -- its records -------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_are_places() -> None:
+    misplaced = sealed(header_at(GOOD), record(place=0) + record(place=0))
+    assert refusal(misplaced).message == "Record 1 does not have its place as its offset"
+
+
+def test_a_compacted_topic_names_its_keyless_records() -> None:
+    refused = refusal(KEYLESS, Rules(topic="latest-0", compacted=True))
+    assert (refused.error, refused.is_told) == (ErrorCode.INVALID_RECORD, True)
+    assert refused.message == "One or more records have been rejected due to 2 record errors"
+    assert [index for index, _ in refused.records] == [0, 2]
+    assert all(reason.endswith("without key in topic partition latest-0") for _, reason in refused.records)
+    assert isinstance(judged(KEYLESS, VERSION, Rules(compacted=False), NOW), Accepted)
+
+
+def test_the_brokers_kind_of_time_is_not_for_producers() -> None:
+    refused = refusal(resealed(GOOD, attributes=record_batch.LOG_APPEND_TIME))
+    assert (refused.error, [index for index, _ in refused.records]) == (ErrorCode.INVALID_TIMESTAMP, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("rules", "named"),
+    [
+        (Rules(after_max_ms=5), []),
+        (Rules(after_max_ms=4), [1]),
+        (Rules(after_max_ms=None), []),
+        (Rules(before_max_ms=0), []),
+        (Rules(before_max_ms=-1), [0]),
+        (Rules(before_max_ms=-1, is_log_append_time=True), []),
+    ],
+    ids=str,
+)
+def test_times_are_near_now_where_they_count(rules: Rules, named: list[int]) -> None:
+    judgement = judged(GOOD, VERSION, rules, NOW)
+    assert [index for index, _ in getattr(judgement, "records", ())] == named
+    assert isinstance(judgement, Refusal if named else Accepted)
+
+
+def test_a_record_without_a_time_is_near_enough() -> None:
+    timeless = encode([Record(b"k", b"v", (), 0, record_batch.NO_TIMESTAMP)])
+    assert isinstance(judged(timeless, VERSION, Rules(before_max_ms=10), NOW), Accepted)
+
+
+# -- the survey --------------------------------------------------------------------------------------------------------
+
+
+def record(
+    time: int = 0, place: int = 0, key: bytes = b"\2k", value: bytes = b"\2v", headers: bytes = b"\0", extra: int = 0
+) -> bytes:
+    """A record of raw parts; `extra` makes its length lie by so much."""
+    body = b"\0" + varint(time) + varint(place) + key + value + headers
+    return varint(len(body) + extra) + body
+
+
+def sized(size: int) -> bytes:
+    return varint(size) + bytes(size)
+
+
+HEADERS = {
+    "one": varint(1) + b"\2h\2v",
+    "without a value": varint(1) + b"\2h\1",
+    "long": varint(2) + sized(200) + sized(20_000) + b"\2h\0",
+}
+SIZES = (0, 1, 63, 64, 8191, 8192, 70_000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_lengths_of_one_two_and_three_bytes(size: int) -> None:
+    for parts in ({"key": sized(size)}, {"value": sized(size)}):
+        data = record(**parts)
+        assert surveyed(data, 0, len(data), 1) == Survey(0, 0, (), None)
+
+
+@pytest.mark.parametrize("number", [-(2**63), -(2**40), -8193, -65, -1, 0, 63, 64, 8191, 8192, 2**40, 2**63 - 1])
+def test_times_of_every_length(number: int) -> None:
+    data = record(time=number)
+    assert surveyed(data, 0, len(data), 1) == Survey(number, number, (), None)
+
+
+def test_places_of_every_length() -> None:
+    data = b"".join([record(place=place) for place in range(8200)])
+    assert surveyed(data, 0, len(data), 8200) == Survey(0, 0, (), None)
+    for place in (1, 64, 8192, -1):
+        data = record(place=place)
+        assert surveyed(data, 0, len(data), 1).misplaced == 0
+
+
+@pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
+def test_headers_are_passed_over(headers: bytes) -> None:
+    data = record(headers=headers)
+    assert surveyed(data, 0, len(data), 1) == Survey(0, 0, (), None)
+
+
+BROKEN = {
+    "fewer bytes than records": (record(), 2),
+    "a negative count": (record(), -1),
+    "longer than its batch": (record(extra=1), 1),
+    "shorter than its fields": (record(extra=-1), 1),
+    "a negative length": (b"\1" + record()[1:], 1),
+    "a key of -2": (record(key=b"\3"), 1),
+    "a value of -2": (record(value=b"\3"), 1),
+    "cut off": (b"\x0e\0\0\0\0\0\x80\x80", 1),
+    "bytes behind the last": (record() + b"\0", 1),
+    "a number without an end": (b"\x20\0" + b"\xff" * 16, 1),
+    "a number of more than 64 bits": (b"\x20\0" + b"\xff" * 9 + b"\x02" + bytes(6), 1),
+    "a negative number of headers": (record(headers=varint(-1)), 1),
+    "more headers than bytes": (record(headers=varint(1000) + bytes(4)), 1),
+    "a header without a name": (record(headers=varint(1) + b"\1\0"), 1),
+    "a header's value of -2": (record(headers=varint(1) + b"\2h\3"), 1),
+    "a header beyond its record": (record(headers=varint(1) + b"\2h\x10"), 1),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_no_reader_can_read_is_not_surveyed(what: str) -> None:
+    data, count = BROKEN[what]
+    with pytest.raises(ProtocolError):
+        surveyed(data, 0, len(data), count)
+    with pytest.raises(ProtocolError):
+        records.read(data, 0, len(data), count, 0, 0)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            key=st.none() | st.binary(max_size=300),
+            value=st.none() | st.binary(max_size=300),
+            headers=st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=90)), max_size=2).map(tuple),
+            timestamp=st.integers(0, 2**60),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_the_survey_says_what_the_records_say(facts: list[Record]) -> None:
+    data = encode(facts)
+    header = header_at(data)
+    times = [fact.timestamp - header.base_timestamp for fact in facts]
+    keyless = tuple(index for index, fact in enumerate(facts) if fact.key is None)
+    assert surveyed(data, HEADER_BYTES, len(data), len(facts)) == Survey(min(times), max(times), keyless, None)
+    assert produced.judged(data, VERSION, Rules(after_max_ms=None), NOW) == Accepted(header, max(map(_time, facts)))
+
+
+def _time(fact: Record) -> int:
+    return fact.timestamp
