@@ -77,3 +77,9 @@ def test_every_module_says_what_it_is() -> None:
         for path in (ROOT / folder).rglob("*.py"):
             source = path.read_text("utf-8")
             assert not source or re.match(r'(#!.*\n)?r?"""', source), f"{path.relative_to(ROOT)} has no docstring"
+
+
+def test_every_subcommand_that_is_written_can_be_called() -> None:
+    folder = ROOT / "coordinator" / "cli"
+    written = {path.stem for path in folder.glob("*.py") if re.search(r"^HELP = ", path.read_text("utf-8"), re.MULTILINE)}
+    assert written == set(COMMANDS)

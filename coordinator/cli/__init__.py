@@ -22,6 +22,7 @@ COMMANDS: Final[tuple[str, ...]] = (
     "config",
     "groups",
     "offsets",
+    "log",
     "decode",
     "topics",
     "produce",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.cli import fail
-from coordinator.cli.logdump import lines_of
+from coordinator.cli.logdump import FACTS, lines_of
 from storage import cleaner, layout, recovery, repair
 from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
 from storage.layout import DamagedLog
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     mend = actions.add_parser("repair", help="say what a repair would save and lose; with --accept-loss, do it")
     mend.add_argument("path", metavar="DIR")
     mend.add_argument("--accept-loss", action="store_true", help="carry it out")
-    compact = actions.add_parser("compact", help="keep the latest record of each key")
+    compact = actions.add_parser("compact", help="keep the latest record of each key, in the coordinator's own logs")
     compact.add_argument("path", metavar="DIR")
 
 
@@ -156,6 +156,10 @@ def _held(files: Files, log: str) -> Iterator[None]:
 def _compact(args: argparse.Namespace) -> int:
     files = RealFiles()
     for directory in logs_of(args.path):
+        partition = partition_of(Path(directory).resolve().name)
+        if partition is None or partition[0] not in FACTS:
+            print(f"{directory}: left as it is: what its topic keeps is for the server to decide")
+            continue
         with _held(files, directory):
             log = Log.open(files, directory)
             done = cleaner.run(log, time.time_ns() // 1_000_000)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from coordinator.core import records
+from coordinator.core.catalog import records as catalog_records
+from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from protocol import record_batch
 from protocol.compression import Compression
 from protocol.errors import ProtocolError
@@ -19,14 +21,15 @@ from storage.layout import DamagedLog
 from storage.names import partition_of
 from storage.segment import BadBatch, walk
 
-OFFSETS_TOPIC = "__consumer_offsets"
+Decode = Callable[[bytes, bytes | None], Any]
+FACTS: Final[dict[str, Decode]] = {OFFSETS_TOPIC: records.decode, CATALOG_TOPIC: catalog_records.decode}
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:
     """A dict for each batch, and behind it one for each of its records. Raises `DamagedLog` where batches end too
     early."""
     partition = partition_of(path.resolve().parent.name)
-    has_facts = partition is not None and partition[0] == OFFSETS_TOPIC
+    decode = None if partition is None else FACTS.get(partition[0])
     expected = None
     file = RealFiles().open(str(path), readonly=True)
     try:
@@ -34,7 +37,7 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
             header = found.header
             yield _batch(header, found.position)
             for record in record_batch.read(found.chunk, found.at, header):
-                yield {"offset": record.offset, "timestamp": record.timestamp, **_facts(header, record, has_facts)}
+                yield {"offset": record.offset, "timestamp": record.timestamp, **_facts(header, record, decode)}
             expected = header.next_offset
     except BadBatch as bad:
         raise DamagedLog(str(path), bad.position, bad.reason, expected) from bad
@@ -65,15 +68,15 @@ def _batch(header: BatchHeader, position: int) -> dict[str, Any]:
     return line
 
 
-def _facts(header: BatchHeader, record: Record, has_facts: bool) -> dict[str, Any]:
+def _facts(header: BatchHeader, record: Record, decode: Decode | None) -> dict[str, Any]:
     if header.is_control:
         marker = read_end_marker(record)
         if marker is not None:
             value = {"coordinator_epoch": marker.coordinator_epoch}
             return {"key": "commit" if marker.commits else "abort", "value": value}
-    elif has_facts and record.key is not None:
+    elif decode is not None and record.key is not None:
         try:
-            fact = records.decode(record.key, record.value)
+            fact = decode(record.key, record.value)
         except ProtocolError as error:
             return {"key": record.key.hex(), "value": record.value and record.value.hex(), "unreadable": str(error)}
         return {

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli import log as command
+from coordinator.core.catalog import records as catalog_records
+from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import layout, recovery, repair
@@ -249,7 +251,6 @@ def test_verify_tells_every_damaged_file_with_its_byte(data: Path, capsys: pytes
     assert f"{path}:" in said.err
     assert "__consumer_offsets-0: offsets 0 to 58" in said.out
     assert muster_log("dump", str(path)) == 3
-    assert muster_log("compact", str(data / "orders-0")) == 3
     assert muster_log("repair", str(data)) == 3
     assert "LOSES offsets" in capsys.readouterr().out
     assert {p: p.read_bytes() for p in before} == before, "nothing was touched"
@@ -279,12 +280,40 @@ def test_repair_tells_what_is_put_right_and_what_is_forgotten(data: Path, capsys
 
 
 def test_compact_says_what_it_has_done(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = dump(data / "orders-0", capsys)
     assert muster_log("compact", str(data)) == 0
     said = capsys.readouterr().out
-    assert "orders-0: " in said
-    assert " bytes up to offset 40" in said
+    assert "__consumer_offsets-0: " in said
+    assert " bytes up to offset 58" in said
+    assert "orders-0: left as it is" in said
+    assert dump(data / "orders-0", capsys) == records, "a topic keeps every record, whatever its key"
     Log.open(RealFiles(), str(data / "empty-0"))
     assert muster_log("verify", str(data)) == 0
+
+
+def dump(directory: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert muster_log("dump", str(directory)) == 0
+    return capsys.readouterr().out
+
+
+def test_a_damaged_log_is_not_compacted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = next(path for path in sorted((data / "__consumer_offsets-0").glob("*.log")) if path.stat().st_size > 70)
+    damaged = bytearray(path.read_bytes())
+    damaged[70] ^= 1
+    path.write_bytes(damaged)
+    assert muster_log("compact", str(data)) == 3
+    assert f"{path}:" in capsys.readouterr().err
+
+
+def test_dump_decodes_the_catalog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "__muster_catalog-0"
+    log = Log.open(RealFiles(), str(directory))
+    fact = CatalogRecord(TopicKey("orders"), TopicValue(bytes(16), 4, 1, 1_700_000_000_000))
+    log.append(encode([Record(*catalog_records.encode(fact))]))
+    log.close()
+    assert muster_log("dump", str(directory), "--json") == 0
+    line = json.loads(capsys.readouterr().out.splitlines()[1])
+    assert (line["type"], line["key"], line["value"]["partitions"]) == ("Topic", {"name": "orders"}, 4)
 
 
 def test_a_directory_that_is_in_use_is_left_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
