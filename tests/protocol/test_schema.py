@@ -236,6 +236,23 @@ def test_r14_varints_of_more_than_32_bits_are_refused(wire: str) -> None:
         long_uvarint(data, 1, data[0])
 
 
+@pytest.mark.parametrize(
+    ("kind", "flexible", "wire"),
+    [
+        (STRING, True, "828002" + "61" * 32769),  # one byte more than a string may have
+        (BYTES, False, "fffffffe"),
+        (BYTES, False, "00000003" + "6161"),
+        (BYTES, True, "04" + "6161"),
+    ],
+)
+def test_r14_lengths_that_lie_are_refused_by_both_codecs(kind: Any, flexible: bool, wire: str) -> None:
+    schema = Schema(Everything, (Field("value", kind),))
+    with pytest.raises(ProtocolError):
+        interpret.parse(schema.at(0, flexible), bytes.fromhex(wire))
+    with pytest.raises(ProtocolError):
+        read(schema, bytes.fromhex(wire), 0, flexible=flexible)
+
+
 @pytest.mark.parametrize("value", [-1, 2**32])
 def test_numbers_that_no_varint_holds_are_refused(value: int) -> None:
     with pytest.raises(ConstructError, match="is not a number from 0 to"):
