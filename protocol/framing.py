@@ -42,7 +42,7 @@ class FrameBuffer:
             self._data = chunk
         else:
             if isinstance(self._data, bytes):
-                self._data = bytearray(self._data[self._position :])
+                self._data = bytearray(memoryview(self._data)[self._position :])
             else:
                 del self._data[: self._position]
             self._data += chunk
@@ -58,4 +58,6 @@ class FrameBuffer:
             if len(self._data) - start < size:
                 return
             self._position = start + size  # before it is handed out: the taker may stop here
-            yield bytes(self._data[start : start + size])
+            # One copy, of a collected frame too; and no view may be left when the next chunk is added.
+            data = self._data
+            yield data[start : start + size] if isinstance(data, bytes) else bytes(memoryview(data)[start : start + size])

@@ -202,45 +202,43 @@ def surveyed(data: bytes, position: int, end: int, count: int) -> Survey:
     earliest, latest = 1 << 63, -(1 << 63)
     keyless: list[int] = []
     misplaced: int | None = None
+    before = -1  # the raw time of the record before: mostly it is that of this one as well
     try:
         for index in range(count):
             length = data[position]
-            position += 1
-            if length > 0x7F:
-                second = data[position]
-                if second > 0x7F:
-                    length, position = _long(data, position, length)
-                else:
-                    length += (second << 7) - 0x80
-                    position += 1
+            if length < 0x80:
+                position += 1
+            elif (second := data[position + 1]) < 0x80:
+                length += (second << 7) - 0x80
+                position += 2
+            else:
+                length, position = _long(data, position + 1, length)
             stop = position + (length >> 1)
             if length & 1 or stop > end:
                 raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
 
             time = data[position + 1]  # after the attributes, which no reader looks at
-            position += 2
-            if time > 0x7F:
-                second = data[position]
-                if second > 0x7F:
-                    time, position = _long(data, position, time)
-                else:
-                    time += (second << 7) - 0x80
-                    position += 1
-            time = (time >> 1) ^ -(time & 1)
-            if time > latest:
-                latest = time
-            if time < earliest:
-                earliest = time
+            if time < 0x80:
+                position += 2
+            elif (second := data[position + 2]) < 0x80:
+                time += (second << 7) - 0x80
+                position += 3
+            else:
+                time, position = _long(data, position + 2, time)
+            if time != before:
+                before = time
+                time = (time >> 1) ^ -(time & 1)
+                latest = max(latest, time)
+                earliest = min(earliest, time)
 
             place = data[position]
-            position += 1
-            if place > 0x7F:
-                second = data[position]
-                if second > 0x7F:
-                    place, position = _long(data, position, place)
-                else:
-                    place += (second << 7) - 0x80
-                    position += 1
+            if place < 0x80:
+                position += 1
+            elif (second := data[position + 1]) < 0x80:
+                place += (second << 7) - 0x80
+                position += 2
+            else:
+                place, position = _long(data, position + 1, place)
             if place != index << 1 and misplaced is None:
                 misplaced = index
 
@@ -249,20 +247,20 @@ def surveyed(data: bytes, position: int, end: int, count: int) -> Survey:
             if key > 0x7F:
                 key, position = _long(data, position, key)
             if key & 1:
-                _null(key, position)
+                if key != 1:
+                    _null(key, position)
                 keyless.append(index)
             else:
                 position += key >> 1
 
             value = data[position]
-            position += 1
-            if value > 0x7F:
-                second = data[position]
-                if second > 0x7F:
-                    value, position = _long(data, position, value)
-                else:
-                    value += (second << 7) - 0x80
-                    position += 1
+            if value < 0x80:
+                position += 1
+            elif (second := data[position + 1]) < 0x80:
+                value += (second << 7) - 0x80
+                position += 2
+            else:
+                value, position = _long(data, position + 1, value)
             if value & 1:
                 _null(value, position)
             else:
@@ -294,6 +292,7 @@ def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
 
 
 def _null(raw: int, position: int) -> None:
+    """Of all negative lengths one is a null's: -1."""
     if raw != 1:
         raise ProtocolError(f"a length of {(raw >> 1) ^ -1}", path="records", offset=position)
 
