@@ -156,7 +156,7 @@ def explicit_retention_does_not_count_for_subscribed_topics(k: Stage) -> None:
     stable(a)
     for topic in (mine, other):
         values = {"generation_id_or_member_epoch": 1, "member_id": a.member_id}
-        commit(a.line, a.group, topic, part(5), version=3, retention_time_ms=300, **values)
+        commit(a.line, a.group, topic, part(5), version=3, retention_time_ms=1500, **values)
     lone = [{"group_id": a.group, "topics": None}]
     a.line.eventually("offset_fetch", 9, lambda answer: len(answer.groups[0].topics) < 2, groups=lone)
     fetch(a.line, a.group, mine)
