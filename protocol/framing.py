@@ -58,6 +58,9 @@ class FrameBuffer:
             if len(self._data) - start < size:
                 return
             self._position = start + size  # before it is handed out: the taker may stop here
-            # One copy, of a collected frame too; and no view may be left when the next chunk is added.
-            data = self._data
-            yield data[start : start + size] if isinstance(data, bytes) else bytes(memoryview(data)[start : start + size])
+            yield _copied(self._data, start, start + size)
+
+
+def _copied(data: bytes | bytearray, start: int, end: int) -> bytes:
+    """A part of the data in one copy, which the slice of a bytearray would not be."""
+    return data[start:end] if isinstance(data, bytes) else bytes(memoryview(data)[start:end])
