@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.long_polls import Waiting
+from coordinator.dataplane.long_polls import Waiting, deadline_ms
 from coordinator.dataplane.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -62,7 +62,8 @@ def fetch(state: State, request: FetchRequest, call: Call, real_ms: int) -> Fetc
         return _answer(state, meant, found)
     missing = meant.min_bytes - _size(found)
     partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
-    state.polls.park(Waiting(call.ticket, real_ms + request.max_wait_ms, missing, meant, partitions, found))
+    due_ms = deadline_ms(real_ms, request.max_wait_ms)
+    state.polls.park(Waiting(call.ticket, due_ms, missing, meant, partitions, found))
     return None
 
 

@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.dataplane.long_polls import deadline_ms
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
@@ -95,6 +98,22 @@ def test_a_fetch_waits_no_longer_than_it_says(broker: Broker) -> None:
     broker.real_ms = 1500
     ((ticket, answer),) = broker.plane.replies()
     assert (ticket, answer.responses[0].partitions[0].records) == (7, b"")
+
+
+def test_waits_end_together(broker: Broker) -> None:
+    """Up to a 25th later than asked for, at most 20 ms, never earlier: so that one turn answers many."""
+    for ticket, at_ms in enumerate((1001, 1007, 1019, 1020)):
+        broker.real_ms = at_ms
+        broker.ask(fetch_request("t", max_wait_ms=500), ticket=ticket)
+    broker.real_ms = broker.plane.next_poll_ms() or 0
+    assert broker.real_ms == 1520
+    assert len(broker.plane.replies()) == 4
+
+
+@given(st.integers(0, 2**42), st.integers(1, 2**31 - 1))
+def test_a_wait_is_never_shorter_than_asked_for_and_hardly_longer(now_ms: int, wait_ms: int) -> None:
+    longer = deadline_ms(now_ms, wait_ms) - now_ms - wait_ms
+    assert 0 <= longer <= min(wait_ms / 25, 20)
 
 
 def test_a_fetch_waits_for_enough(broker: Broker) -> None:
