@@ -41,7 +41,7 @@ func grouped(bootstrap, group, topic, protocol string, more ...kgo.Opt) []kgo.Op
 	opts := append(more, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if protocol == "consumer" {
-		opts = append(opts, kgo.WithContext(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)))
+		opts = append(opts, kgo.ServerSideBalancer())
 	}
 	return opts
 }

@@ -153,6 +153,7 @@ func offset(adm sarama.ClusterAdmin, group, topic string) int64 {
 func copyRecords(bootstrap, group, from, to string, count int) {
 	cfg := config()
 	cfg.Producer.Idempotent = true
+	cfg.Producer.RequiredAcks = sarama.WaitForAll
 	cfg.Producer.Transaction.ID = group
 	cfg.Net.MaxOpenRequests = 1
 	producer, err := sarama.NewSyncProducer([]string{bootstrap}, cfg)
