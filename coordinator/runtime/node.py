@@ -131,6 +131,7 @@ class Node:
         partition.is_loaded = True
         for result in partition.shard.loaded(now_ms()):
             self.take(partition, result, now_ms())
+        self._watch(partition)  # offsets expire though nobody ever joins a group
 
     def finish_loading(self, now_ms: int) -> None:
         """Finish the transactions whose end a crash has cut off."""
@@ -218,10 +219,14 @@ class Node:
         for event in result.events:
             self._setup.tell(event)
         if result.effects:
-            due_ms = partition.shard.timers.look_ms()
-            if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
-                self._due_ms = due_ms
+            self._watch(partition)
         return result.response
+
+    def _watch(self, partition: Partition) -> None:
+        """Its timers may have changed: look at them not later than they are due."""
+        due_ms = partition.shard.timers.look_ms()
+        if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
+            self._due_ms = due_ms
 
     def record(self, outcome: Outcome, now_ms: int) -> Any:
         """Make an outcome of the catalog or of a transaction true, and return its answer."""
