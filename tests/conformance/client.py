@@ -1,7 +1,7 @@
 """Raw connections to one broker, many requests in flight, and when each answer came.
 
 All connections of a story are pumped together, so an answer is stamped when it arrives even while the story waits for
-another one. Times are seconds of the monotonic clock; bounds are in milliseconds.
+another one. Times are seconds of the pump's clock; bounds are in milliseconds.
 """
 
 import selectors
@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 from collections import deque
+from typing import Protocol
 
 from tests.conformance import wire
 
@@ -20,30 +21,36 @@ class Lost(Exception):  # noqa: N818 - it says what happened
 class Flight:
     """One request on its way: which API and version, when it was sent, and the frame that came back."""
 
-    def __init__(self, api: str, version: int, correlation_id: int) -> None:
-        self.api, self.version, self.correlation_id = api, version, correlation_id
-        self.sent_at = time.monotonic()
+    def __init__(self, api: str, version: int, correlation_id: int, pump: "Pump") -> None:
+        self.api, self.version, self.correlation_id, self._pump = api, version, correlation_id, pump
+        self.sent_at = pump.now_s()
         self.arrived_at: float | None = None
         self.frame: bytes | None = None
 
     @property
     def waited_s(self) -> float:
         """Seconds from sending to the arrival of the answer, or until now."""
-        return (self.arrived_at or time.monotonic()) - self.sent_at
+        return (self._pump.now_s() if self.arrived_at is None else self.arrived_at) - self.sent_at
+
+
+class Socket(Protocol):
+    """What a connection needs of a socket."""
+
+    def sendall(self, data: bytes, /) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Wire:
-    """One TCP connection. Answers come in the order asked; their correlation ids are checked."""
+    """One connection. Answers come in the order asked; their correlation ids are checked."""
 
     def __init__(self, pump: "Pump", client_id: str | None) -> None:
         self.pump, self.client_id = pump, client_id
-        self.socket = socket.create_connection(pump.address, timeout=10)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.flights: deque[Flight] = deque()
         self.is_closed = False
         self.correlation_id = 0
-        pump.add(self)
+        self.socket: Socket = pump.connect(self)
 
     def send(self, api: str, version: int, values: dict[str, wire.Plain]) -> Flight:
         self.correlation_id += 1
@@ -52,7 +59,7 @@ class Wire:
 
     def send_bytes(self, api: str, version: int, frame: bytes) -> Flight:
         """Send `frame` as it is; the answer will be read as one of `api` in `version`."""
-        flight = Flight(api, version, struct.unpack_from(">i", frame, 8)[0] if len(frame) >= 12 else 0)
+        flight = Flight(api, version, struct.unpack_from(">i", frame, 8)[0] if len(frame) >= 12 else 0, self.pump)
         self.flights.append(flight)
         try:
             self.socket.sendall(frame)
@@ -60,12 +67,8 @@ class Wire:
             self.close()
         return flight
 
-    def receive(self) -> None:
-        """Take what has arrived and stamp the flights that it answers."""
-        try:
-            chunk = self.socket.recv(1 << 20)
-        except OSError:
-            chunk = b""
+    def receive(self, chunk: bytes) -> None:
+        """Take what has arrived, nothing for the end, and stamp the flights that it answers."""
         if not chunk:
             return self.close()
         self.buffer += chunk
@@ -73,7 +76,7 @@ class Wire:
             frame = bytes(self.buffer[4 : 4 + size])
             del self.buffer[: 4 + size]
             flight = self.flights.popleft()
-            flight.arrived_at, flight.frame = time.monotonic(), frame
+            flight.arrived_at, flight.frame = self.pump.now_s(), frame
             if (got := struct.unpack_from(">i", frame)[0]) != flight.correlation_id:
                 raise Lost(f"{flight.api}: correlation id {got} answers {flight.correlation_id}")
         return None
@@ -81,24 +84,31 @@ class Wire:
     def close(self) -> None:
         if not self.is_closed:
             self.is_closed = True
-            self.pump.remove(self)
+            self.pump.disconnect(self)
             self.socket.close()
 
 
 class Pump:
-    """All connections of one story to one broker."""
+    """All connections of one story to one broker, by TCP and in real time."""
 
     def __init__(self, host: str, port: int) -> None:
-        self.address = (host, port)
+        self.host, self.port = host, port
         self.selector = selectors.DefaultSelector()
-        self.wires: list[Wire] = []
+        self.sockets: dict[Wire, socket.socket] = {}
 
-    def add(self, one: Wire) -> None:
-        self.wires.append(one)
-        self.selector.register(one.socket, selectors.EVENT_READ, one)
+    def now_s(self) -> float:
+        """What the clock shows by which answers are timed."""
+        return time.monotonic()
 
-    def remove(self, one: Wire) -> None:
-        self.selector.unregister(one.socket)
+    def connect(self, one: Wire) -> Socket:
+        """What the wire sends to; what comes back is handed to it while the pump runs."""
+        made = self.sockets[one] = socket.create_connection((self.host, self.port), timeout=10)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.selector.register(made, selectors.EVENT_READ, one)
+        return made
+
+    def disconnect(self, one: Wire) -> None:
+        self.selector.unregister(self.sockets.pop(one))
 
     def run(self, for_ms: float, until: "Wire | Flight | None" = None) -> bool:
         """Take what arrives for at most `for_ms`, or until the flight is answered or the wire closed. True if so."""
@@ -111,13 +121,21 @@ class Pump:
                 time.sleep(left)
                 continue
             for key, _ in self.selector.select(left):
-                key.data.receive()
+                key.data.receive(received(key.data.pump.sockets[key.data]))
         return True
 
     def close(self) -> None:
-        for one in self.wires:
+        for one in list(self.sockets):
             one.close()
         self.selector.close()
+
+
+def received(one: socket.socket) -> bytes:
+    """What has arrived; nothing if the connection is at its end, however it came to it."""
+    try:
+        return one.recv(1 << 20)
+    except OSError:
+        return b""
 
 
 def is_over(awaited: "Wire | Flight | None") -> bool:

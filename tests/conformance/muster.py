@@ -25,8 +25,8 @@ def running(settings: Mapping[str, str]) -> Iterator[int]:
         ready, said = Path(home) / "ready.json", Path(home) / "log"
         words = ["serve", "--listen", "127.0.0.1:0", "--admin", "off", "--ephemeral", "--ready-file", str(ready)]
         words += ["--log-level", "warning"]
-        for name, value in settings.items():
-            words += ["--set", f"{name}={value}"] if name not in KAFKA_ONLY else []
+        for pair in pairs(settings):
+            words += ["--set", pair]
         with said.open("wb") as log:
             process = subprocess.Popen([sys.executable, "-m", "coordinator", *words], stdout=log, stderr=log)
         try:
@@ -36,6 +36,11 @@ def running(settings: Mapping[str, str]) -> Iterator[int]:
         finally:
             process.terminate()
             process.wait(20)
+
+
+def pairs(settings: Mapping[str, str]) -> list[str]:
+    """The settings that Muster has too, each as NAME=VALUE."""
+    return [f"{name}={value}" for name, value in settings.items() if name not in KAFKA_ONLY]
 
 
 def await_ready(process: "subprocess.Popen[bytes]", ready: Path, said: Path) -> int:

@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.conformance import kafka
+from tests.conformance.client import Pump
 from tests.conformance.compare import differences
 from tests.conformance.servers import SERVERS, settings
 from tests.conformance.story import Story, play, tell_all, warm
@@ -46,7 +47,7 @@ def session(server: str, stories: list[Story], at_once: int, check: bool) -> int
     """All stories of one server, some at once; how many broke or differ."""
     started = time.monotonic()
     with kafka.running(settings(server)) as port:
-        warm("127.0.0.1", port)
+        warm(Pump("127.0.0.1", port))
         with ThreadPoolExecutor(at_once) as pool:
             failed = sum(pool.map(lambda one: checked(one, port) if check else kept(one, port), stories))
     print(f"{server}: {len(stories)} stories in {time.monotonic() - started:.0f} s", flush=True)
@@ -55,7 +56,7 @@ def session(server: str, stories: list[Story], at_once: int, check: bool) -> int
 
 def kept(one: Story, port: int) -> int:
     """Record one story."""
-    events = play(one, "127.0.0.1", port, SETTLE_MS)
+    events = play(one, Pump("127.0.0.1", port), SETTLE_MS)
     if "broke" in events[-1]:
         print(
             f"{one.chapter}.{one.name} broke: {events[-1]['broke']}\n"
@@ -69,7 +70,7 @@ def kept(one: Story, port: int) -> int:
 
 def checked(one: Story, port: int) -> int:
     """Play one story again and print where it first differs."""
-    found = differences(one.transcript(), play(one, "127.0.0.1", port, SETTLE_MS))
+    found = differences(one.transcript(), play(one, Pump("127.0.0.1", port), SETTLE_MS))
     if found:
         print(f"{one.chapter}.{one.name}: {found[0]} (and {len(found) - 1} more)", flush=True)
     return 1 if found else 0

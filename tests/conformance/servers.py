@@ -30,6 +30,9 @@ SERVERS: Mapping[str, Settings] = {
 }
 
 
+INDOORS = {"expiry"}  # the least retention that Kafka can be told is a minute: Muster replays it without waiting
+
+
 def settings(server: str) -> dict[str, str]:
     """All settings of a server."""
     return {**COMMON, **SERVERS[server]}

@@ -10,7 +10,6 @@ A line of a transcript is one event, in the order of the story, so it is the sam
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -113,12 +112,12 @@ class Line:
         **values: wire.Plain,
     ) -> Answer:
         """Ask again and again until the answer is so; only the last one is written down, with the time it took."""
-        started = time.monotonic()
+        started = self.stage.pump.now_s()
         mine = values.pop("mine", None)
         while True:
             flight = self.wire.send(api, version, values)
             found = self.arrive(flight, PATIENCE_MS)
-            waited = time.monotonic() - started
+            waited = self.stage.pump.now_s() - started
             if is_so(Answer(found)) or waited * 1000 > within_ms:
                 break
             self.stage.pump.run(25)
@@ -148,12 +147,12 @@ class Line:
 class Stage:
     """One run of one story against one broker."""
 
-    def __init__(self, name: str, host: str, port: int, settle_ms: int) -> None:
+    def __init__(self, name: str, pump: Pump, settle_ms: int) -> None:
         self.settle_ms = settle_ms
         self.prefix = f"{name.replace('_', '-')}--"
-        self.pump = Pump(host, port)
+        self.pump = pump
         self.events: list[Event] = []
-        self.normal = Normal(self.prefix, port)
+        self.normal = Normal(self.prefix, pump.port)
         self.asked = 0
         self.lines: dict[str, Line] = {}
         self.topic_ids: dict[str, str] = {}
@@ -254,12 +253,12 @@ def coarse(seconds: float) -> float:
 
 
 @contextlib.contextmanager
-def stage(name: str, host: str, port: int, settle_ms: int = 0) -> Iterator[Stage]:
+def stage(name: str, pump: Pump, settle_ms: int = 0) -> Iterator[Stage]:
     """A stage whose connections are closed when the story is over.
 
     `settle_ms` is waited after a topic was made: Kafka's group coordinator hears of it later than Metadata shows it.
     """
-    one = Stage(name, host, port, settle_ms)
+    one = Stage(name, pump, settle_ms)
     try:
         yield one
     finally:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.conformance import stories
-from tests.conformance.client import Lost
+from tests.conformance.client import Lost, Pump
 from tests.conformance.stage import Event, Stage, stage
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
@@ -76,9 +76,9 @@ def tell_all() -> dict[str, Story]:
     return ALL
 
 
-def play(one: Story, host: str, port: int, settle_ms: int = 0) -> list[Event]:
+def play(one: Story, pump: Pump, settle_ms: int = 0) -> list[Event]:
     """Play the story against a broker. A story that breaks ends its transcript with the reason."""
-    with stage(one.name, host, port, settle_ms) as k:
+    with stage(one.name, pump, settle_ms) as k:
         try:
             one.script(k)
         except Lost as lost:
@@ -89,9 +89,9 @@ def play(one: Story, host: str, port: int, settle_ms: int = 0) -> list[Event]:
         return k.events
 
 
-def warm(host: str, port: int) -> None:
+def warm(pump: Pump) -> None:
     """Wait until a fresh broker has its internal topics and the coordinators of all their partitions."""
-    with stage("warm", host, port) as k:
+    with stage("warm", pump) as k:
         for key_type in (0, 1):
             until_none(k, "find_coordinator", 2, key="warm", key_type=key_type)
         for number in range(64):  # enough names to meet every partition

@@ -1,7 +1,7 @@
 """Each story against a live Muster: it says what Apache Kafka said, field by field, or docs/differences.md says why not.
 
 The stories of one server are played against one Muster, many at once, so that their waits overlap; each is a test of its
-own. With `-k` only the chosen ones are played. What differs on a busy machine is played once more, on a Muster of its
+own. Stories that wait for minutes have a Muster each whose clock jumps (`indoors.py`). With `-k` only the chosen ones are played. What differs on a busy machine is played once more, on a Muster of its
 own with nobody else about, and counts if it differs again.
 """
 
@@ -30,11 +30,7 @@ def grouped(one: Story) -> Any:
 @pytest.fixture(scope="module")
 def said(request: pytest.FixtureRequest) -> Said:
     """What Muster says to a story. Plays all chosen stories of its server when first asked for one."""
-    chosen = {
-        item.callspec.params["one"].name
-        for item in request.session.items
-        if "one" in getattr(getattr(item, "callspec", None), "params", {})
-    }
+    chosen = {one.name for item in request.session.items if (one := story_of(item))}
     heard: dict[str, list[Event]] = {}
 
     def ask(one: Story) -> list[Event]:
@@ -48,8 +44,9 @@ def said(request: pytest.FixtureRequest) -> Said:
 
 
 def story_of(item: pytest.Item) -> Story | None:
-    """The story that a collected test is about."""
-    found = getattr(item, "callspec", item).__dict__.get("params", {}).get("one")
+    """The story that a collected test is about; None if it is about none."""
+    callspec = getattr(item, "callspec", None)
+    found = None if callspec is None else callspec.params.get("one")
     return found if isinstance(found, Story) else None
 
 

@@ -43,7 +43,7 @@ def add(p: Producer, topic: str, *partitions: int, version: int = 3, **values: A
 def write(p: Producer, topic: str, *values: bytes, sequence: int = 0, version: int = 11) -> Answer:
     """Send records of now: a marker years younger than they are would begin another segment."""
     now = [int(time.time() * 1000)] * len(values)
-    numbers = {"producer_id": p.id, "epoch": p.epoch, "sequence": sequence, "attributes": TRANSACTIONAL}
+    numbers: dict[str, Any] = {"producer_id": p.id, "epoch": p.epoch, "sequence": sequence, "attributes": TRANSACTIONAL}
     records = batch(*values, timestamps=now, **numbers)
     return produce(p.line, topic, records, version=version, transactional_id=p.transactional_id)
 
