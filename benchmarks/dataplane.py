@@ -1,16 +1,20 @@
 """What records cost: produced and fetched again, beside an echo of the same bytes; and consumers that wait.
 
-    python -m benchmarks.dataplane [--seconds 5] [--consumers 500]
+    python -m benchmarks.dataplane [--seconds 3] [--rounds 3] [--consumers 500] [--beside COMMAND]
 
-The first table is server CPU per megabyte of records, 100 of 1 KiB in a batch over 10 connections, one request on the
-way on each: produced, then fetched. The echo is a bare `trio.serve_tcp` that sends every batch back, so it moves the
-same bytes in and out once. The second is what so many idle consumers cost that fetch with a wait of 500 ms, and how
-long after a produce their answer is there: that of the server and of this driver, which shares the machine with it.
+The table is server CPU per megabyte of records, 100 of 1 KiB in a batch over 10 connections, one request on the way on
+each: produced, then fetched. The echo is a bare `trio.serve_tcp` that sends every batch back, so it moves the same
+bytes in and out once. All servers run at once and are measured in turn, some rounds; what is printed are medians. With
+`--beside 'kfake -ports {port} -topics t:50'` another broker is measured as well, one that has a topic `t` like ours.
+Below the table is what so many idle consumers cost that fetch with a wait of 500 ms, and how long after a produce their
+answer is there: that of the server and of this driver, which shares the machine with it.
 """
 
 import argparse
+import contextlib
 import functools
 import selectors
+import shlex
 import socket
 import statistics
 import sys
@@ -191,31 +195,59 @@ def echo(port: int) -> None:
     import trio
 
     async def handler(stream: trio.SocketStream) -> None:
-        async for chunk in stream:
-            await stream.send_all(chunk)
+        with contextlib.suppress(trio.BrokenResourceError):  # the driver leaves in the middle of an answer
+            async for chunk in stream:
+                await stream.send_all(chunk)
 
     trio.run(trio.serve_tcp, handler, port)
 
 
+def records(beside: str | None, seconds: float, rounds: int) -> None:
+    """Measure all servers in turn, and print the table."""
+    echoing = [sys.executable, "-m", "benchmarks.dataplane", "--echo"]
+    found: dict[str, list[tuple[float, float]]] = {}
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        brokers = {"": stack.enter_context(Served(Path(folder), "--topic", f"t:{PARTITIONS}"))}
+        if beside:
+            brokers[f" by {shlex.split(beside)[0].rpartition('/')[2]}"] = stack.enter_context(
+                Served(Path(), command=shlex.split(beside))
+            )
+        floor = stack.enter_context(Served(Path(), command=echoing))
+        for broker in brokers.values():
+            answer = decode_response(FETCH, 12, first_answer(broker, fetch(0, 0)))
+            assert answer.body.responses[0].partitions[0].error_code == 0, answer
+        for _ in range(rounds):
+            for name, broker in brokers.items():
+                found.setdefault(f"produced{name}", []).append(produced(broker, seconds))
+                found.setdefault(f"fetched{name}", []).append(fetched(broker, seconds))
+            found.setdefault("echoed", []).append(echoed(floor, seconds))
+    print(f"{RECORDS} records of {RECORD_BYTES} bytes a batch, {CONNECTIONS} connections    MB/s    CPU ms a MB")
+    for what, measured in found.items():
+        rate, cpu = (statistics.median(one) for one in zip(*measured, strict=True))
+        print(f"{what:<55}{rate:>8.0f}{cpu:>14.2f}")
+    for name in brokers:
+        ratio = statistics.median(
+            (writing[1] + reading[1]) / moving[1]
+            for writing, reading, moving in zip(
+                found[f"produced{name}"], found[f"fetched{name}"], found["echoed"], strict=True
+            )
+        )
+        print(f"produced and fetched{name}, to the echo: {ratio:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--consumers", type=int, default=500)
+    parser.add_argument("--beside", metavar="COMMAND", help="another broker; {port} is where it is to listen")
     parser.add_argument("--echo", type=int, metavar="PORT", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.echo is not None:
         echo(args.echo)
         return
-    with tempfile.TemporaryDirectory() as name, Served(Path(name), "--topic", f"t:{PARTITIONS}") as server:
-        answer = decode_response(FETCH, 12, first_answer(server, fetch(0, 0)))
-        assert answer.body.responses[0].partitions[0].error_code == 0, answer
-        writing, reading = produced(server, args.seconds), fetched(server, args.seconds)
-    with Served(Path(), command=[sys.executable, "-m", "benchmarks.dataplane", "--echo"]) as server:
-        floor = echoed(server, args.seconds)
-    print(f"{RECORDS} records of {RECORD_BYTES} bytes a batch, {CONNECTIONS} connections    MB/s    CPU ms a MB")
-    for what, (rate, cpu) in (("produced", writing), ("fetched", reading), ("echoed", floor)):
-        print(f"{what:<55}{rate:>8.0f}{cpu:>14.2f}")
-    print(f"produced and fetched, to the echo: {(writing[1] + reading[1]) / floor[1]:.2f}")
+    records(args.beside, args.seconds, args.rounds)
     with tempfile.TemporaryDirectory() as name, Served(Path(name), "--topic", f"t:{PARTITIONS}") as server:
         idle, waits = waiting(server, args.consumers, args.seconds)
     ordered = statistics.quantiles(waits, n=100)

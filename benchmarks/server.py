@@ -27,6 +27,12 @@ def resident_mib(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
+def _listening(command: list[str], port: int) -> list[str]:
+    """The command with its port where it says {port}, or at its end."""
+    words = [word.replace("{port}", str(port)) for word in command]
+    return [*command, str(port)] if words == command else words
+
+
 class Served:
     """`muster serve`, or another command that listens on `port`, until the block ends."""
 
@@ -34,7 +40,7 @@ class Served:
         self.port = free_port()
         self.kafka = f"127.0.0.1:{self.port}"
         self._wait = wait
-        self._command = command and [*command, str(self.port)]
+        self._command = command and _listening(command, self.port)
         if not self._command:
             self._command = [
                 sys.executable,
