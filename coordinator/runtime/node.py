@@ -20,12 +20,13 @@ from coordinator.core.catalog.outcome import Markers, Outcome
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, TopicKey, TopicValue
 from coordinator.core.events import Event
 from coordinator.core.result import Call, Reply, Result
+from coordinator.core.shard import Shard
 from coordinator.core.transactions.ending import completed
 from coordinator.core.transactions.expiry import timed_out
 from coordinator.dataplane.brokers import Broker
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings
-from coordinator.runtime import loader, router
+from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
@@ -71,6 +72,7 @@ class Node:
         self._setup = setup
         self._replies: Replies = []
         self._dirty: dict[Partition, None] = {}
+        self._assignors = assignors.chosen(setup.config["group.consumer.assignors"])
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
         self.offered: dict[int, range] = router.spoken(setup.compat)  # versions by API key
         self._routes = router.routes(self.offered)
@@ -160,8 +162,8 @@ class Node:
 
     def _partition(self, index: int) -> Partition:
         directory = partition_directory(OFFSETS_TOPIC, index)
-        topics = self.ledger.catalog.topics
-        return Partition(index, limits(self.config), topics, lambda: self._open_log(directory))
+        shard = Shard(index, limits(self.config), self.ledger.catalog.topics, self._assignors)
+        return Partition(shard, lambda: self._open_log(directory))
 
     def _open_log(self, directory: str) -> Log:
         settings = LogConfig(

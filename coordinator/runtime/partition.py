@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from coordinator.core import records
-from coordinator.core.limits import Limits
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
-from coordinator.core.topics import Topics
 from protocol import record_batch
 from protocol.records import EndMarker
 from protocol.records import Record as LogRecord
@@ -21,9 +19,9 @@ class Partition:
 
     __slots__ = ("_batches", "_log", "_open", "_plain", "index", "is_loaded", "shard")
 
-    def __init__(self, index: int, limits: Limits, topics: Topics, open_log: Callable[[], Log]) -> None:
-        self.index = index
-        self.shard = Shard(index, limits, topics)
+    def __init__(self, shard: Shard, open_log: Callable[[], Log]) -> None:
+        self.index = shard.partition
+        self.shard = shard
         self.is_loaded = False
         self._open = open_log
         self._log: Log | None = None  # made when it is first written to, or loaded

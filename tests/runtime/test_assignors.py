@@ -1,0 +1,86 @@
+"""Assignors that other packages install: found by name, asked like Kafka's, refused at the start if they are not there."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import ConfigError
+from coordinator.core.assignors import BUILT_IN
+from coordinator.runtime import assignors
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.server.in_memory import InMemory, Peer
+
+SOURCE = """
+def first_takes_all(spec):
+    first = min(spec.members)
+    return {first: {topic: tuple(range(count)) for topic, count in spec.partition_counts.items()}}
+
+def out_of_order(spec):
+    raise ValueError("no batteries")
+
+NO_FUNCTION = "range"
+"""
+POINTS = """[muster.assignors]
+first = third_party:first_takes_all
+broken = third_party:out_of_order
+text = third_party:NO_FUNCTION
+gone = third_party:nothing_of_that_name
+"""
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with assignors is installed: its module, and what pip writes beside it."""
+    (tmp_path / "third_party.py").write_text(SOURCE)
+    facts = tmp_path / "third_party-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "third_party", raising=False)
+
+
+def heartbeat(peer: Peer, member_id: str, epoch: int = 0, assignor: str | None = None) -> tuple[int, set[int]]:
+    """The error and the partitions that a member hears of."""
+    request = ConsumerGroupHeartbeatRequest(
+        "shop", member_id, epoch, None, None, 30_000, ("orders",), None, assignor, () if not epoch else None
+    )
+    answer = peer.ask(request, 1)
+    owned = answer.assignment.topic_partitions if answer.assignment else ()
+    return answer.error_code, {partition for topic in owned for partition in topic.partitions}
+
+
+def test_a_third_assignor_is_voted_for_and_assigns() -> None:
+    """K-187: named in the setting, asked for by members, chosen by their votes."""
+    server = InMemory(group_consumer_assignors=("uniform", "first"), group_consumer_assignment_interval_ms=0)
+    peer = server.connect()
+    assert heartbeat(peer, "a", assignor="first") == (ErrorCode.NONE, {0, 1, 2, 3})
+    assert heartbeat(peer, "b", assignor="first") == (ErrorCode.NONE, set()), "uniform would give it two"
+
+
+def test_an_assignor_that_fails_fails_the_heartbeat_and_nothing_else() -> None:
+    server = InMemory(group_consumer_assignors=("uniform", "broken"), group_consumer_assignment_interval_ms=0)
+    peer = server.connect()
+    assert heartbeat(peer, "a", assignor="broken") == (ErrorCode.UNKNOWN_SERVER_ERROR, set())
+    assert heartbeat(peer, "a") == (ErrorCode.NONE, {0, 1, 2, 3})
+
+
+def test_the_setting_s_order_is_kept_and_kafka_s_two_need_no_package() -> None:
+    assert list(assignors.chosen(("range", "first", "uniform"))) == ["range", "first", "uniform"]
+    assert assignors.chosen(("uniform", "range")) == BUILT_IN
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ((), "none is named"),
+        (("unifrom",), "there is no assignor 'unifrom'; there are broken, first, gone, range, text, uniform"),
+        (("gone",), "cannot be loaded"),
+        (("text",), "is no function"),
+    ],
+)
+def test_what_cannot_be_had_stops_the_server(names: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        InMemory(group_consumer_assignors=names)
