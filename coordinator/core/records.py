@@ -5,6 +5,7 @@ theirs, a million at a start, are read and written here by hand; a test holds th
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct as Layout
 from struct import error as StructError  # noqa: N812 - the module does not say whose it is
 from typing import Any, Final
@@ -80,6 +81,7 @@ _INT32: Final = Layout(">i")
 _V3_HEAD: Final = Layout(">hqi")
 _V4_HEAD: Final = Layout(">hqiB")
 _V4_TAIL: Final = Layout(">qB")
+_V4_COMMON: Final = Layout(">hqiBq3s16s")  # no metadata, a topic id
 _KEY_HEAD: Final = Layout(">hh")
 _INT64: Final = Layout(">q")
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tagged field: tag 0, 16 bytes
@@ -134,8 +136,14 @@ def decode_value(kind: Kind, value: bytes) -> Any:
 
 
 def _offset_key(key: OffsetCommitKey) -> bytes:
-    group, topic = key.group.encode(), key.topic.encode()
-    return b"".join((_KEY_HEAD.pack(1, len(group)), group, _INT16.pack(len(topic)), topic, _INT32.pack(key.partition)))
+    return _offset_key_head(key.group, key.topic) + _INT32.pack(key.partition)
+
+
+@lru_cache(maxsize=1024)
+def _offset_key_head(group_id: str, topic_name: str) -> bytes:
+    """All but the partition: a commit names many partitions of few topics."""
+    group, topic = group_id.encode(), topic_name.encode()
+    return b"".join((_KEY_HEAD.pack(1, len(group)), group, _INT16.pack(len(topic)), topic))
 
 
 def _read_offset_key(key: bytes) -> OffsetCommitKey:
@@ -151,6 +159,10 @@ def _read_offset_key(key: bytes) -> OffsetCommitKey:
 
 def _offset_value(value: OffsetCommitValue) -> bytes:
     """Version 4; version 1 where an expiry was asked for, which no later version has (and that one has no epoch)."""
+    if not value.metadata and value.expire_timestamp == -1 and value.topic_id != NO_ID:  # nearly all are such
+        return _V4_COMMON.pack(
+            4, value.offset, value.leader_epoch, 1, value.commit_timestamp, _TOPIC_ID_TAG, value.topic_id
+        )
     metadata = value.metadata.encode()
     size = len(metadata)
     if value.expire_timestamp != -1 or size > 126:

@@ -31,7 +31,7 @@ once: parked requests and pending members (in the classic groups), and the timer
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from coordinator.core import cleanup, timers
@@ -126,7 +126,7 @@ class Shard:
         """Apply a record of the log: the next one, of a transactional batch of `producer_id` or of a plain one."""
         key = record.key
         if type(key) is OffsetCommitKey:
-            self._apply_offset(record, producer_id)
+            self._apply_offsets((record,), producer_id)
         elif type(key) is GroupMetadataKey:
             self._replay_classic(key.group, record)
         elif type(key) in consumer.KEYS:
@@ -202,9 +202,7 @@ class Shard:
                 assert type(effect) is Reply, f"{effect!r} is no effect"
         if result.records:
             producer_id = NOT_TRANSACTIONAL if result.producer is None else result.producer.id
-            for record in result.records:
-                if type(record.key) is OffsetCommitKey:
-                    self._apply_offset(record, producer_id)
+            self._apply_offsets(result.records, producer_id)
         return result
 
     def _put(self, group: Group) -> None:
@@ -231,12 +229,15 @@ class Shard:
             for member_id in group.pending:
                 self.timers.cancel(timers.session(group_id, member_id))
 
-    def _apply_offset(self, record: Record, producer_id: int) -> None:
+    def _apply_offsets(self, records: Iterable[Record], producer_id: int) -> None:
         """An offset makes its group exist: one that nobody ever joined is an empty group without a protocol type."""
-        self.offsets.apply(record, producer_id)
-        group_id = record.key.group  # type: ignore[union-attr]  # the callers have looked
-        if record.value is not None and group_id not in self.groups:
-            self._put(ClassicGroup(group_id))
+        groups, apply = self.groups, self.offsets.apply
+        for record in records:
+            key = record.key
+            if type(key) is OffsetCommitKey:
+                apply(record, producer_id)
+                if key.group not in groups and record.value is not None:
+                    self._put(ClassicGroup(key.group))
 
     def _fired(self, group: Group, kind: str, member_id: str, deadline_ms: int, now_ms: int) -> Result[Any]:
         if isinstance(group, ConsumerGroup):

@@ -1,6 +1,6 @@
 """Servers with one mistake each. A promise that none of them breaks would promise nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -19,10 +19,11 @@ class Forgetful(Shard):
 
     _seen = 0
 
-    def _apply_offset(self, record: Record, producer_id: int) -> None:
-        self._seen += 1
-        if self._seen % 50:
-            super()._apply_offset(record, producer_id)
+    def _apply_offsets(self, records: Iterable[Record], producer_id: int) -> None:
+        for record in records:
+            self._seen += 1
+            if self._seen % 50:
+                super()._apply_offsets((record,), producer_id)
 
 
 class Credulous(Shard):
@@ -35,7 +36,7 @@ class Credulous(Shard):
                 request, generation_id_or_member_epoch=-1, member_id="", group_id="copy", group_instance_id=None
             )
             for record in super().handle(asked, call).records:
-                self._apply_offset(Record(replace(record.key, group="g"), record.value), -1)
+                self._apply_offsets((Record(replace(record.key, group="g"), record.value),), -1)
         return result
 
 
@@ -49,8 +50,8 @@ class Indulgent(Shard):
 class Hasty(Shard):
     """Shows what a transaction has not committed yet."""
 
-    def _apply_offset(self, record: Record, producer_id: int) -> None:
-        super()._apply_offset(record, -1)
+    def _apply_offsets(self, records: Iterable[Record], producer_id: int) -> None:
+        super()._apply_offsets(records, -1)
 
 
 class Stuttering(Shard):

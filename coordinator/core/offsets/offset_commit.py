@@ -67,7 +67,7 @@ def _taken(
         error = ErrorCode.NONE
         if not exists(each.partition_index, meant):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif is_too_long(each.committed_metadata, limits.offset_metadata_max_bytes):
+        elif each.committed_metadata and is_too_long(each.committed_metadata, limits.offset_metadata_max_bytes):
             error = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             key = OffsetCommitKey(request.group_id, meant.name, each.partition_index)
