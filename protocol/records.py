@@ -55,18 +55,21 @@ def _written(number: int) -> bytes:
 
 def write(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """The record's bytes, its length before them."""
-    key, value = record.key, record.value
+    key, value, small = record.key, record.value, _VARINTS
+    key_bytes = -1 if key is None else len(key)
+    value_bytes = -1 if value is None else len(value)
     body = b"".join((
         b"\0",
-        _written(timestamp_delta),
-        _written(offset_delta),
-        b"\1" if key is None else _written(len(key)),
+        small[timestamp_delta] if 0 <= timestamp_delta < _SMALL else varint(timestamp_delta),
+        small[offset_delta] if offset_delta < _SMALL else varint(offset_delta),
+        small[key_bytes] if 0 <= key_bytes < _SMALL else varint(key_bytes),
         key or b"",
-        b"\1" if value is None else _written(len(value)),
+        small[value_bytes] if 0 <= value_bytes < _SMALL else varint(value_bytes),
         value or b"",
         _headers_written(record.headers) if record.headers else b"\0",
     ))  # fmt: skip
-    return _written(len(body)) + body
+    size = len(body)
+    return (small[size] if size < _SMALL else varint(size)) + body
 
 
 def _headers_written(headers: Headers) -> bytes:
@@ -152,7 +155,6 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
     return records
 
 
-_FOUR_BYTES = struct.Struct("4B")
 
 
 class Outline(msgspec.Struct, frozen=True, gc=False):
@@ -172,22 +174,28 @@ def outlines(data: bytes, position: int, end: int, count: int, base_offset: int,
         raise ProtocolError(f"{count} records do not fit in {end - position} bytes", path="records", offset=position)
     found: list[Outline] = []
     append = found.append
-    four_bytes = _FOUR_BYTES.unpack_from  # attributes, and most often all of both deltas and the length of the key
     try:
         for _ in range(count):
             start = position
             length = data[position]
             position += 1
-            if length & 0x80:
-                length, position = _rest(data, position, length, 5)
+            if length & 0x80:  # most records are of 64 to 8191 bytes, which takes two
+                length, position = length & 0x7F | data[position] << 7, position + 1
+                if length & 0x4000:
+                    length, position = _rest(data, position - 1, data[position - 2], 5)
             stop = position + (length >> 1)
-            _, timestamp, delta, size = four_bytes(data, position)
-            if (timestamp | delta | size) & 0x80:
-                timestamp, after = _raw(data, position + 1, 10)
-                delta, after = _raw(data, after, 5)
-                size, position = _raw(data, after, 5)
-            else:
-                position += 4
+            timestamp = data[position + 1]  # after the attributes, which no reader looks at
+            position += 2
+            if timestamp & 0x80:
+                timestamp, position = _rest(data, position, timestamp, 10)
+            delta = data[position]
+            position += 1
+            if delta & 0x80:
+                delta, position = _rest(data, position, delta, 5)
+            size = data[position]
+            position += 1
+            if size & 0x80:
+                size, position = _rest(data, position, size, 5)
             key_end = position if size & 1 else position + (size >> 1)
             if length & 1 or not key_end < stop <= end:
                 raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
@@ -202,7 +210,7 @@ def outlines(data: bytes, position: int, end: int, count: int, base_offset: int,
                 )
             )
             position = stop
-    except (IndexError, struct.error):
+    except IndexError:
         raise ProtocolError("a record is cut off", path="records", offset=position) from None
     if position != end:
         raise ProtocolError(f"{end - position} bytes after the last record", path="records", offset=position)

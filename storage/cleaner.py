@@ -57,12 +57,13 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
     stable = log.last_stable_offset
     sources = [segment for segment in log.segments[:-1] if segment.end_offset <= stable]
     decided = Decided.of(log.producers)
+    noted_from = log.checkpoint.cleaned_to
     noted = yield from _noted(log, sources, decided, step_bytes, keys_max)
     if noted is None:
         return None
     latest, cleaned_to = noted
     sources = [segment for segment in sources if segment.base_offset < cleaned_to]
-    survivors = Survivors(latest, decided, now_ms, log.config.delete_retention_ms)
+    survivors = Survivors(latest, range(noted_from, cleaned_to), decided, now_ms, log.config.delete_retention_ms)
     before = after = 0
     epochs: set[int] = set()
     for group in _groups(sources, log.config.segment_bytes):
@@ -136,9 +137,10 @@ def _rewritten(
         for found in segment.batches():
             header = found.header
             epochs.add(header.leader_epoch)
-            batch = Batch.at(found.chunk, found.at, header)
-            target.add(target.repacker.take(batch, survivors.of(batch)))
             done += header.size
+            if survivors.has_any(header):
+                batch = Batch.at(found.chunk, found.at, header)
+                target.add(target.repacker.take(batch, survivors.of(batch)))
             if done >= step_bytes:
                 done = 0
                 target.write()

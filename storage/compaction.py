@@ -19,6 +19,7 @@ one; of the others the records that survive are copied byte for byte, which is m
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 
 import msgspec
@@ -40,6 +41,8 @@ MERGED_BYTES = 16 * 1024
 ALONE_BYTES = 512
 """From so many bytes of survivors on a plain batch stays a batch of its own: its header is then a small part of it."""
 _SPAN_MAX = 2**31 - 1
+SORTED_MAX = 100_000
+"""So many offsets are sorted within a step; where keys are more than that, few batches are dead as a whole."""
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -98,13 +101,27 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Survivors:
-    """Asked batch by batch, from the start of the log on: it follows which transactions still have records."""
+    """Asked batch by batch, from the start of the log on: it follows which transactions still have records.
 
-    def __init__(self, latest: Mapping[bytes, int], decided: Decided, now_ms: int, delete_retention_ms: int) -> None:
-        self._latest, self._decided = latest, decided
+    `latest` has the latest offset of each key of the batches that begin in `noted`, and of their keys alone.
+    """
+
+    def __init__(
+        self, latest: Mapping[bytes, int], noted: range, decided: Decided, now_ms: int, delete_retention_ms: int
+    ) -> None:
+        self._latest, self._noted, self._decided = latest, noted, decided
+        self._offsets = sorted(latest.values()) if len(latest) <= SORTED_MAX else None
         self._now_ms, self._horizon_ms = now_ms, now_ms + delete_retention_ms
         self._has_records: set[int] = set()
         """Producers of whose current transaction a record has survived."""
+
+    def has_any(self, header: BatchHeader) -> bool:
+        """Whether something of a batch may survive, told without looking into it: most of what is new is dead."""
+        if self._offsets is None or header.is_control or header.base_offset not in self._noted:
+            return True
+        at = bisect_left(self._offsets, header.base_offset)
+        is_latest = at < len(self._offsets) and self._offsets[at] <= header.last_offset
+        return is_latest or header.last_offset in self._decided.last_offsets
 
     def of(self, batch: Batch) -> Kept | None:
         """What of the batch survives; None for a batch of which nothing need be known any more."""
