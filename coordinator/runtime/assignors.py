@@ -1,6 +1,6 @@
 """The server-side assignors that the settings name: Kafka's two, and what other packages have installed.
 
-A package registers a function (see `coordinator/core/assignors/spec.py`) under the entry point group `muster.assignors`:
+A package registers a function under the entry point group `muster.assignors`; `core/assignors/spec.py` says what it is:
 
     [project.entry-points."muster.assignors"]
     nearest = "my_package:assign"
