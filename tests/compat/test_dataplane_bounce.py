@@ -1,0 +1,102 @@
+"""The server is restarted under five live groups: nobody joins again, and nothing is lost or read twice."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.compat.consumers import Member, produce, share, wait_until
+from tests.compat.member import SESSION_MS
+from tests.live import Muster
+
+PARTITIONS = 2
+RECORDS = 100  # a round
+GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "python": (("kafka-python",), ("kafka-python",)),
+    "librdkafka": (("confluent-kafka",), ("confluent-kafka",)),
+    "asyncio": (("aiokafka",), ("aiokafka",)),
+    "mixed": (("kafka-python",), ("confluent-kafka",)),
+    "newer": (("confluent-kafka", "consumer"), ("confluent-kafka", "consumer")),  # KIP-848
+}
+SETTINGS = (
+    "group.min.session.timeout.ms=1000",
+    "group.consumer.min.session.timeout.ms=1000",
+    f"group.consumer.session.timeout.ms={SESSION_MS}",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=500",
+)
+
+Groups = dict[str, list[Member]]
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Muster]:
+    topics = [f"--topic={group}:{PARTITIONS}" for group in GROUPS]
+    with Muster(tmp_path, *topics, *[f"--set={one}" for one in SETTINGS]) as server:
+        yield server
+
+
+def joined(muster: Muster, stack: ExitStack) -> Groups:
+    """All groups, each on the topic of its own name, each member with a partition."""
+    groups = {
+        group: [
+            stack.enter_context(Member(client, muster.kafka, group, group, *options)) for client, *options in clients
+        ]
+        for group, clients in GROUPS.items()
+    }
+    for group, members in groups.items():
+        wait_until(f"{group} is shared", lambda m=members: share(m, PARTITIONS) and all(one.assigned for one in m))  # type: ignore[misc]  # the default binds it
+    return groups
+
+
+def values(members: list[Member]) -> Counter[str]:
+    return Counter(value for member in members for _, _, value in member.got)
+
+
+def consumes(muster: Muster, groups: Groups, name: str) -> None:
+    """What is produced now every group reads, and commits."""
+    expected = {f"{name}-{number}" for number in range(RECORDS)}
+    for group, members in groups.items():
+        produce("confluent-kafka", muster.kafka, group, PARTITIONS, sorted(expected))
+        wait_until(f"{group} has read what is {name}", lambda m=members: expected <= values(m).keys())  # type: ignore[misc]  # as above
+    for group, members in groups.items():
+        wait_until(
+            f"{group} has committed what is {name}",
+            lambda m=members: sum(len(one.done) for one in m) >= sum(values(m).values()),  # type: ignore[misc]  # as above
+        )
+
+
+def generations(muster: Muster) -> dict[str, float]:
+    return {group: muster.metric("muster_group_generation", group=group) for group in GROUPS}
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_restart_within_the_session_rebalances_nobody(muster: Muster, how: str) -> None:
+    """R5: as Kafka's own system test bounces a broker and wants no unexpected rebalance."""
+    with ExitStack() as stack:
+        groups = joined(muster, stack)
+        consumes(muster, groups, "before")
+        assigned = {group: [list(member.assigned) for member in members] for group, members in groups.items()}
+        before = generations(muster)
+        assert min(before.values()) > 0
+        assert muster.metric("muster_requests_total", api="JoinGroup") > 0
+        assert muster.metric("muster_rebalances_total") > 0, "they are counted from the start of the server on"
+        if how == "killed":
+            muster.kill()
+        else:
+            assert muster.stop() == 0
+        muster.start()
+        consumes(muster, groups, "after")
+        time.sleep(1.5 * SESSION_MS / 1000)  # whoever was not heard of since the restart would be thrown out by now
+        consumes(muster, groups, "later")
+        assert muster.metric("muster_requests_total", api="JoinGroup") == 0
+        assert muster.metric("muster_rebalances_total") == 0
+        assert generations(muster) == before
+        for group, members in groups.items():
+            assert [member.assigned for member in members] == assigned[group], group
+            assert set(values(members).values()) == {1}, f"{group} has read something twice"
+        assert muster.metric("muster_requests_total", api="ConsumerGroupHeartbeat") > 0
+        assert muster.metric("muster_requests_total", api="Heartbeat") > 0
