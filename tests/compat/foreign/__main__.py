@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.compat.foreign import tools
+from tests.compat.foreign import tools, upgrade, worker
 from tests.compat.foreign.clients import CLIENTS, cache_directory
 from tests.compat.foreign.report import Report
 from tests.compat.foreign.story import Story
@@ -43,6 +43,10 @@ def run_client(name: str, cache: Path, only: str | None, report: Report) -> None
         for protocol in client.protocols:
             if only in (None, protocol):
                 Story(client, command, protocol, report).run()
+                if protocol in client.works:
+                    worker.run(name, command, protocol, report)
+        if client.upgrades and only is None:
+            upgrade.run(name, command, report)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ BUILD_SECONDS = 900
 NODE = "22.23.3"  # @platformatic/kafka asks for 22.22; where the machine's is older, npm brings this one
 NPM_INSTALL = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund")
 ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
+BOTH = ("classic", "consumer")
 FULL_ADMIN = MappingProxyType({"listed": True, "reset": 1, "forgotten": True, "deleted": True})
 
 
@@ -34,6 +33,9 @@ class Foreign(Struct, frozen=True):
     statics: tuple[str, ...] = ("classic",)  # the protocols in which it can be a static member
     admin: Mapping[str, object] = FULL_ADMIN
     copies: tuple[str, ...] = ("classic",)  # the protocols in which it sends offsets to a transaction
+    notices_growth: tuple[str, ...] = BOTH  # the protocols in which it finds new partitions of a topic by itself
+    upgrades: bool = False  # whether a live group of it moves to the consumer protocol and back
+    works: tuple[str, ...] = ()  # the protocols in which its program has a copier that may be killed
 
 
 def cache_directory(named: str | None) -> Path:
@@ -86,11 +88,10 @@ def _run(command: list[str], directory: Path) -> None:
     subprocess.run(command, cwd=directory, check=True, timeout=BUILD_SECONDS, capture_output=True)
 
 
-BOTH = ("classic", "consumer")
 CLIENTS = {
     one.name: one
     for one in (
-        Foreign("java", kafka.VERSION, java, protocols=BOTH, statics=BOTH, copies=BOTH),
+        Foreign("java", kafka.VERSION, java, protocols=BOTH, statics=BOTH, copies=BOTH, works=BOTH, upgrades=True),
         # It says farewell for a while (epoch -2) without its instance id, which Kafka and Muster refuse: no static return.
         Foreign("franz-go", "1.22.2", go("franz"), protocols=BOTH, copies=BOTH),
         Foreign("sarama", "1.61.1", go("sarama")),
@@ -98,6 +99,9 @@ CLIENTS = {
             "kafkajs", "2.2.4", node("kafkajs"), codecs=("none", "gzip"), statics=(),
             admin={"listed": True, "reset": 1, "deleted": True},
         ),
-        Foreign("platformatic", "2.12.1", node("platformatic"), protocols=BOTH, statics=BOTH),
+        Foreign(
+            "platformatic", "2.12.1", node("platformatic"),
+            protocols=BOTH, statics=BOTH, notices_growth=("consumer",),
+        ),
     )
 }  # fmt: skip

@@ -18,6 +18,7 @@ public class Foreign {
             case "member" -> member(words[1], words[2], words[3], words[4], words[5], words[6]);
             case "admin" -> admin(words[1], words[2], words[3]);
             case "copy" -> copy(words[1], words[2], words[3], words[4], Integer.parseInt(words[5]), words[6]);
+            case "work" -> work(words[1], words[2], words[3], words[4], words[5]);
             default -> throw new IllegalArgumentException(words[0]);
         }
     }
@@ -59,12 +60,7 @@ public class Foreign {
     }
 
     static void member(String bootstrap, String group, String topic, String protocol, String instance, String sessionMs) throws Exception {
-        var end = new Thread(() -> {
-            try { System.in.readAllBytes(); } catch (java.io.IOException gone) { }
-            stopping = true;
-        });
-        end.setDaemon(true);
-        end.start();
+        stopAtTheEndOfInput();
         try (var consumer = consumer(bootstrap, group, protocol, instance, sessionMs)) {
             consumer.subscribe(List.of(topic));
             Set<Integer> told = null;
@@ -91,6 +87,15 @@ public class Foreign {
         }
     }
 
+    static void stopAtTheEndOfInput() {
+        var end = new Thread(() -> {
+            try { System.in.readAllBytes(); } catch (java.io.IOException gone) { }
+            stopping = true;
+        });
+        end.setDaemon(true);
+        end.start();
+    }
+
     static void admin(String bootstrap, String group, String topic) throws Exception {
         try (var admin = Admin.create(of(bootstrap))) {
             var listed = admin.listGroups(ListGroupsOptions.forConsumerGroups()).all().get().stream().anyMatch(one -> one.groupId().equals(group));
@@ -107,11 +112,43 @@ public class Foreign {
         }
     }
 
-    /** Copy `count` records, each batch in a transaction with its offsets; after each, one more that is aborted. */
-    static void copy(String bootstrap, String group, String from, String to, int count, String protocol) throws Exception {
+    static KafkaConsumer<String, String> copying(String bootstrap, String group, String protocol) {
         var props = of(bootstrap, "group.id", group, "group.protocol", protocol, "auto.offset.reset", "earliest",
             "enable.auto.commit", "false", "isolation.level", "read_committed", "max.poll.records", "20");
-        try (var consumer = new KafkaConsumer<String, String>(props);
+        if (protocol.equals("classic")) props.put("session.timeout.ms", "6000");
+        return new KafkaConsumer<>(props);
+    }
+
+    /** Copy until standard input ends. What fails is aborted and read again; who is fenced dies. */
+    static void work(String bootstrap, String group, String from, String to, String protocol) throws Exception {
+        stopAtTheEndOfInput();
+        try (var consumer = copying(bootstrap, group, protocol);
+             var producer = new KafkaProducer<String, String>(of(bootstrap, "transactional.id", group))) {
+            producer.initTransactions();
+            consumer.subscribe(List.of(from));
+            while (!stopping) {
+                var records = consumer.poll(Duration.ofMillis(200));
+                if (records.isEmpty()) continue;
+                try {
+                    producer.beginTransaction();
+                    for (var one : records) producer.send(new ProducerRecord<>(to, one.partition(), one.key(), one.value()));
+                    producer.sendOffsetsToTransaction(records.nextOffsets(), consumer.groupMetadata());
+                    producer.commitTransaction();
+                } catch (ProducerFencedException | InvalidProducerEpochException fenced) {
+                    throw fenced;
+                } catch (org.apache.kafka.common.KafkaException failed) {
+                    say("{\"error\":\"" + failed.getClass().getSimpleName() + "\"}");
+                    producer.abortTransaction();
+                    consumer.committed(consumer.assignment()).forEach(
+                        (where, offset) -> consumer.seek(where, offset == null ? 0 : offset.offset()));
+                }
+            }
+        }
+    }
+
+    /** Copy `count` records, each batch in a transaction with its offsets; after each, one more that is aborted. */
+    static void copy(String bootstrap, String group, String from, String to, int count, String protocol) throws Exception {
+        try (var consumer = copying(bootstrap, group, protocol);
              var producer = new KafkaProducer<String, String>(of(bootstrap, "transactional.id", group))) {
             producer.initTransactions();
             consumer.subscribe(List.of(from));

@@ -7,7 +7,7 @@ const producing = (bootstrap, more = {}) => new Producer({ ...base(bootstrap), s
 const from = { mode: MessagesStreamModes.COMMITTED, fallbackMode: MessagesStreamFallbackModes.EARLIEST }
 
 function consuming (bootstrap, groupId, protocol, instance, more = {}) {
-  const classic = protocol === 'classic' ? { heartbeatInterval: 500, rebalanceTimeout: 30_000, ...more } : {}
+  const classic = protocol === 'classic' ? { heartbeatInterval: 500, rebalanceTimeout: 60_000, ...more } : {}
   return new Consumer({
     ...base(bootstrap), groupId, groupProtocol: protocol, deserializers: stringDeserializers, autocommit: false, maxWaitTime: 500, metadataMaxAge: 2_000,
     ...(instance ? { groupInstanceId: instance } : {}), ...classic
@@ -53,14 +53,15 @@ async function admin (bootstrap, groupId, topic) {
     const [found] = await admin.listConsumerGroupOffsets({ groups: [groupId] })
     return found.topics.find(one => one.name === topic)?.partitions.find(one => one.partitionIndex === 0)?.committedOffset
   }
-  const listed = (await admin.listGroups()).has(groupId)
+  const has = async () => (await admin.listGroups({ types: ['classic', 'consumer'] })).has(groupId)
+  const listed = await has()
   const state = (await admin.describeGroups({ groups: [groupId] })).get(groupId).state
   await admin.alterConsumerGroupOffsets({ groupId, topics: [{ name: topic, partitionOffsets: [{ partition: 0, offset: 1n }] }] })
   const reset = await zero()
   await admin.deleteConsumerGroupOffsets({ groupId, topics: [{ name: topic, partitionIndexes: [0] }] })
   const forgotten = (await zero()) === undefined
   await admin.deleteGroups({ groups: [groupId] })
-  say({ listed, state, reset, forgotten, deleted: !(await admin.listGroups()).has(groupId) })
+  say({ listed, state, reset, forgotten, deleted: !(await has()) })
   await admin.close()
 }
 
