@@ -1,0 +1,37 @@
+"""R4: SIGKILL while released clients commit. A thousand rounds: `python -m tests.compat.kills --rounds 1000`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.compat import kills
+
+LAZY = """
+# A server that answers what it has not yet written: what it appends is kept back until there is a page of it.
+from storage import files
+
+write, kept = files.RealFile.append, {}
+
+
+def append(self, data):
+    kept[self.path] = kept.get(self.path, b"") + data
+    if len(kept[self.path]) >= 4096 or not self.path.endswith(".log") or "catalog" in self.path:
+        write(self, kept.pop(self.path))
+
+
+files.RealFile.append = append
+"""
+
+
+@pytest.mark.parametrize(("seed", "options"), [(1, ()), (2, ("--fsync",))], ids=["written", "synced"])
+def test_no_acknowledged_commit_is_lost_with_the_process(tmp_path: Path, seed: int, options: tuple[str, ...]) -> None:
+    assert kills.rounds(tmp_path, 10, seed, *options) >= 10 * 4
+
+
+def test_a_server_that_answers_before_it_writes_is_found_out(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(LAZY)
+    environment = {"PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
+    with pytest.raises(AssertionError, match=r"is committed, but \d+ was acknowledged"):
+        kills.rounds(tmp_path, 5, 3, environment=environment)
