@@ -48,7 +48,9 @@ def _build(parser: Parser) -> None:
         "--events", nargs="*", default=[], metavar="FILE", help="the server's event log, if there is one"
     )
     parser.add_argument(
-        "--ends", metavar="FILE", help="log end offsets: JSON lines, Parquet, or a replication-offset-checkpoint"
+        "--ends",
+        metavar="PATH",
+        help="log end offsets: the directory of the topics' own logs, JSON lines, Parquet, or a replication-offset-checkpoint",
     )
     parser.add_argument("--now", type=int, metavar="MS", help="judge lag as of this time (that of the newest commit)")
 

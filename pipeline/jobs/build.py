@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 from pipeline import manifest
+from pipeline.decode.ends import log_ends
 from pipeline.decode.schema import TABLES, ddl
 from pipeline.tables import commits, groups, health, lag, members, rebalances
 from pipeline.tables.events import read_events, with_events
@@ -74,7 +76,8 @@ def build(
     `now_ms` is the time as of which lag is judged; by default that of the newest commit, which is now for a log that is
     being written, and for a copy the moment at which it was made.
 
-    `events` are files of the server's event log, `ends` a Parquet or JSON-lines file with log end offsets.
+    `events` are files of the server's event log, `ends` a Parquet or JSON-lines file with log end offsets,
+    or a directory that holds the topics' own logs.
     """
     with manifest.locked(out):
         tables = Tables(spark, out)
@@ -109,7 +112,7 @@ def _groups(
 ) -> None:
     put("group_metadata", groups.group_metadata(records))
     put("new_group_records", groups.new_group_records(records))
-    put("group_state", groups.group_state(made["group_metadata"], made["new_group_records"]))
+    put("group_state", groups.group_state(made["group_metadata"], made["new_group_records"], made["latest_offsets"]))
     put("partition_moves", members.partition_moves(made["group_metadata"]))
     put("stickiness", members.stickiness(made["partition_moves"]))
     classic = rebalances.classic(made["group_metadata"], made["offset_commits"], made["partition_moves"])
@@ -136,6 +139,9 @@ def _ends(spark: SparkSession, path: Path | None) -> DataFrame | None:
     """Log end offsets that were handed in: topic, partition, ts, leo and, if it is there, source."""
     if path is None:
         return None
+    if path.is_dir():
+        rows = [msgspec.structs.astuple(end) for end in log_ends(str(path))]
+        return spark.createDataFrame(rows, ddl(ENDS))
     if path.name == "replication-offset-checkpoint":
         from pipeline.decode.files import Store
         from pipeline.decode.layout import high_watermarks

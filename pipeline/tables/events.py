@@ -7,12 +7,12 @@ that takes its place again does so within its generation. Events of consumer gro
 from itertools import chain
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 EVENT = (
     "at_ms bigint, group string, cause string, before string, after string, generation int, member string,"
-    " type string, reason string"
+    " type string, reason string, last_beat_ms bigint"
 )
 CAUSES = {
     "member joined": "join",
@@ -23,6 +23,8 @@ CAUSES = {
     "pending sync expired": "timeout",
     "member fenced": "timeout",
     "static member replaced": "static_rejoin",
+    "leader rejoined": "leader_rejoined",
+    "static member returned": "static_rejoin",
     "metadata changed": "subscription_change",
     "subscription changed": "subscription_change",
     "pattern resolved": "subscription_change",
@@ -30,6 +32,7 @@ CAUSES = {
     "group deleted": "deleted",
     "group expired": "deleted",
 }
+CHANGES = ("subscription_change", "partition_count_change", "assignor_change")
 LONGEST_MS = 30 * 60_000  # from an event to the record that it led to; a group's generations may begin anew
 
 
@@ -57,26 +60,35 @@ def explained(events: DataFrame) -> DataFrame:
             F.col("at_ms").alias("told_ms"),
             "told",
             "member",
-            "reason",
+            _words().alias("words"),
         )
     )
+
+
+def _words() -> Column:
+    """What else an event says, for people: the client's own reason, and how long a session had been silent."""
+    silent = F.format_number((F.col("at_ms") - F.col("last_beat_ms")) / 1000, 1)
+    beat = F.when(F.col("last_beat_ms") > 0, F.concat(F.lit("last heartbeat "), silent, F.lit(" s before")))
+    said = F.concat_ws(", ", F.nullif("reason", F.lit("")), beat)
+    return F.when(said != "", F.concat(F.lit("("), said, F.lit(")")))
 
 
 def with_events(rebalances: DataFrame, events: DataFrame) -> DataFrame:
     """Rebalances with the causes that were told instead of those that were inferred, where there are any."""
     known = rebalances.select("group", "type", "generation", "at_ms", "log_offset")
     near = (F.col("told_ms") <= F.col("at_ms")) & (F.col("told_ms") > F.col("at_ms") - LONGEST_MS)
-    matched = known.join(explained(events), ["group", "type", "generation"]).where(near)
-    first = F.array_sort(F.collect_list(F.struct("told_ms", "told", "member", "reason")))
+    found = explained(events).withColumn("event", F.monotonically_increasing_id())
+    matched = known.join(found, ["group", "type", "generation"]).where(near)
+    soonest = Window.partitionBy("event").orderBy("log_offset")  # a generation may be written more than once
+    matched = matched.withColumn("nth", F.row_number().over(soonest)).where("nth = 1")
+    first = F.array_sort(F.collect_list(F.struct("told_ms", "told", "member", "words")))
     told = matched.groupBy("group", "log_offset").agg(first.alias("story"))
     joined = rebalances.join(told, ["group", "log_offset"], "left")
-    causes = F.array_distinct(F.transform("story", lambda one: one["told"]))
+    causes = _with_changes(F.array_distinct(F.transform("story", lambda one: one["told"])))
     # That nobody is left is a fact of the record, not a cause that could be told.
     emptied = F.filter("causes", lambda one: one == "emptied")
     all_causes = F.when(F.col("story").isNotNull(), F.concat(emptied, causes)).otherwise(F.col("causes"))
-    lines = F.transform(
-        "story", lambda one: F.concat_ws(" ", one["told"], one["member"], F.nullif(one["reason"], F.lit("")))
-    )
+    lines = F.transform("story", lambda one: F.concat_ws(" ", one["told"], one["member"], one["words"]))
     return (
         joined.withColumn("cause_source", F.when(F.col("story").isNotNull(), "event_log").otherwise("inferred"))
         .withColumn(
@@ -87,3 +99,11 @@ def with_events(rebalances: DataFrame, events: DataFrame) -> DataFrame:
         .withColumn("cause", F.element_at("causes", 1))
         .drop("story")
     )
+
+
+def _with_changes(told: Column) -> Column:
+    """A leader joins again because something that it watches has changed; what that was, the log shows."""
+    seen = F.filter("causes", lambda one: one.isin(*CHANGES))
+    others = F.filter(told, lambda one: one != "leader_rejoined")
+    wanted = F.array_contains(told, "leader_rejoined") & (F.size(seen) > 0)
+    return F.when(wanted, F.array_union(others, seen)).otherwise(told)

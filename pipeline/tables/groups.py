@@ -63,8 +63,11 @@ def new_group_records(records: DataFrame) -> DataFrame:
     )
 
 
-def group_state(metadata: DataFrame, new: DataFrame) -> DataFrame:
-    """The last word on every group that still exists: type, generation or epoch, members, since when it is empty."""
+def group_state(metadata: DataFrame, new: DataFrame, latest: DataFrame) -> DataFrame:
+    """The last word on every group that still exists: type, generation or epoch, members, since when it is empty.
+
+    Groups that never had a member, and only hold offsets, are classic groups of generation 0, as in Kafka.
+    """
     newest = Window.partitionBy("group").orderBy(F.desc("log_offset"))
     classic = (
         metadata.withColumn("_nth", F.row_number().over(newest))
@@ -80,7 +83,25 @@ def group_state(metadata: DataFrame, new: DataFrame) -> DataFrame:
             "log_offset",
         )
     )
-    return classic.unionByName(_consumer_state(new))
+    told = classic.unionByName(_consumer_state(new))
+    return told.unionByName(_offsets_only(latest.join(told, "group", "left_anti")))
+
+
+def _offsets_only(latest: DataFrame) -> DataFrame:
+    return (
+        latest.groupBy("group")
+        .agg(F.max("record_ts").alias("record_ts"), F.max("log_offset").alias("log_offset"))
+        .select(
+            "group",
+            F.lit("classic").alias("type"),
+            F.lit(0).alias("generation"),
+            F.lit(None).cast("string").alias("protocol"),
+            F.lit(0).alias("members"),
+            F.lit(None).cast("bigint").alias("empty_since"),
+            "record_ts",
+            "log_offset",
+        )
+    )
 
 
 def _consumer_state(new: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ Several may hold at once; `causes` has them all and `cause` the first. What no l
 outside. Where the server's event log was handed in, its causes replace the inferred ones, and `cause_source` says so.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 SILENT = 0.9  # of the session timeout without a commit, before leaving: then the member did not say goodbye
@@ -34,6 +34,7 @@ def with_previous(metadata: DataFrame) -> DataFrame:
         .withColumn("protocol_before", F.lag("protocol").over(order))
         .withColumn("generation_before", F.when(~fresh, F.lag("generation").over(order)))
         .withColumn("known_before", ~fresh)
+        .withColumn("formed_ts", _formed(order))
     )
     ids, ids_before = _ids("members"), _ids("before")
     replaced = F.filter("members", lambda now: _replaced(now))
@@ -57,6 +58,13 @@ def with_previous(metadata: DataFrame) -> DataFrame:
             ),
         )
     )
+
+
+def _formed(order: WindowSpec) -> Column:
+    """When the generation before was formed: all of its members were there then."""
+    anew = F.coalesce(F.col("generation") != F.lag("generation").over(order), F.lit(True))
+    formed = F.when(anew, F.col("record_ts"))
+    return F.last(formed, ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, -1))
 
 
 def _ids(members: str) -> Column:
@@ -98,26 +106,35 @@ def _assigned(members: str) -> Column:
 
 
 def silences(pairs: DataFrame, commits: DataFrame) -> DataFrame:
-    """(group, log_offset, member_id, timed_out) of members that left and whose partitions had commits before."""
+    """(group, log_offset, member_id, timed_out) of members that left, as far as the log tells how.
+
+    A member that gave a sign of life within its session did not time out: a commit of one of its partitions, or that
+    the generation was formed. One that owned partitions and gave none for a session did. Of others nothing is known.
+    """
     leaving = pairs.where(F.size("left") > 0).select(
         "group",
         F.col("log_offset").alias("at_offset"),
         F.coalesce("state_ts", "record_ts").alias("at_ts"),
+        "formed_ts",
         F.explode(F.filter("before", lambda was: F.array_contains(F.col("left"), was["member_id"]))).alias("member"),
     )
     owned = leaving.select(
-        "group", "at_offset", "at_ts", "member.member_id", "member.session_timeout",
-        F.explode("member.assignment").alias("topic", "partitions"),
-    ).withColumn("partition", F.explode("partitions"))  # fmt: skip
+        "group", "at_offset", "at_ts", "formed_ts", "member.member_id", "member.session_timeout",
+        F.explode_outer("member.assignment").alias("topic", "partitions"),
+    ).withColumn("partition", F.explode_outer("partitions"))  # fmt: skip
     seen = commits.where("effective and not is_tombstone").select(
-        "group", "topic", "partition", "log_offset", "record_ts"
+        "group", "topic", "partition", F.col("log_offset").alias("commit_offset"), "record_ts"
     )
-    joined = owned.join(seen, ["group", "topic", "partition"]).where("log_offset < at_offset")
-    last = joined.groupBy("group", "at_offset", "member_id", "at_ts", "session_timeout").agg(
-        F.max("record_ts").alias("last")
+    mine = ["group", "topic", "partition"]
+    joined = owned.join(seen, mine, "left")
+    before = F.when(F.col("commit_offset") < F.col("at_offset"), F.col("record_ts"))
+    last = joined.groupBy("group", "at_offset", "member_id", "at_ts", "formed_ts", "session_timeout").agg(
+        F.max(before).alias("last_commit")
     )
-    silent = (F.col("at_ts") - F.col("last")) >= SILENT * F.col("session_timeout")
-    return last.select("group", F.col("at_offset").alias("log_offset"), "member_id", silent.alias("timed_out"))
+    silence = F.col("at_ts") - F.greatest("last_commit", "formed_ts")
+    silent = silence >= SILENT * F.col("session_timeout")
+    told = last.withColumn("timed_out", silent).where("last_commit is not null or not timed_out")
+    return told.select("group", F.col("at_offset").alias("log_offset"), "member_id", "timed_out")
 
 
 def _leaving_causes(pairs: DataFrame, commits: DataFrame) -> DataFrame:
@@ -185,8 +202,9 @@ def gaps(rebalances: DataFrame, commits: DataFrame) -> DataFrame:
 
 
 def classic(metadata: DataFrame, commits: DataFrame, moves: DataFrame) -> DataFrame:
-    """The rebalances of classic groups. A record of the same generation with the same members is none."""
-    pairs = with_previous(metadata)
+    """The rebalances of classic groups. A record of the same generation with the same members is none, nor is the
+    first word about a group that nobody has joined yet."""
+    pairs = with_previous(metadata).where("is_tombstone or known_before or size(members) > 0")
     changed = (
         F.col("is_tombstone")
         | F.col("generation_before").isNull()

@@ -11,7 +11,7 @@ from pipeline.decode.layout import TOPIC
 from pipeline.synth import Writer, fact
 from pipeline.synth_groups import SESSION_MS, Truth, write_lives
 from pipeline.tables import groups, members, rebalances
-from pipeline.tables.commits import offset_commits
+from pipeline.tables.commits import latest_offsets, offset_commits
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -149,8 +149,8 @@ def test_sessions_of_a_consumer_group(modern: Tables) -> None:
 
 
 def test_a_deleted_group_has_no_state(modern: Tables, lives: tuple[Tables, list[Truth]]) -> None:
-    assert groups.group_state(modern.metadata, modern.new).count() == 0
+    assert groups.group_state(modern.metadata, modern.new, latest_offsets(modern.commits, 0)).count() == 0
     tables, truth = lives
     last = {one.group: one.generation for one in truth}
-    rows = groups.group_state(tables.metadata, tables.new).collect()
+    rows = groups.group_state(tables.metadata, tables.new, latest_offsets(tables.commits, 0)).collect()
     assert {row.group: row.generation for row in rows} == last

@@ -1,0 +1,80 @@
+"""Where topics ended, and when: read from the topics' own logs, which lie beside the groups' logs in a data directory.
+
+A batch says up to which offset its log had come, and when. Closed segments are taken from their `.timeindex` where
+there is one; of the others every batch header is read.
+"""
+
+import re
+import struct
+
+import msgspec
+
+from pipeline.decode.files import Entry, Store
+from pipeline.decode.layout import LogDir, Segment, Span, entries, segments
+from pipeline.decode.spans import SpanReader
+
+SAMPLES = 1_000  # of each partition, evenly over its offsets, the first and the last among them
+_DIRECTORY = re.compile(r"^(?!__)(.+)-(\d+)$")
+
+
+class End(msgspec.Struct, frozen=True):
+    """The log end offset of a partition at a moment (ms)."""
+
+    topic: str
+    partition: int
+    ts: int
+    leo: int
+    source: str = "log"
+
+
+def log_ends(path: str) -> list[End]:
+    """The ends of every topic whose log is in the directory; topics of the cluster's own (`__...`) are left out."""
+    store = Store(path)
+    found: list[End] = []
+    for entry in store.list():
+        if entry.is_dir and (match := _DIRECTORY.match(entry.name)):
+            topic, partition = match[1], int(match[2])
+            log = LogDir(store, entry.name, entry.name, partition)
+            found += [End(topic, partition, ts, leo) for ts, leo in _thinned(_samples(log))]
+    return found
+
+
+def _samples(log: LogDir) -> list[tuple[int, int]]:
+    """(ms, log end offset) in the order of offsets; times never go back, since a log end stays reached."""
+    listing = entries(log)
+    found = segments(log, listing)
+    samples: list[tuple[int, int]] = []
+    latest = 0
+    for i, segment in enumerate(found):
+        closed = i + 1 < len(found)
+        indexed = _by_index(log, segment, listing) if closed else []
+        for ts, leo in indexed or _by_headers(log, segment):
+            latest = max(latest, ts)
+            samples.append((latest, leo))
+    return samples
+
+
+def _by_index(log: LogDir, segment: Segment, listing: list[Entry]) -> list[tuple[int, int]]:
+    """What the `.timeindex` says: entries of (time, offset within the segment). It is zero where it was never used."""
+    name = segment.path.removesuffix(".log") + ".timeindex"
+    if not any(entry.name == name.rsplit("/", 1)[-1] and entry.size >= 12 for entry in listing):
+        return []
+    raw = log.store.read(name)
+    pairs = struct.iter_unpack(">qi", raw[: len(raw) // 12 * 12])
+    return [(ts, segment.base_offset + offset + 1) for ts, offset in pairs if ts > 0]
+
+
+def _by_headers(log: LogDir, segment: Segment) -> list[tuple[int, int]]:
+    span = Span(log, segment, 0, segment.size, segment.base_offset, None, active=True)
+    samples: list[tuple[int, int]] = []
+    for chunk in SpanReader(span):
+        headers = chunk.headers
+        samples += zip(headers.max_ts.tolist(), (headers.last_offset + 1).tolist(), strict=True)
+    return [(ts, leo) for ts, leo in samples if ts >= 0]
+
+
+def _thinned(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    if len(samples) <= SAMPLES:
+        return samples
+    step = (len(samples) - 1) / (SAMPLES - 1)
+    return [samples[round(i * step)] for i in range(SAMPLES)]

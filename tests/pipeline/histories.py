@@ -1,0 +1,125 @@
+"""Random histories on our server's engine: all kinds of groups, transactions, deletions and restarts in one log."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.shard import Shard
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.pipeline.engine import Crowd, Engine
+
+Offsets = dict[tuple[str, str, int], int]
+States = dict[str, tuple[str, int, int]]  # group -> (type, generation or epoch, members)
+
+
+class History:
+    """What one seed makes happen in one partition."""
+
+    def __init__(self, directory: Path, number: int, seed: int) -> None:
+        self.dice = Random(seed)
+        self.engine = Engine(directory, number)
+        self.crowds = [Crowd(self.engine, f"classic-{number}-{i}", self.dice) for i in range(2)]
+        self.modern: dict[tuple[str, str], int] = {}  # (group, member) -> epoch
+        self.open: set[int] = set()  # producers whose transaction is open
+
+    def live(self, steps: int) -> None:
+        """So many things happen, one after the other."""
+        steps_there_are = (
+            self._classic, self._classic, self._heartbeats, self._heartbeats, self._comes, self._goes, self._plain,
+            self._transaction, self._transaction, self._ends, self._ends, self._offset_delete, self._group_delete,
+            self._restart,
+        )  # fmt: skip
+        for _ in range(steps):
+            self.dice.choice(steps_there_are)()
+            self.engine.wait(self.dice.randrange(0, 4_000))
+
+    def _classic(self) -> None:
+        crowd = self.dice.choice(self.crowds)
+        crowd.settle()
+        crowd.live(1)
+
+    def _group(self) -> str:
+        return f"modern-{self.engine.number}-{self.dice.randrange(2)}"
+
+    def _beat(self, group: str, member: str, epoch: int, **fields: Any) -> None:
+        request = ConsumerGroupHeartbeatRequest(group, member, epoch, **fields)
+        answer = self.engine.asked(request, 1)
+        if answer.error_code == 0 and epoch >= 0:
+            self.modern[group, member] = answer.member_epoch
+        else:
+            self.modern.pop((group, member), None)
+
+    def _comes(self) -> None:
+        group, member = self._group(), f"member-{self.dice.randrange(6)}"
+        names = self.dice.choice((("orders",), ("orders", "payments")))
+        fields = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": names, "topic_partitions": ()}
+        self._beat(group, member, 0, **fields)
+
+    def _heartbeats(self) -> None:
+        for (group, member), epoch in list(self.modern.items()):
+            self._beat(group, member, epoch)
+
+    def _goes(self) -> None:
+        if self.modern:
+            self._beat(*self.dice.choice(sorted(self.modern)), -1)
+
+    def _plain(self) -> None:
+        """A commit without any member, as tools make it."""
+        part = OffsetCommitRequestPartition(self.dice.randrange(3), self.dice.randrange(10_000), committed_metadata="m")
+        topics = (OffsetCommitRequestTopic("orders", partitions=(part,)),)
+        self.engine.asked(
+            OffsetCommitRequest(f"simple-{self.engine.number}-{self.dice.randrange(3)}", topics=topics), 9
+        )
+
+    def _transaction(self) -> None:
+        producer = self.dice.choice((7, 8, 9))
+        part = TxnOffsetCommitRequestPartition(self.dice.randrange(3), self.dice.randrange(10_000))
+        group = f"simple-{self.engine.number}-{self.dice.randrange(3)}"
+        topics = (TxnOffsetCommitRequestTopic("orders", (part,)),)
+        self.engine.asked(TxnOffsetCommitRequest("t", group, producer, 0, topics=topics), 3)
+        self.open.add(producer)
+
+    def _ends(self) -> None:
+        if self.open:
+            producer = self.dice.choice(sorted(self.open))
+            self.open.remove(producer)
+            self.engine.end_transaction(producer, commits=self.dice.random() < 0.6)
+
+    def _offset_delete(self) -> None:
+        part = OffsetDeleteRequestPartition(self.dice.randrange(3))
+        topics = (OffsetDeleteRequestTopic("orders", (part,)),)
+        group = f"simple-{self.engine.number}-{self.dice.randrange(3)}"
+        self.engine.asked(OffsetDeleteRequest(group, topics), 0)
+
+    def _group_delete(self) -> None:
+        group = self.dice.choice((self._group(), f"simple-{self.engine.number}-{self.dice.randrange(3)}"))
+        self.engine.done(self.engine.shard.delete(group, self.engine.now_ms))
+
+    def _restart(self) -> None:
+        self.engine.restart()
+
+
+def known(shard: Shard) -> tuple[Offsets, States]:
+    """What a server's shard says of offsets and groups."""
+    offsets = {
+        (group, topic, partition): value.offset
+        for group in shard.offsets.groups()
+        for topic, partitions in shard.offsets.of_group(group).items()
+        for partition, value in partitions.items()
+    }
+    states: States = {}
+    for group_id, group in shard.groups.items():
+        if isinstance(group, ConsumerGroup):
+            states[group_id] = ("consumer", group.epoch, len(group.members))
+        elif group.generation or shard.offsets.of_group(group_id):
+            states[group_id] = ("classic", group.generation, len(group.members))
+        # A group of which only a transaction ever spoke, open or aborted, holds nothing, and the tables have no row.
+    return offsets, states
