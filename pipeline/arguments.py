@@ -50,7 +50,7 @@ def _build(parser: Parser) -> None:
     parser.add_argument(
         "--ends",
         metavar="PATH",
-        help="log end offsets: the directory of the topics' own logs, JSON lines, Parquet, or a replication-offset-checkpoint",
+        help="log end offsets: a directory of topics, JSON lines, Parquet, or a replication-offset-checkpoint",
     )
     parser.add_argument("--now", type=int, metavar="MS", help="judge lag as of this time (that of the newest commit)")
 
