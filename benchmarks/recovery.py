@@ -3,9 +3,9 @@
     python -m benchmarks.recovery [--offsets 1000000] [--without-kafka] [--heap 1G] [--kill]
 
 The same requests commit the same offsets to both, a hundred a group. Then each is stopped and started again on what it
-has kept, and one that has the topic and no offsets, in turns. Counted is the time from spawning the process until every partition
-of `__consumer_offsets` has answered with its offsets, and the memory that is resident then. Aims: at most half of
-Kafka's time, of the whole start and of what the offsets add to it, and at most half of its memory.
+has kept, in turns with one of each that has the topic and no offsets. Counted is the time from spawning the process
+until every partition of `__consumer_offsets` has answered with its offsets, and the memory that is resident then. Aims:
+at most half of Kafka's time, of the whole start and of what the offsets add to it, and at most half of its memory.
 
 Kafka needs Java 17; its jars are found or fetched as in `tests/conformance/kafka.py`.
 """
