@@ -38,7 +38,7 @@ class FrameBuffer:
 
     def feed(self, chunk: bytes) -> None:
         """Take what a socket gave. Take the frames out before feeding again: that bounds what is held."""
-        if not len(self):
+        if self._position == len(self._data):
             self._data = chunk
         else:
             if isinstance(self._data, bytes):
@@ -50,17 +50,16 @@ class FrameBuffer:
 
     def __iter__(self) -> Iterator[bytes]:
         """The frames that are whole, without their sizes. Raises `ProtocolError` where a size cannot be one."""
-        while len(self) >= _SIZE.size:
-            start = self._position + _SIZE.size
-            (size,) = _SIZE.unpack_from(self._data, self._position)
+        while True:
+            data, start = self._data, self._position + _SIZE.size
+            if len(data) < start:
+                return
+            (size,) = _SIZE.unpack_from(data, self._position)
             if not 0 < size <= self.limit:
                 raise ProtocolError(f"a frame of {size} bytes where 1 to {self.limit} are allowed")
-            if len(self._data) - start < size:
+            end = start + size
+            if len(data) < end:
                 return
-            self._position = start + size  # before it is handed out: the taker may stop here
-            yield _copied(self._data, start, start + size)
-
-
-def _copied(data: bytes | bytearray, start: int, end: int) -> bytes:
-    """A part of the data in one copy, which the slice of a bytearray would not be."""
-    return data[start:end] if isinstance(data, bytes) else bytes(memoryview(data)[start:end])
+            self._position = end  # before it is handed out: the taker may stop here
+            # The slice of a bytearray would be one copy more than that of its view.
+            yield data[start:end] if isinstance(data, bytes) else bytes(memoryview(data)[start:end])
