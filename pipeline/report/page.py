@@ -28,7 +28,9 @@ color:#222;background:#fff}h1{font-size:24px;margin:0}h2{font-size:18px;margin:3
 .tiles div{background:#f4f5f7;border-radius:6px;padding:8px 14px}
 .tiles b{display:block;font-size:20px}table{border-collapse:collapse;width:100%;font-size:13px}td,th{padding:3px 8px;
 text-align:left;border-bottom:1px solid #eee;overflow-wrap:anywhere;vertical-align:top}th{color:#555;white-space:nowrap}
-td.n{text-align:right;white-space:nowrap}.scroll{max-height:420px;overflow:auto;border:1px solid #eee}
+td.n{text-align:right}td.n,td.w{white-space:nowrap}td.n,td.w{overflow-wrap:normal}
+ul.story{padding-left:18px;margin:8px 0}ul.story li{margin:4px 0;overflow-wrap:anywhere}ul.story i{display:inline-block;
+width:10px;height:10px;border-radius:5px;margin-right:6px}.scroll{max-height:420px;overflow:auto;border:1px solid #eee}
 .OK{color:#2e7d4f}.WARN{color:#b07900}.ERR,.STOP,.STALL,.REWIND,.problem{color:#c0392b;font-weight:600}
 .none,.how{color:#777}svg{width:100%;height:auto;font:11px system-ui,sans-serif}svg .name{text-anchor:end}
 svg .lane{stroke:#eee}svg .tick{stroke:#f3f3f3}svg .time{fill:#777}.legend span{margin-right:14px}
@@ -36,10 +38,23 @@ svg .lane{stroke:#eee}svg .tick{stroke:#f3f3f3}svg .time{fill:#777}.legend span{
 """.replace("\n", "")
 
 
+COLOURED = ("STATUS", "SEVERITY")  # columns whose words are class names, too
+WHOLE = ("AT", "EMPTY SINCE", "OLDEST OPEN", "SOURCE", "MEMBERS")  # columns that are not broken over lines
+TOLD_IN_WORDS = 8  # rebalances
+
+
 def page(told: Told, title: str) -> str:
     """The whole HTML file."""
-    parts = [_head(told, title), _problems(told), _groups(told), _lag(told), _rebalances(told), _members(told)]
-    parts += [_trouble(told), _partitions(told), _health(told)]
+    parts = [
+        _head(told, title),
+        _problems(told),
+        _story(told),
+        _groups(told),
+        _lag(told),
+        _rebalances(told),
+        _members(told),
+    ]
+    parts += [_members(told), _trouble(told), _partitions(told), _health(told)]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{safe(title)}</title>'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
@@ -56,8 +71,8 @@ def table(columns: dict[str, Callable[[dict[str, Any]], Any]], rows: Iterable[di
             value = of(row)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             shown = "-" if value is None else f"{value:,.0f}" if number else value
-            style = ' class="n"' if number else f' class="{safe(value, 20)}"' if name in ("STATUS", "SEVERITY") else ""
-            cells.append(f"<td{style}>{safe(shown)}</td>")
+            kind = "n" if number else safe(value, 20) if name in COLOURED else "w" if name in WHOLE else ""
+            cells.append(f'<td class="{kind}">{safe(shown)}</td>' if kind else f"<td>{safe(shown)}</td>")
         body.append(f"<tr>{''.join(cells)}</tr>")
     if not body:
         return f'<p class="none">{safe(empty)}</p>'
@@ -114,6 +129,27 @@ def _range(row: dict[str, Any]) -> str:
     return f"{row['from_offset']} to {'the end' if row['to_offset'] is None else row['to_offset']}"
 
 
+def _story(told: Told) -> str:
+    """The latest rebalances as sentences: what one wants to know first."""
+    if not told.rebalances:
+        return ""
+    items = "".join(f"<li>{_sentence(row)}</li>" for row in reversed(told.rebalances[-TOLD_IN_WORDS:]))
+    how = "The latest rebalances of the most restless groups, from rebalances."
+    return _section("What happened", how, f'<ul class="story">{items}</ul>')
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    dot = f'<i style="background:{COLOURS.get(row["cause"], "#b0b0b0")}"></i>'
+    why = row["cause_detail"] if row["cause_source"] == "event_log" else f"{', '.join(row['causes'])} (inferred)"
+    seen = [f"members {row['members_before']} to {row['members_after']}"]
+    if row["partitions_moved"]:
+        seen.append(f"{row['partitions_moved']} partitions moved")
+    if row["commit_gap_ms"]:
+        seen.append(f"{row['commit_gap_ms'] / 1000:.1f} s from the last commit before to the first one after")
+    said = f"{clock(row['at_ms'])} <b>{safe(row['group'], 60)}</b>: {safe(why or row['cause'], 300)}"
+    return f"{dot}{said}; {safe(', '.join(seen))}."
+
+
 def _since(name: str) -> Callable[[dict[str, Any]], str | None]:
     return lambda row: clock(row[name]) if row.get(name) else None
 
@@ -152,27 +188,31 @@ def _lag(told: Told) -> str:
     )  # fmt: skip
 
 
+def _source(row: dict[str, Any]) -> str:
+    return "event log" if row["cause_source"] == "event_log" else str(row["cause_source"])
+
+
 def _rebalances(told: Told) -> str:
     by_group: dict[str, list[Dot | Bar]] = {}
     for row in told.rebalances:
-        why = f"{', '.join(row['causes'])} ({row['cause_source']}); {row['cause_detail']}"
+        why = f"{', '.join(row['causes'])} ({_source(row)}); {row['cause_detail']}"
         tip = f"{clock(row['at_ms'])} generation {row['generation']}: {why}"
         by_group.setdefault(row["group"], []).append(Dot(row["at_ms"], row["cause"], tip))
     rows = sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0]))
     used = {row["cause"] for row in told.rebalances}
-    causes = [(row["cause"], float(row["count"]), f"{row['count']} {row['cause_source']}") for row in told.causes]
+    causes = [(row["cause"], float(row["count"]), f"{row['count']} {_source(row)}") for row in told.causes]
     order = ("< 10 ms", "10-100 ms", "0.1-1 s", "1-10 s", "> 10 s")
     counts = {row["range"]: row["count"] for row in told.sync_ms}
     sync = [(name, float(counts.get(name, 0)), f"{counts.get(name, 0)}") for name in order if counts]
     columns = {
         "AT": lambda r: clock(r["at_ms"]), "GROUP": _get("group"), "GENERATION": _get("generation"),
-        "CAUSE": lambda r: ", ".join(r["causes"]), "SOURCE": _get("cause_source"), "DETAIL": _get("cause_detail"),
+        "CAUSE": lambda r: ", ".join(r["causes"]), "SOURCE": _source, "DETAIL": _get("cause_detail"),
         "MEMBERS": lambda r: f"{r['members_before']} to {r['members_after']}", "SYNC MS": _get("sync_ms"),
         "COMMIT GAP MS": _get("commit_gap_ms"), "MOVED": _get("partitions_moved"),
     }  # fmt: skip
     return _section(
         "Rebalances",
-        "From rebalances. Causes are inferred from neighbouring records unless the source says event_log; a log does "
+        "From rebalances. Causes are inferred from neighbouring records unless the source is the event log; a log does "
         "not tell when a rebalance began. SYNC MS is how long members took from JoinGroup to SyncGroup, COMMIT GAP MS "
         "the time between the last commit before and the first one after. The most restless groups are drawn.",
         lanes(rows, COLOURS), legend({name: COLOURS.get(name, "#b0b0b0") for name in sorted(used)}),

@@ -3,13 +3,14 @@
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 from pipeline.jobs.build import Tables
 
 Rows = list[dict[str, Any]]
 GROUPS, PARTITIONS, DRAWN, SERIES, LISTED = 200, 200, 24, 6, 60
+POINTS = 240  # of a line
 
 
 class Told(msgspec.Struct):
@@ -115,9 +116,24 @@ def _partitions(told: Told, made: dict[str, DataFrame]) -> None:
     )
     span = made["offset_commits"].agg(F.min("record_ts").alias("first"), F.max("record_ts").alias("last")).first()
     told.first_ms, told.last_ms = (span["first"], span["last"]) if span else (None, None)
-    history = made["lag_history"].groupBy("group", "ts").agg(F.sum("lag").alias("lag"))
-    most = history.groupBy("group").agg(F.max("lag").alias("n")).orderBy(F.desc("n")).limit(SERIES)
-    told.lag_history = rows(history.join(F.broadcast(most), "group"))
+    told.lag_history = rows(total_lag(made["lag_history"]))
+
+
+def total_lag(history: DataFrame) -> DataFrame:
+    """(group, ts, lag): the lag of all partitions of the groups that had the most, at up to `POINTS` moments.
+
+    A partition's lag stands until its next sample, so a group's total is the running sum of its partitions' changes.
+    """
+    most = history.groupBy("group").agg(F.max("lag").alias("n")).orderBy(F.desc("n"), "group").limit(SERIES)
+    mine = history.join(F.broadcast(most.select("group")), "group")
+    of_key = Window.partitionBy("group", "topic", "partition").orderBy("ts")
+    span = mine.agg(F.min("ts").alias("first"), F.greatest(F.max("ts") - F.min("ts"), F.lit(1)).alias("long"))
+    change = F.col("lag") - F.coalesce(F.lag("lag").over(of_key), F.lit(0))
+    point = F.floor((F.col("ts") - F.col("first")) * (POINTS - 1) / F.col("long"))
+    steps = mine.withColumn("change", change).crossJoin(F.broadcast(span)).withColumn("point", point)
+    summed = steps.groupBy("group", "point").agg(F.max("ts").alias("ts"), F.sum("change").alias("change"))
+    until_now = Window.partitionBy("group").orderBy("point").rowsBetween(Window.unboundedPreceding, 0)
+    return summed.select("group", "ts", F.sum("change").over(until_now).alias("lag"))
 
 
 def _rebalances(told: Told, made: dict[str, DataFrame]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.report.page import page
 from pipeline.report.svg import safe
-from pipeline.report.told import GROUPS, Told
+from pipeline.report.told import GROUPS, Told, total_lag
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\x00\n</title><img src=x onerror=alert(2)>"
 
@@ -118,6 +118,15 @@ def test_a_browser_draws_it(tmp_path: Path, groups: int) -> None:
     )
     assert picture.read_bytes().startswith(b"\x89PNG"), drawn.stderr.decode()[-500:]
     dom = subprocess.run([*common, "--dump-dom", source.as_uri()], capture_output=True, timeout=90, text=True).stdout
-    assert dom.count("<section>") == (8 if groups else 7)
+    assert dom.count("<section>") == (9 if groups else 7)
     assert "<script" not in dom
     assert not groups or dom.count("<svg") >= 4
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_groups_lag_is_that_of_all_its_partitions(spark: Any) -> None:
+    """Though each partition is looked at at moments of its own."""
+    rows = [("g", "t", 0, 1000, 5), ("g", "t", 1, 2000, 7), ("g", "t", 0, 3000, 1), ("g", "t", 1, 4000, 0)]
+    history = spark.createDataFrame(rows, "group string, topic string, partition int, ts bigint, lag bigint")
+    total = sorted((row.ts, row.lag) for row in total_lag(history).collect())
+    assert total == [(1000, 5), (2000, 12), (3000, 8), (4000, 1)]
