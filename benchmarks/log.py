@@ -23,6 +23,7 @@ from pathlib import Path
 from coordinator.core import records
 from coordinator.core.limits import Limits
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
+from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics
 from coordinator.runtime.loader import replay
 from coordinator.runtime.partition import Partition
@@ -137,7 +138,7 @@ def measure(directory: Path, offsets: int) -> None:
     scan = min(cpu(lambda: bare_scan(log)) for _ in range(3))
     log.release()
     resting = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    partition = Partition(0, Limits(), Topics(), lambda: Log.open(RealFiles(), path))
+    partition = Partition(Shard(0, Limits(), Topics()), lambda: Log.open(RealFiles(), path))
     recovered = cpu(partition.open)
     row("recovery, s", recovered, "bare scan", scan, recovered / scan)
     replayed = cpu(lambda: sum(replay(partition)))

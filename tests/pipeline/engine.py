@@ -149,7 +149,7 @@ class Engine:
 
 def replayed(directory: Path, number: int = 0, limits: Limits | None = None) -> Shard:
     """What the server knows after reading a log from the disk, by the way in which it starts."""
-    partition = Partition(number, limits or Limits(), TOPICS, lambda: Log.open(RealFiles(), str(directory)))
+    partition = Partition(Shard(number, limits or Limits(), TOPICS), lambda: Log.open(RealFiles(), str(directory)))
     for _ in loader.replay(partition):
         pass
     partition.log.release()
