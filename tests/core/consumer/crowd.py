@@ -55,7 +55,7 @@ class Crowd:
         return self._numbers
 
     def ask(self, request: Any, version: int, client_id: str, waiter: "Classic | None" = None) -> Any:
-        """Hand in a request. Its answer, or None: then `waiter` hears it, now or later."""
+        """Hand in a request. Its answer, or None: then `waiter` hears it, now or later; without one it is lost."""
         call = Call(self.number(), self.now_ms, version, client_id, "/h", lambda: f"id-{self.number()}")
         if waiter is not None:
             self.waiting[call.ticket] = waiter
@@ -91,18 +91,26 @@ class Crowd:
     def restart(self, *, compacted: bool) -> None:
         """Forget the shard, and make it anew of its log. All that is durable must be there, and nothing else."""
         old = durable.facts(self.shard)
-        if compacted:
-            latest = {key: index for index, (key, _) in enumerate(self.log)}
-            self.log = [entry for index, entry in enumerate(self.log) if latest[entry[0]] == index]
-        self.shard = Shard(0, self.limits, self.topics)
-        for key, value in self.log:
-            self.shard.replay(records.decode(key, value))
+        self.rebuild(compacted=compacted)
         rebuilt = durable.facts(self.shard)
         for facts in (old, rebuilt):
             for group in facts["groups"].values():
                 if isinstance(group, dict):
                     group.pop("owners", None)  # an index, of arrays as long as was ever needed: `check` looks into it
         durable.assert_equal(rebuilt, old)
+        self.reload()
+
+    def rebuild(self, *, compacted: bool) -> None:
+        """A shard of what the log says."""
+        if compacted:
+            latest = {key: index for index, (key, _) in enumerate(self.log)}
+            self.log = [entry for index, entry in enumerate(self.log) if latest[entry[0]] == index]
+        self.shard = Shard(0, self.limits, self.topics)
+        for key, value in self.log:
+            self.shard.replay(records.decode(key, value))
+
+    def reload(self) -> None:
+        """The server is back: whoever waited for an answer has lost its connection, and the clocks run again."""
         for waiting in self.waiting.values():
             waiting.phase = "lost"
         self.waiting.clear()
@@ -229,7 +237,9 @@ class Consumer(Client):
         )
         self.says_all = False
         response = self.crowd.ask(request, 1, "consumer")
-        if not self.deaf:
+        if self.deaf or response is None:
+            self.says_all = True  # what clients do after a timeout
+        else:
             self.hear(response)
 
     def hear(self, response: Any) -> None:
@@ -335,7 +345,7 @@ class Classic(Client):
 
     def _beat(self) -> None:
         response = self.crowd.ask(HeartbeatRequest(GROUP, self.generation, self.member_id, self.instance_id), 3, "c")
-        if response.error_code:
+        if response is not None and response.error_code:
             self.phase, self.owned = "out", set()
             if response.error_code != ErrorCode.REBALANCE_IN_PROGRESS:
                 self.member_id = ""

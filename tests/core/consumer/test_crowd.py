@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from coordinator.core.consumer import reconcile
 from coordinator.core.topics import Topic
 from tests.core.consumer.crowd import TOPICS, Classic, Consumer, Crowd
 from tests.core.world import topic_id
@@ -81,7 +80,7 @@ class Life(RuleBasedStateMachine):
         if client is not None:
             client.deaf = True
             client.step(promptly=True)
-            client.deaf, client.says_all = False, True  # what clients do after a timeout
+            client.deaf = False
 
     @rule(name=st.sampled_from(TOPICS), how=st.sampled_from(("grow", "again", "delete")))
     def topics_change(self, name: str, how: str) -> None:
@@ -144,17 +143,3 @@ QUICK = settings(
 def test_nobody_shares_epochs_rise_and_all_settle(life: type[Life]) -> None:
     """K-143, K-144, K-180, K-365, K-398: at every step; and the group settles once inputs stop."""
     run_state_machine_as_test(life, settings=QUICK)
-
-
-def test_a_mutant_that_takes_what_is_not_free_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check can fail: without the look at who holds a partition two members own one."""
-    monkeypatch.setattr(reconcile, "is_free", lambda owners, topic, partition: True)
-    with pytest.raises(Exception, match=r"is owned by|two owners|is held at epoch"):
-        run_state_machine_as_test(Life, settings=QUICK)
-
-
-def test_a_mutant_that_waits_for_no_revocation_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check can fail: a member whose loss is taken for granted still owns what another one gets."""
-    monkeypatch.setattr(reconcile, "owns_any", lambda told, partitions: False)
-    with pytest.raises(AssertionError, match="is owned by"):
-        run_state_machine_as_test(Life, settings=QUICK)
