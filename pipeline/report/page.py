@@ -45,15 +45,7 @@ TOLD_IN_WORDS = 8  # rebalances
 
 def page(told: Told, title: str) -> str:
     """The whole HTML file."""
-    parts = [
-        _head(told, title),
-        _problems(told),
-        _story(told),
-        _groups(told),
-        _lag(told),
-        _rebalances(told),
-        _members(told),
-    ]
+    parts = [_head(told, title), _problems(told), _story(told), _groups(told), _lag(told), _rebalances(told)]
     parts += [_members(told), _trouble(told), _partitions(told), _health(told)]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{safe(title)}</title>'
