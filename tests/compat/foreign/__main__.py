@@ -2,7 +2,8 @@
 
     python -m tests.compat.foreign [CLIENT ...] [--cache DIR] [--protocol classic|consumer]
 
-CLIENT is java, franz-go, sarama, kafkajs, platformatic, kafka-tools, kafka-python-suite, or all. Exit code 1 when a check
+CLIENT is java, franz-go, sarama, kafkajs, platformatic, kafka-tools, kafka-python-suite,
+franz-go-suite, or all. Exit code 1 when a check
 failed. Needs the languages' own tools: Java 17 and Maven, Go, Node with npm.
 """
 
@@ -10,25 +11,27 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.compat.foreign import tools, upgrade, worker
+from tests.compat.foreign import suites, tools, upgrade, worker
 from tests.compat.foreign.clients import CLIENTS, cache_directory
 from tests.compat.foreign.report import Report
 from tests.compat.foreign.story import Story
 
-OTHERS = {"kafka-tools": tools.run}
+ALONE = ("kafka-tools", *suites.SUITES)  # what is no client in the one story
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.compat.foreign", description=__doc__.splitlines()[0])
-    parser.add_argument("client", nargs="*", default=["all"], choices=[*CLIENTS, *OTHERS, "all"], metavar="CLIENT")
+    parser.add_argument("client", nargs="*", default=["all"], choices=[*CLIENTS, *ALONE, "all"], metavar="CLIENT")
     parser.add_argument("--cache", help="where installed clients stay (~/.cache/muster/foreign, MUSTER_FOREIGN_CACHE)")
     parser.add_argument("--protocol", choices=("classic", "consumer"), help="only this group protocol")
     args = parser.parse_args()
     cache = cache_directory(args.cache)
     report = Report()
-    for name in [*CLIENTS, *OTHERS] if "all" in args.client else args.client:
-        if name in OTHERS:
-            OTHERS[name](report)
+    for name in [*CLIENTS, *ALONE] if "all" in args.client else args.client:
+        if name == "kafka-tools":
+            tools.run(report)
+        elif name in suites.SUITES:
+            suites.run(suites.SUITES[name], cache, report)
         else:
             run_client(name, cache, args.protocol, report)
     return report.end()

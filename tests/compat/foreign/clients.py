@@ -48,7 +48,7 @@ def java(cache: Path) -> list[str]:
     classes = cache / "java"
     classes.mkdir(parents=True, exist_ok=True)
     jars = f"{kafka.jars()}/*"
-    _run(["javac", "-cp", jars, "-d", str(classes), str(PROGRAMS / "java" / "Foreign.java")], classes)
+    run_tool(["javac", "-cp", jars, "-d", str(classes), str(PROGRAMS / "java" / "Foreign.java")], classes)
     return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M", "-cp", f"{classes}:{jars}", "Foreign"]
 
 
@@ -56,8 +56,8 @@ def go(program: str) -> Callable[[Path], list[str]]:
     def install(cache: Path) -> list[str]:
         build = cache / "go"
         shutil.copytree(PROGRAMS / "go", build, dirs_exist_ok=True)
-        _run(["go", "mod", "tidy"], build)
-        _run(["go", "build", "-o", f"bin-{program}", f"./{program}"], build)
+        run_tool(["go", "mod", "tidy"], build)
+        run_tool(["go", "build", "-o", f"bin-{program}", f"./{program}"], build)
         return [str(build / f"bin-{program}")]
 
     return install
@@ -67,7 +67,7 @@ def node(program: str) -> Callable[[Path], list[str]]:
     def install(cache: Path) -> list[str]:
         build = cache / "node"
         shutil.copytree(PROGRAMS / "node", build, dirs_exist_ok=True)
-        _run([*NPM_INSTALL, "."], build)
+        run_tool([*NPM_INSTALL, "."], build)
         return [_node(build), str(build / f"{program}.mjs")]
 
     return install
@@ -80,12 +80,13 @@ def _node(build: Path) -> str:
         return "node"
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     package = f"node-{platform.system().lower()}-{machine}"
-    _run([*NPM_INSTALL, "--no-save", f"{package}@{NODE}"], build)
+    run_tool([*NPM_INSTALL, "--no-save", f"{package}@{NODE}"], build)
     return str(build / "node_modules" / package / "bin" / "node")
 
 
-def _run(command: list[str], directory: Path) -> None:
-    subprocess.run(command, cwd=directory, check=True, timeout=BUILD_SECONDS, capture_output=True)
+def run_tool(command: list[str], directory: Path) -> bytes:
+    """What it prints. Raises subprocess.CalledProcessError when it fails."""
+    return subprocess.run(command, cwd=directory, check=True, timeout=BUILD_SECONDS, capture_output=True).stdout
 
 
 CLIENTS = {
@@ -101,7 +102,7 @@ CLIENTS = {
         ),
         Foreign(
             "platformatic", "2.12.1", node("platformatic"),
-            protocols=BOTH, statics=BOTH, notices_growth=("consumer",),
+            protocols=BOTH, statics=BOTH, notices_growth=(),
         ),
     )
 }  # fmt: skip
