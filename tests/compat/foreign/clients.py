@@ -67,7 +67,7 @@ def node(program: str) -> Callable[[Path], list[str]]:
     def install(cache: Path) -> list[str]:
         build = cache / "node"
         shutil.copytree(PROGRAMS / "node", build, dirs_exist_ok=True)
-        run_tool([*NPM_INSTALL, "."], build)
+        run_tool([*NPM_INSTALL], build)
         return [_node(build), str(build / f"{program}.mjs")]
 
     return install
@@ -94,10 +94,10 @@ CLIENTS = {
     for one in (
         Foreign("java", kafka.VERSION, java, protocols=BOTH, statics=BOTH, copies=BOTH, works=BOTH, upgrades=True),
         # It says farewell for a while (epoch -2) without its instance id, which Kafka and Muster refuse: no static return.
-        Foreign("franz-go", "1.22.2", go("franz"), protocols=BOTH, copies=BOTH),
+        Foreign("franz-go", "1.22.2", go("franz"), protocols=BOTH, copies=BOTH, upgrades=True),
         Foreign("sarama", "1.61.1", go("sarama")),
         Foreign(
-            "kafkajs", "2.2.4", node("kafkajs"), codecs=("none", "gzip"), statics=(),
+            "kafkajs", "2.2.4", node("kafkajs"), statics=(),
             admin={"listed": True, "reset": 1, "deleted": True},
         ),
         Foreign(

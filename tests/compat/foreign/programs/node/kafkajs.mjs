@@ -1,9 +1,20 @@
 // What the checks ask of a client, by kafkajs. README.md lists the words and what is printed.
+import { lz4Compress, lz4Decompress } from '@platformatic/wasm-utils'
 import kafkajs from 'kafkajs'
+import snappy from 'kafkajs-snappy'
+import zlib from 'node:zlib'
 import { endOfInput, run, say, sorted, values } from './words.mjs'
 
-const { CompressionTypes, Kafka, logLevel } = kafkajs
-const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP }
+const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = kafkajs
+const { None: none, GZIP: gzip, Snappy, LZ4: lz4, ZSTD: zstd } = CompressionTypes
+const CODECS = { none, gzip, snappy: Snappy, lz4, zstd }
+
+// It brings gzip alone: the others are put in by whoever needs them.
+const codec = (compress, decompress) => () => ({ compress: async encoder => compress(encoder.buffer), decompress: async bytes => decompress(bytes) })
+CompressionCodecs[Snappy] = snappy
+CompressionCodecs[lz4] = codec(bytes => Buffer.from(lz4Compress(bytes)), bytes => Buffer.from(lz4Decompress(bytes)))
+CompressionCodecs[zstd] = codec(zlib.zstdCompressSync, zlib.zstdDecompressSync)
+
 const to = bootstrap => new Kafka({ brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: { initialRetryTime: 100, retries: 20, maxRetryTime: 1000 } })
 
 async function produce (bootstrap, topic, codec, count) {
