@@ -38,4 +38,4 @@ def rows(text: str) -> list[Row]:
     return found
 
 
-LISTED = rows(PAGE.read_text()) if PAGE.exists() else []
+LISTED = rows(PAGE.read_text())

@@ -5,13 +5,15 @@ own. Stories that wait for minutes have a Muster each whose clock jumps (`indoor
 own with nobody else about, and counts if it differs again.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from coordinator.config import KNOBS, shown
 from tests.conformance.compare import Difference, differences
-from tests.conformance.listed import LISTED
+from tests.conformance.listed import LISTED, PAGE
 from tests.conformance.replay import replay, unlisted
 from tests.conformance.servers import SERVERS
 from tests.conformance.stage import Event
@@ -83,4 +85,12 @@ def test_every_transcript_has_its_story() -> None:
 
 
 def test_every_listed_difference_names_a_story() -> None:
-    assert {row.story for row in LISTED} <= set(STORIES)
+    assert LISTED and {row.story for row in LISTED} <= set(STORIES)
+
+
+def test_every_default_that_is_not_kafka_s_is_listed() -> None:
+    """Name and both values, and no default that is Kafka's."""
+    found = re.findall(r"^\| `([a-z.]+)` \| (\w+) \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+    assert found == [
+        (knob.name, shown(knob.kafka_default), shown(knob.default)) for knob in KNOBS if knob.kafka_default is not None
+    ]
