@@ -19,15 +19,15 @@ _SIZE, _BODY = (12).to_bytes(4, "big"), bytes(8)
 class Floor:
     """A frontend as the poller knows it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._touched: list[Connection] = []
 
     def connect(self, host: str, listener: Listener) -> Connection:
-        return Connection(host, listener, 65_536, 0)
+        return Connection(host, listener, 65_536, self._clock.now_ms())
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
-        connection.frames.feed(chunk)
-        for frame in connection.frames:
+        for frame in connection.feed(chunk, connection.heard_ms):
             connection.owe(_SIZE + frame[4:8] + _BODY)
         self._touched.append(connection)
 
@@ -46,10 +46,11 @@ class Floor:
 
 
 async def main(port: int) -> None:
+    clock = Clock.real()
     poller = Poller(
-        Floor(),  # type: ignore[arg-type]  # all of a Frontend that the poller calls
+        Floor(clock),  # type: ignore[arg-type]  # all of a Frontend that the poller calls
         [listen(f"127.0.0.1:{port}")],
-        Clock.real(),
+        clock,
         after_turn=lambda: None,
         connections_max=10_000,
         idle_ms=600_000,
