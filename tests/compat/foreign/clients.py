@@ -1,6 +1,6 @@
 """The clients: what they can do, and how they are installed by their own languages' tools into a cache directory.
 
-A client's program is called with the words that README.md lists; all programs print the same.
+A client's program is called with the words that `programs/README.md` lists; all programs print the same.
 """
 
 import os

@@ -30,6 +30,7 @@ JOINS_MAX = 2  # a member, in the quiet seconds
 FETCHES_PER_SECOND_MAX = 2.5  # a member: each waits 500 ms
 PROGRAM_SECONDS = 90.0
 COPIED = 200
+WARNINGS = 4  # of syslog: librdkafka tells of each of its threads' ends otherwise
 SETTINGS = (
     f"group.consumer.min.session.timeout.ms={SESSION_MS}",
     f"group.consumer.session.timeout.ms={SESSION_MS}",
@@ -178,11 +179,11 @@ class Story:
         self.program("produce", self.muster.kafka, topic, codec, str(count))
 
     def make(self, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.muster.kafka})
+        admin = AdminClient({"bootstrap.servers": self.muster.kafka, "log_level": WARNINGS})
         admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(20)
 
     def grow(self, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.muster.kafka})
+        admin = AdminClient({"bootstrap.servers": self.muster.kafka, "log_level": WARNINGS})
         admin.create_partitions([NewPartitions(topic, GROWN)])[topic].result(20)
 
     def requests(self, api: str) -> float:
