@@ -81,12 +81,16 @@ def _headers_written(headers: Headers) -> bytes:
     return b"".join(parts)
 
 
+_FOUR_BYTES = struct.Struct("4B")
+
+
 def read(data: bytes, position: int, end: int, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
     """The `count` records of `data[position:end]`. Raises `ProtocolError` unless they fill it exactly."""
     if not 0 <= count * RECORD_BYTES_MIN <= end - position:
         raise ProtocolError(f"{count} records do not fit in {end - position} bytes", path="records", offset=position)
     records: list[Record] = []
     append = records.append
+    four_bytes = _FOUR_BYTES.unpack_from  # attributes, and most often all of both deltas and the length of the key
     try:
         for _ in range(count):
             length = data[position]
@@ -99,26 +103,21 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
             if length & 1 or stop > end:
                 raise ProtocolError("a record reaches beyond its batch", path="records", offset=position)
 
-            timestamp = data[position + 1]  # after the attributes, which no reader looks at
-            position += 2
-            if timestamp & 0x80:
-                timestamp, position = _rest(data, position, timestamp, 10)
-            delta = data[position]
-            position += 1
-            if delta & 0x80:
-                delta, position = _rest(data, position, delta, 5)
-
-            size = data[position]
-            position += 1
-            if size & 0x80:
-                size, position = _rest(data, position, size, 5)
+            _, timestamp, delta, size = four_bytes(data, position)  # nobody looks at the attributes
+            if (timestamp | delta | size) & 0x80:
+                timestamp, position = _raw(data, position + 1, 10)
+                delta, position = _raw(data, position, 5)
+                size, position = _raw(data, position, 5)
+            else:
+                position += 4
             if size & 1:
                 if size != 1:
                     raise _negative(size, position)
                 key = None
             else:
-                key = data[position : position + (size >> 1)]
-                position += size >> 1
+                after = position + (size >> 1)
+                key = data[position:after]
+                position = after
 
             size = data[position]
             position += 1
@@ -129,8 +128,9 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
                     raise _negative(size, position)
                 value = None
             else:
-                value = data[position : position + (size >> 1)]
-                position += size >> 1
+                after = position + (size >> 1)
+                value = data[position:after]
+                position = after
 
             headers: Headers = ()
             if data[position]:
@@ -153,8 +153,6 @@ def read(data: bytes, position: int, end: int, count: int, base_offset: int, bas
     if position != end:
         raise ProtocolError(f"{end - position} bytes after the last record", path="records", offset=position)
     return records
-
-
 
 
 class Outline(msgspec.Struct, frozen=True, gc=False):

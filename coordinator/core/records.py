@@ -81,6 +81,7 @@ _INT32: Final = Layout(">i")
 _V3_HEAD: Final = Layout(">hqi")
 _V4_HEAD: Final = Layout(">hqiB")
 _V4_TAIL: Final = Layout(">qB")
+_V4_SHORT: Final = Layout(">hqiBqB")  # no metadata, no topic id
 _V4_COMMON: Final = Layout(">hqiBq3s16s")  # no metadata, a topic id
 _KEY_HEAD: Final = Layout(">hh")
 _INT64: Final = Layout(">q")
@@ -114,9 +115,8 @@ def decode(key: bytes, value: bytes | None) -> Record:
     A key of an unknown type becomes an `UnknownKey`, to be skipped; an unknown version of a known value is an error.
     """
     try:
-        if key[:2] == b"\x00\x01" or key[:2] == b"\x00\x00":
-            offset_key = _read_offset_key(key)
-            return Record(offset_key, None if value is None else _read_offset_value(value))
+        if key[1] <= 1 and not key[0]:
+            return Record(_read_offset_key(key), None if value is None else _read_offset_value(value))
         (number,) = _INT16.unpack_from(key)
         kind = BY_TYPE.get(number)
         if kind is None:
@@ -147,14 +147,21 @@ def _offset_key_head(group_id: str, topic_name: str) -> bytes:
 
 
 def _read_offset_key(key: bytes) -> OffsetCommitKey:
-    (group_size,) = _INT16.unpack_from(key, 2)
+    group, topic = _names(key[:-4])
+    return OffsetCommitKey(group, topic, _INT32.unpack_from(key, len(key) - 4)[0])
+
+
+@lru_cache(maxsize=1024)
+def _names(head: bytes) -> tuple[str, str]:
+    """Group and topic of all but the last four bytes of an offset's key: one commit after the other has the same."""
+    (group_size,) = _INT16.unpack_from(head, 2)
     group_end = 4 + group_size
-    (topic_size,) = _INT16.unpack_from(key, group_end)
-    topic_end = group_end + 2 + topic_size
+    (topic_size,) = _INT16.unpack_from(head, group_end)
     if group_size < 0 or topic_size < 0:
         raise ProtocolError("a negative length in the key of an offset")
-    (partition,) = _INT32.unpack_from(key, topic_end)
-    return OffsetCommitKey(key[4:group_end].decode(), key[group_end + 2 : topic_end].decode(), partition)
+    if group_end + 2 + topic_size != len(head):
+        raise ProtocolError("the key of an offset is not as long as its fields")
+    return head[4:group_end].decode(), head[group_end + 2 :].decode()
 
 
 def _offset_value(value: OffsetCommitValue) -> bytes:
@@ -190,6 +197,10 @@ def _read_v3(value: bytes) -> OffsetCommitValue:
 
 
 def _read_v4(value: bytes) -> OffsetCommitValue:
+    if len(value) == _V4_SHORT.size:
+        _, offset, leader_epoch, count, commit_timestamp, tags = _V4_SHORT.unpack(value)
+        if count == 1 and not tags:  # nothing said beside the offset
+            return OffsetCommitValue(offset, leader_epoch, "", commit_timestamp)
     _, offset, leader_epoch, count = _V4_HEAD.unpack_from(value)
     if not 1 <= count <= 127:  # a length of two bytes and more, or null
         return decode_value(BY_TYPE[1], value)  # type: ignore[no-any-return]

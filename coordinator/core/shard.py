@@ -31,7 +31,7 @@ once: parked requests and pending members (in the classic groups), and the timer
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.core import cleanup, timers
@@ -133,6 +133,14 @@ class Shard:
             self._replay_consumer(record)
         else:
             assert type(key) is UnknownKey, f"{key!r}: nobody replays that"
+
+    def replay_batch(self, records: Sequence[Record], producer_id: int = NOT_TRANSACTIONAL) -> None:
+        """Apply the records of a batch in their order. Nearly every batch is a commit, which is offsets and no more."""
+        if {type(record.key) for record in records} == {OffsetCommitKey}:
+            self._apply_offsets(records, producer_id)
+        else:
+            for record in records:
+                self.replay(record, producer_id)
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
         """Apply the end of a producer's transaction."""

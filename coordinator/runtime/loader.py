@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from coordinator.core import records
 from coordinator.runtime.partition import Partition
 from protocol.errors import ProtocolError
+from protocol.records import Record as LogRecord
 from protocol.records import read_end_marker
 from storage.layout import DamagedLog
 from storage.log import scan
@@ -32,14 +33,20 @@ def replay(partition: Partition) -> Iterator[int]:
                 shard.replay_marker(header.producer_id, marker.commits)
             continue
         producer_id = header.producer_id if header.is_transactional else -1
-        for fact in facts:
-            try:
-                record = records.decode(fact.key or b"", fact.value)
-            except ProtocolError as error:
-                raise DamagedLog(source.directory, 0, str(error), fact.offset) from None
-            shard.replay(record, producer_id)
+        shard.replay_batch(_decoded(facts, source.directory), producer_id)
         since += len(facts)
         if since >= STEP_RECORDS:
             yield since
             since = 0
     yield since
+
+
+def _decoded(facts: list[LogRecord], directory: str) -> list[records.Record]:
+    decode = records.decode
+    found = []
+    for fact in facts:
+        try:
+            found.append(decode(fact.key or b"", fact.value))
+        except ProtocolError as error:
+            raise DamagedLog(directory, 0, str(error), fact.offset) from None
+    return found
