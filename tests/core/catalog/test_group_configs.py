@@ -113,7 +113,7 @@ def test_a_session_must_be_longer_than_the_interval_after_any_change() -> None:
 
 
 def test_requests_that_are_wrong_as_such() -> None:
-    """K-336, and one key or resource twice; K-335 is the router's."""
+    """K-336, and one key or resource twice."""
     catalog = Catalog()
     assert alter(catalog, (BEAT, "7000", SET), group="") == ErrorCode.INVALID_REQUEST
     assert alter(catalog, (BEAT, "7000", SET), (BEAT, "8000", SET)) == ErrorCode.INVALID_REQUEST
