@@ -8,6 +8,7 @@ import pytest
 
 from coordinator import cli
 from coordinator.cli import COMMANDS
+from coordinator.core.events import Cause
 from coordinator.metrics import Snapshot, Stats, exposition
 from protocol.apis import TABLE
 
@@ -64,6 +65,12 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     assert 'muster_rebalances_total{cause="member joined",group="g",protocol="classic"} 1.0' in text
     assert 'muster_errors_total{api="Heartbeat",code="UNKNOWN_MEMBER_ID"} 1.0' in text
     assert 'muster_request_seconds_bucket{api="Heartbeat",le="0.001"} 1.0' in text
+
+
+def test_every_cause_is_documented() -> None:
+    section = DOCS["usage.md"].partition("## Why did it rebalance?")[2].partition("\n## ")[0]
+    tables = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+    assert set(re.findall(r"`([a-z ]+)`", tables)) == {cause.value for cause in Cause}
 
 
 def test_every_api_has_one_name_in_every_layer() -> None:
