@@ -1,4 +1,4 @@
-"""Settings of groups: K-333 ... K-343, and what 4.3.1 was observed to answer."""
+"""Settings of groups, as Apache Kafka 4.3.1 was observed to keep and to show them."""
 
 from typing import Any
 
