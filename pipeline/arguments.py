@@ -52,7 +52,9 @@ def _build(parser: Parser) -> None:
         metavar="PATH",
         help="log end offsets: a directory of topics, JSON lines, Parquet, or a replication-offset-checkpoint",
     )
-    parser.add_argument("--now", type=int, metavar="MS", help="judge lag as of this time (that of the newest commit)")
+    parser.add_argument(
+        "--now", type=int, metavar="MS", help="judge lag as of this time (the newest commit or log end)"
+    )
 
 
 def _follow(parser: Parser) -> None:

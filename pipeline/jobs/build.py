@@ -41,6 +41,11 @@ class Tables:
         self.spark, self.out = spark, out
         self.manifest = manifest.load(out)
 
+    @property
+    def read_ms(self) -> int:
+        """When logs were read for the last time."""
+        return int((self.out / manifest.NAME).stat().st_mtime * 1000)
+
     def raw(self, name: str) -> DataFrame:
         """A raw table; empty when no log had such rows."""
         files = [str(self.out.absolute() / file) for file in self.manifest.files.get(name, ())]
@@ -73,8 +78,8 @@ def build(
 ) -> dict[str, int]:
     """Make all derived tables anew; their numbers of rows.
 
-    `now_ms` is the time as of which lag is judged; by default that of the newest commit, which is now for a log that is
-    being written, and for a copy the moment at which it was made.
+    `now_ms` is the time as of which lag is judged; by default that of the newest commit or log end, which is now
+    for a log that is being written, and for a copy the moment at which it was made.
 
     `events` are files of the server's event log, `ends` a Parquet or JSON-lines file with log end offsets,
     or a directory that holds the topics' own logs.
@@ -88,8 +93,9 @@ def build(
             report(name)
 
         batches, raw_commits, records = tables.raw("batches"), tables.raw("offset_commits"), tables.raw("group_records")
+        given = _ends(spark, ends, tables.read_ms)
         if now_ms is None:
-            now_ms = _newest(raw_commits)
+            now_ms = max(_newest(raw_commits, "record_ts"), 0 if given is None else _newest(given, "ts"))
         if has_copies(batches):
             raw_commits, records = commits.without_copies(raw_commits), groups.without_copies(records)
         put("log_problems", tables.raw("log_problems").dropDuplicates(["log_dir", "segment_base", "pos", "kind"]))
@@ -98,7 +104,7 @@ def build(
         put("latest_offsets", commits.latest_offsets(made["offset_commits"], now_ms))
         put("commit_velocity", commits.commit_velocity(made["offset_commits"]))
         _groups(put, made, records, read_events(spark, events or []))
-        put("log_end_offsets", lag.log_end_offsets(_ends(spark, ends), made["offset_commits"]))
+        put("log_end_offsets", lag.log_end_offsets(given, made["offset_commits"]))
         put("lag_history", lag.lag_history(made["offset_commits"], made["log_end_offsets"]))
         put("lag_status", lag.lag_status(made["offset_commits"], made["log_end_offsets"], now_ms))
         put("group_status", lag.group_status(made["lag_status"]))
@@ -124,8 +130,8 @@ def _groups(
     )
 
 
-def _newest(raw_commits: DataFrame) -> int:
-    row = raw_commits.agg(F.max("record_ts").alias("ts")).first()
+def _newest(rows: DataFrame, column: str) -> int:
+    row = rows.agg(F.max(column).alias("ts")).first()
     return row["ts"] if row and row["ts"] is not None else 0
 
 
@@ -135,12 +141,15 @@ def has_copies(batches: DataFrame) -> bool:
     return not dirs.where("dirs > 1").isEmpty()
 
 
-def _ends(spark: SparkSession, path: Path | None) -> DataFrame | None:
-    """Log end offsets that were handed in: topic, partition, ts, leo and, if it is there, source."""
+def _ends(spark: SparkSession, path: Path | None, read_ms: int) -> DataFrame | None:
+    """Log end offsets that were handed in: topic, partition, ts, leo and, if it is there, source.
+
+    What topics' own logs took in after the groups' logs were read is left out: it would look like lag.
+    """
     if path is None:
         return None
     if path.is_dir():
-        rows = [msgspec.structs.astuple(end) for end in log_ends(str(path))]
+        rows = [msgspec.structs.astuple(end) for end in log_ends(str(path)) if end.ts <= read_ms]
         return spark.createDataFrame(rows, ddl(ENDS))
     if path.name == "replication-offset-checkpoint":
         from pipeline.decode.files import Store

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pipeline.jobs.build import DERIVED, Tables, build
 from pipeline.jobs.ingest import follow, ingest
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
+from protocol.records import Record
 from tests.pipeline.test_source import offsets, replayed
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -83,6 +85,21 @@ def test_every_table_is_built(spark: Any, tmp_path: Path) -> None:
     health = tables.derived("log_health").collect()
     assert all(0 <= row.dead_ratio <= 1 and row.bytes > 0 for row in health)
     assert build(spark, out, ends=ends, now_ms=1_760_000_500_000) == counts
+
+
+def test_ends_of_topics_come_from_their_own_logs(spark: Any, tmp_path: Path) -> None:
+    logs, out = tmp_path / "data", tmp_path / "out"
+    groups, orders = Writer(logs / f"{TOPIC}-0"), Writer(logs / "orders-2", segment_bytes=100)
+    for n in range(10):
+        orders.append([Record(None, b"x", timestamp=1000 * n)])
+        groups.append([commit(("g", "orders", 2), n // 2, 1000 * n)])
+    ingest(spark, [str(logs)], out)
+    orders.append([Record(None, b"x", timestamp=int(time.time() * 1000) + 3_600_000)])  # after the logs were read
+    build(spark, out, ends=logs)
+    (row,) = Tables(spark, out).derived("lag_status").collect()
+    assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
+    history = Tables(spark, out).derived("lag_history").orderBy("ts").collect()
+    assert [(one.ts, one.lag) for one in history] == [(1000 * n, n + 1 - n // 2) for n in range(10)]
 
 
 def test_an_empty_set_of_tables_can_be_built(spark: Any, tmp_path: Path) -> None:
