@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from itertools import repeat
+from operator import le
 
 import msgspec
 
@@ -67,20 +69,28 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A batch as compaction sees it: `data` holds its records, decompressed, where their outlines say."""
+    """A batch as compaction sees it: `data[start:end]` holds its records, decompressed."""
 
     header: BatchHeader
     data: bytes
-    outlines: list[Outline]
+    start: int
+    end: int
+    keyed: tuple[list[bytes], list[int]] | None
+    """Keys and offsets from the base, where every record has a key and a value: what is asked of nearly every batch."""
     whole: bytes | None
     """The batch itself, unless it was compressed: what survives is written uncompressed."""
 
     @classmethod
     def at(cls, chunk: bytes, at: int, header: BatchHeader) -> Batch:
-        """Raises `ProtocolError` for records that cannot be read."""
         data, start, end = record_batch.plain(chunk, at, header)
-        outlines = records.outlines(data, start, end, header.count, header.base_offset, header.base_timestamp)
-        return cls(header, data, outlines, None if header.compression else chunk[at : at + header.size])
+        whole = None if header.compression else chunk[at : at + header.size]
+        return cls(header, data, start, end, records.keyed(data, start, end, header.count), whole)
+
+    @property
+    def outlines(self) -> list[Outline]:
+        """Made anew whenever it is asked for. Raises `ProtocolError` for records that cannot be read."""
+        base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp
+        return records.outlines(self.data, self.start, self.end, self.header.count, base_offset, base_timestamp)
 
     def records(self, kept: list[Outline]) -> list[Record]:
         base_offset, base_timestamp = self.header.base_offset, self.header.base_timestamp
@@ -89,15 +99,25 @@ class Batch(msgspec.Struct, frozen=True):
 
 def note_latest(latest: dict[bytes, int], batch: Batch, decided: Decided) -> None:
     """Note the offsets of the keys of a batch, which comes after all that were noted before."""
-    if not batch.header.is_control and not decided.is_aborted(batch.header):
+    if batch.header.is_control or decided.is_aborted(batch.header):
+        return
+    if batch.keyed is None:
         latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
+    else:
+        keys, places = batch.keyed
+        base_offset = batch.header.base_offset
+        latest.update(zip(keys, [base_offset + place for place in places], strict=True))
 
 
 class Kept(msgspec.Struct, frozen=True):
     """What is left of a batch; a batch without records is kept for its header."""
 
-    outlines: list[Outline]
+    outlines: list[Outline] | None
+    """None: the batch as it is."""
     delete_horizon_ms: int | None
+
+
+_AS_IT_IS = Kept(None, None)
 
 
 class Survivors:
@@ -126,6 +146,10 @@ class Survivors:
     def of(self, batch: Batch) -> Kept | None:
         """What of the batch survives; None for a batch of which nothing need be known any more."""
         header = batch.header
+        if self._is_all_latest(batch):
+            if header.is_transactional:
+                self._has_records.add(header.producer_id)
+            return _AS_IT_IS
         horizon = header.delete_horizon_ms
         is_over = horizon is not None and horizon <= self._now_ms
         if header.is_control:
@@ -144,6 +168,17 @@ class Survivors:
         if not kept and header.last_offset not in self._decided.last_offsets:
             return None
         return Kept(kept, None if is_over or not kept else horizon)
+
+    def _is_all_latest(self, batch: Batch) -> bool:
+        """Whether the batch may be copied without looking closer: no tombstone, no marker, no key with a later value."""
+        header = batch.header
+        if batch.keyed is None or batch.whole is None or not header.count:
+            return False
+        if header.is_control or header.delete_horizon_ms is not None or self._decided.is_aborted(header):
+            return False
+        keys, places = batch.keyed
+        later = map(self._latest.get, keys, repeat(-1))
+        return all(map(le, later, [header.base_offset + place for place in places]))
 
     def _marker(
         self, header: BatchHeader, marker: list[Outline], horizon: int | None, is_over: bool
@@ -170,7 +205,8 @@ class Repacker:
         if kept is None:
             return []
         header = batch.header
-        size = sum([o.end - o.start for o in kept.outlines])
+        outlines = kept.outlines
+        size = batch.end - batch.start if outlines is None else sum([o.end - o.start for o in outlines])
         is_plain = header.producer_id == NO_PRODUCER and not header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
         if not is_plain or size >= ALONE_BYTES:
             return [*self.upto(header.base_offset, header.leader_epoch), self._alone(batch, kept)]
@@ -179,7 +215,7 @@ class Repacker:
         if self._plain and (alike != self._alike or header.last_offset - self._next > _SPAN_MAX):
             finished = self.upto(header.base_offset, self._alike[0])
         self._alike = alike
-        self._plain += batch.records(kept.outlines)
+        self._plain += batch.records(batch.outlines if outlines is None else outlines)
         self._plain_bytes += size
         if self._plain_bytes >= MERGED_BYTES:
             finished += self.upto(header.next_offset, header.leader_epoch)
@@ -212,8 +248,11 @@ class Repacker:
         time."""
         header, outlines = batch.header, kept.outlines
         self._next = header.next_offset
+        if outlines is None:
+            assert batch.whole is not None, "what is kept as it is was not compressed"
+            return batch.whole
         if kept.delete_horizon_ms != header.delete_horizon_ms:
-            return self._with_horizon(batch, kept)
+            return self._with_horizon(batch, outlines, kept.delete_horizon_ms)
         if batch.whole is not None and len(outlines) == header.count:
             return batch.whole
         latest = max([o.timestamp for o in outlines], default=header.max_timestamp)
@@ -221,15 +260,15 @@ class Repacker:
         changed = msgspec.structs.replace(header, attributes=attributes, max_timestamp=latest, count=len(outlines))
         return record_batch.sealed(changed, b"".join([batch.data[o.start : o.end] for o in outlines]))
 
-    def _with_horizon(self, batch: Batch, kept: Kept) -> bytes:
+    def _with_horizon(self, batch: Batch, outlines: list[Outline], horizon_ms: int | None) -> bytes:
         """The batch with another delete horizon, or none any more: timestamps are told from the base, which changes."""
         header = batch.header
-        latest = max([o.timestamp for o in kept.outlines], default=header.max_timestamp)
-        attributes, base_timestamp = header.attributes | DELETE_HORIZON, kept.delete_horizon_ms
+        latest = max([o.timestamp for o in outlines], default=header.max_timestamp)
+        attributes, base_timestamp = header.attributes | DELETE_HORIZON, horizon_ms
         if base_timestamp is None:
             attributes &= ~DELETE_HORIZON
-            base_timestamp = kept.outlines[0].timestamp if kept.outlines else header.max_timestamp
+            base_timestamp = outlines[0].timestamp if outlines else header.max_timestamp
         changed = msgspec.structs.replace(
             header, attributes=attributes, base_timestamp=base_timestamp, max_timestamp=latest
         )
-        return record_batch.rewritten(changed, batch.records(kept.outlines))
+        return record_batch.rewritten(changed, batch.records(outlines))

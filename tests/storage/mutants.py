@@ -181,8 +181,11 @@ def drops_tombstones_too_early(patch: Patch) -> None:
     of = Survivors.of
 
     def hasty(self: Survivors, batch: Batch) -> Kept | None:
-        outlines = [outline for outline in batch.outlines if not outline.is_tombstone or batch.header.is_control]
-        return of(self, Batch(batch.header, batch.data, outlines, None))
+        kept = of(self, batch)
+        if kept is None or kept.outlines is None or batch.header.is_control:
+            return kept
+        outlines = [outline for outline in kept.outlines if not outline.is_tombstone]
+        return Kept(outlines, None) if outlines else None
 
     patch.setattr(Survivors, "of", hasty)
 
