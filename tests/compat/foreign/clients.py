@@ -34,6 +34,10 @@ class Foreign(Struct, frozen=True):
     admin: Mapping[str, object] = FULL_ADMIN
     copies: tuple[str, ...] = ("classic",)  # the protocols in which it sends offsets to a transaction
     notices_growth: tuple[str, ...] = BOTH  # the protocols in which it finds new partitions of a topic by itself
+    describes: tuple[str, ...] = (
+        BOTH  # the protocols whose groups its administrator can describe; others are Dead to it
+    )
+    settles_in_seconds: float = 0.0  # how long after a rebalance it may still hand out what it has lost
     upgrades: bool = False  # whether a live group of it moves to the consumer protocol and back
     works: tuple[str, ...] = ()  # the protocols in which its program has a copier that may be killed
 
@@ -100,9 +104,10 @@ CLIENTS = {
             "kafkajs", "2.2.4", node("kafkajs"), statics=(),
             admin={"listed": True, "reset": 1, "deleted": True},
         ),
+        # It hands out what a Fetch brings that was under way (500 ms) when its partition was taken.
         Foreign(
             "platformatic", "2.12.1", node("platformatic"),
-            protocols=BOTH, statics=BOTH, notices_growth=(),
+            protocols=BOTH, statics=BOTH, notices_growth=(), describes=("classic",), settles_in_seconds=1.0,
         ),
     )
 }  # fmt: skip

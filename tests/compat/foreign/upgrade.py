@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from tests.compat.consumers import Member, wait_until
 from tests.compat.foreign.report import Report
-from tests.compat.test_consumer_protocol import PARTITIONS, SETTINGS, all_share, done, group_of, load
+from tests.compat.test_consumer_protocol import PARTITIONS, SETTINGS, all_share, all_work, done, group_of, load
 from tests.live import Muster
 
 SESSION_MS = "3000"
@@ -37,11 +37,13 @@ def move(muster: Muster, command: list[str]) -> None:
 
         members = [start("classic") for _ in range(3)]
         wait_until("three classic members share", all_share(members))
+        wait_until("each of them works", all_work(members))
         for protocol in ("consumer", "classic"):
             for at in range(3):
                 members[at].leave()
                 members[at] = start(protocol)
                 wait_until(f"member {at} is back in the {protocol} protocol", all_share(members))
+                wait_until("each of them works", all_work(members))
                 mixed = {"classic", "consumer"} if at < 2 else {protocol}
                 assert {one.protocol for one in group_of(muster).members} == mixed
             assert group_of(muster).type == protocol
