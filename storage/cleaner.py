@@ -13,7 +13,7 @@ import msgspec
 
 from protocol import record_batch
 from storage import layout
-from storage.compaction import Batch, Decided, Repacker, Survivors, note_latest
+from storage.compaction import Batch, Decided, Noted, Repacker, Survivors
 from storage.files import Files
 from storage.layout import CLEANED, SWAP, Swap
 from storage.segment import Segment, file_name
@@ -57,13 +57,12 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
     stable = log.last_stable_offset
     sources = [segment for segment in log.segments[:-1] if segment.end_offset <= stable]
     decided = Decided.of(log.producers)
-    noted_from = log.checkpoint.cleaned_to
     noted = yield from _noted(log, sources, decided, step_bytes, keys_max)
     if noted is None:
         return None
-    latest, cleaned_to = noted
+    cleaned_to = noted.offsets.stop
     sources = [segment for segment in sources if segment.base_offset < cleaned_to]
-    survivors = Survivors(latest, range(noted_from, cleaned_to), decided, now_ms, log.config.delete_retention_ms)
+    survivors = Survivors(noted, decided, now_ms, log.config.delete_retention_ms)
     before = after = 0
     epochs: set[int] = set()
     for group in _groups(sources, log.config.segment_bytes):
@@ -90,26 +89,26 @@ def run(log: Log, now_ms: int) -> Cleaned | None:
 
 def _noted(
     log: Log, sources: Sequence[Segment], decided: Decided, step_bytes: int, keys_max: int
-) -> Generator[None, None, tuple[dict[bytes, int], int] | None]:
-    """The latest offsets of the keys in what is new, and the offset up to which that is known."""
-    latest: dict[bytes, int] = {}
+) -> Generator[None, None, Noted | None]:
+    """The latest offsets of the keys in what is new, up to where there are too many."""
     cleaned_to = log.checkpoint.cleaned_to
+    noted = Noted(range(cleaned_to, cleaned_to))
     done = 0
     for segment in sources:
-        if segment.end_offset <= cleaned_to:
+        if segment.end_offset <= cleaned_to or len(noted.latest) >= keys_max:
             continue
         if segment not in log.segments:
             return None
         for found in segment.batches(cleaned_to):
-            if len(latest) >= keys_max:
-                return latest, cleaned_to
-            note_latest(latest, Batch.at(found.chunk, found.at, found.header), decided)
-            cleaned_to = found.header.next_offset
+            if len(noted.latest) >= keys_max:
+                break
+            noted.note(Batch.at(found.chunk, found.at, found.header), decided)
             done += found.header.size
             if done >= step_bytes:
                 done = 0
                 yield
-    return latest, cleaned_to
+    yield from noted.marking()
+    return noted
 
 
 def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:

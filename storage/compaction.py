@@ -19,8 +19,7 @@ one; of the others the records that survive are copied byte for byte, which is m
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import repeat
 from operator import le
 
@@ -43,8 +42,11 @@ MERGED_BYTES = 16 * 1024
 ALONE_BYTES = 512
 """From so many bytes of survivors on a plain batch stays a batch of its own: its header is then a small part of it."""
 _SPAN_MAX = 2**31 - 1
-SORTED_MAX = 100_000
-"""So many offsets are sorted within a step; where keys are more than that, few batches are dead as a whole."""
+STEP_KEYS = 20_000
+"""So many are marked between two looks at what else there is to do: a millisecond or two."""
+MARKED_MAX = 16_000_000
+"""So many offsets have a mark each, a byte, that says whether they are their key's latest. Where a log that others have
+compacted leaves out more than that, its batches are looked into."""
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -75,8 +77,6 @@ class Batch(msgspec.Struct, frozen=True):
     data: bytes
     start: int
     end: int
-    keyed: tuple[list[bytes], list[int]] | None
-    """Keys and offsets from the base, where every record has a key and a value: what is asked of nearly every batch."""
     whole: bytes | None
     """The batch itself, unless it was compressed: what survives is written uncompressed."""
 
@@ -84,7 +84,15 @@ class Batch(msgspec.Struct, frozen=True):
     def at(cls, chunk: bytes, at: int, header: BatchHeader) -> Batch:
         data, start, end = record_batch.plain(chunk, at, header)
         whole = None if header.compression else chunk[at : at + header.size]
-        return cls(header, data, start, end, records.keyed(data, start, end, header.count), whole)
+        return cls(header, data, start, end, whole)
+
+    def keyed(self) -> tuple[list[bytes], list[int]] | None:
+        """Keys and offsets, where every record has a key and a value, which is so in nearly every batch."""
+        found = records.keyed(self.data, self.start, self.end, self.header.count)
+        if found is None:
+            return None
+        base_offset = self.header.base_offset
+        return found[0], [base_offset + place for place in found[1]]
 
     @property
     def outlines(self) -> list[Outline]:
@@ -97,16 +105,49 @@ class Batch(msgspec.Struct, frozen=True):
         return [records.read(self.data, o.start, o.end, 1, base_offset, base_timestamp)[0] for o in kept]
 
 
-def note_latest(latest: dict[bytes, int], batch: Batch, decided: Decided) -> None:
-    """Note the offsets of the keys of a batch, which comes after all that were noted before."""
-    if batch.header.is_control or decided.is_aborted(batch.header):
-        return
-    if batch.keyed is None:
-        latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
-    else:
-        keys, places = batch.keyed
-        base_offset = batch.header.base_offset
-        latest.update(zip(keys, [base_offset + place for place in places], strict=True))
+class Noted(msgspec.Struct):
+    """What is known of the part of a log that is new, once it has been walked over: of the offsets in `offsets`."""
+
+    offsets: range
+    latest: dict[bytes, int] = {}
+    """The latest offset of each key."""
+    mixed: set[int] = set()
+    """Base offsets of the batches in which a record has no key or no value."""
+    marks: bytearray | None = None
+    """1 for each offset that is its key's latest; None when they are too many."""
+
+    def note(self, batch: Batch, decided: Decided) -> None:
+        """Note the keys of the next batch."""
+        header = batch.header
+        self.offsets = range(self.offsets.start, header.next_offset)
+        if header.is_control or decided.is_aborted(header):
+            return
+        keyed = batch.keyed()
+        if keyed is None:
+            self.mixed.add(header.base_offset)
+            self.latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
+        else:
+            self.latest.update(zip(*keyed, strict=True))
+
+    def marking(self) -> Iterator[None]:
+        """Set the marks, once all is noted; each `next` is a short step."""
+        if len(self.offsets) > MARKED_MAX:
+            return
+        start = self.offsets.start
+        marks = bytearray(len(self.offsets))
+        for number, offset in enumerate(self.latest.values(), 1):
+            if offset >= start:  # a batch may have begun before all this
+                marks[offset - start] = 1
+            if not number % STEP_KEYS:
+                yield
+        self.marks = marks
+
+    def count(self, header: BatchHeader) -> int | None:
+        """How many records of a batch are the latest of their keys; None where only the records themselves can tell."""
+        if self.marks is None or header.is_control or header.base_offset not in self.offsets:
+            return None
+        at = header.base_offset - self.offsets.start
+        return self.marks.count(1, at, at + header.last_offset_delta + 1)
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -121,32 +162,22 @@ _AS_IT_IS = Kept(None, None)
 
 
 class Survivors:
-    """Asked batch by batch, from the start of the log on: it follows which transactions still have records.
+    """Asked batch by batch, from the start of the log on: it follows which transactions still have records."""
 
-    `latest` has the latest offset of each key of the batches that begin in `noted`, and of their keys alone.
-    """
-
-    def __init__(
-        self, latest: Mapping[bytes, int], noted: range, decided: Decided, now_ms: int, delete_retention_ms: int
-    ) -> None:
-        self._latest, self._noted, self._decided = latest, noted, decided
-        self._offsets = sorted(latest.values()) if len(latest) <= SORTED_MAX else None
+    def __init__(self, noted: Noted, decided: Decided, now_ms: int, delete_retention_ms: int) -> None:
+        self._noted, self._decided = noted, decided
         self._now_ms, self._horizon_ms = now_ms, now_ms + delete_retention_ms
         self._has_records: set[int] = set()
         """Producers of whose current transaction a record has survived."""
 
     def has_any(self, header: BatchHeader) -> bool:
         """Whether something of a batch may survive, told without looking into it: most of what is new is dead."""
-        if self._offsets is None or header.is_control or header.base_offset not in self._noted:
-            return True
-        at = bisect_left(self._offsets, header.base_offset)
-        is_latest = at < len(self._offsets) and self._offsets[at] <= header.last_offset
-        return is_latest or header.last_offset in self._decided.last_offsets
+        return self._noted.count(header) != 0 or header.last_offset in self._decided.last_offsets
 
     def of(self, batch: Batch) -> Kept | None:
         """What of the batch survives; None for a batch of which nothing need be known any more."""
         header = batch.header
-        if self._is_all_latest(batch):
+        if self._is_left_alone(batch):
             if header.is_transactional:
                 self._has_records.add(header.producer_id)
             return _AS_IT_IS
@@ -157,7 +188,7 @@ class Survivors:
         elif self._decided.is_aborted(header):
             kept = []
         else:
-            latest = self._latest.get
+            latest = self._noted.latest.get
             kept = [o for o in batch.outlines if o.key is not None and latest(o.key, -1) <= o.offset]
             if is_over:
                 kept = [o for o in kept if not o.is_tombstone]
@@ -169,16 +200,19 @@ class Survivors:
             return None
         return Kept(kept, None if is_over or not kept else horizon)
 
-    def _is_all_latest(self, batch: Batch) -> bool:
-        """Whether the batch may be copied without looking closer: no tombstone, no marker, no key with a later value."""
+    def _is_left_alone(self, batch: Batch) -> bool:
+        """Whether the batch is copied as it is: it has no tombstone and no marker, and no key has a later value."""
         header = batch.header
-        if batch.keyed is None or batch.whole is None or not header.count:
+        if header.is_control or header.attributes & (COMPRESSION_MASK | DELETE_HORIZON) or not header.count:
             return False
-        if header.is_control or header.delete_horizon_ms is not None or self._decided.is_aborted(header):
+        if header.base_offset in self._noted.mixed or self._decided.is_aborted(header):
             return False
-        keys, places = batch.keyed
-        later = map(self._latest.get, keys, repeat(-1))
-        return all(map(le, later, [header.base_offset + place for place in places]))
+        if (count := self._noted.count(header)) is not None:
+            return count == header.count
+        if (keyed := batch.keyed()) is None:
+            return False
+        keys, offsets = keyed
+        return all(map(le, map(self._noted.latest.get, keys, repeat(-1)), offsets))
 
     def _marker(
         self, header: BatchHeader, marker: list[Outline], horizon: int | None, is_over: bool

@@ -11,7 +11,7 @@ import pytest
 
 from protocol.record_batch import BatchHeader
 from storage import checkpoint, cleaner, layout, recovery
-from storage.compaction import Batch, Decided, Kept, Repacker, Survivors
+from storage.compaction import Batch, Decided, Kept, Noted, Repacker, Survivors
 from storage.fake_files import FakeFile, FakeFiles
 from storage.layout import Layout
 from storage.log import Log
@@ -166,11 +166,8 @@ def forgets_end_markers(patch: Patch) -> None:
 def compacts_by_aborted_records(patch: Patch) -> None:
     """The latest value of a key is taken from a transaction that was aborted, and the one before it goes."""
 
-    def note(latest: dict[bytes, int], batch: Batch, decided: Decided) -> None:
-        if not batch.header.is_control:
-            latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
-
-    patch.setattr(cleaner, "note_latest", note)
+    note = Noted.note
+    patch.setattr(Noted, "note", lambda self, batch, decided: note(self, batch, Decided({}, frozenset())))
 
 
 def compacts_past_the_last_stable_offset(patch: Patch) -> None:
