@@ -1,6 +1,9 @@
 """Released clients in transactions: what committed is read once, what aborted is not, and a worker that dies is fenced."""
 
 import asyncio
+import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +13,14 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.live import Muster
 
-ROUNDS = 6
+PARTITIONS = 2
+RECORDS = 2_000
+KILLS = (("worker",), ("server",), ("server", "worker")) * 3
 
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
-    with Muster(tmp_path, "--topic", "in:1", "--topic", "out:1") as server:
+    with Muster(tmp_path, "--topic", f"in:{PARTITIONS}", "--topic", f"out:{PARTITIONS}") as server:
         yield server
 
 
@@ -34,10 +39,10 @@ def reader(bootstrap: str, group: str = "unused", isolation: str = "read_committ
     )  # fmt: skip
 
 
-def read(bootstrap: str, topic: str, count: int, isolation: str = "read_committed") -> list[str]:
+def read(bootstrap: str, topic: str, count: int, isolation: str = "read_committed", partition: int = 0) -> list[str]:
     """At least `count` records from the beginning, and what comes in the second after them."""
     consumer = reader(bootstrap, isolation=isolation)
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, partition, 0)])
     found: list[str] = []
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -110,42 +115,57 @@ def test_kafka_python_commits_and_aborts(muster: Muster) -> None:
     assert read(muster.kafka, "out", 2) == ["0", "2"]
 
 
-def copy(bootstrap: str, upto: int) -> None:
-    """Copy records from `in` to `out`, records and offsets in one transaction, until as many as `upto` are done."""
-    consumer = reader(bootstrap, "copiers")
-    consumer.subscribe(["in"])
-    producer = transactional(bootstrap)
-    deadline, done = time.monotonic() + 40, 0
-    while done < upto and time.monotonic() < deadline:
-        batch = [one for one in consumer.consume(10, 0.5) if not one.error()]
-        if not batch:
-            continue
-        producer.begin_transaction()
-        for one in batch:
-            producer.produce("out", one.value(), partition=0)
-        ends = [TopicPartition("in", 0, batch[-1].offset() + 1)]
-        producer.send_offsets_to_transaction(ends, consumer.consumer_group_metadata(), 20)
-        producer.commit_transaction(20)
-        done = batch[-1].offset() + 1
-    assert done >= upto, "the copy is not done in time"
-    consumer.close()
+class Copier:
+    """A worker in a process of its own (see `copier.py`)."""
+
+    def __init__(self, bootstrap: str, count: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.compat.copier", bootstrap, str(count)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def committed(self) -> int:
+        """Wait for the next commit, and how many records it holds; 0 when none comes, for the worker has ended."""
+        assert self._process.stdout is not None, "opened as a pipe"
+        return int(self._process.stdout.readline() or 0)
+
+    def end(self) -> int:
+        """Let it come to its end; its exit code."""
+        self._process.communicate()
+        return self._process.returncode
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
-def test_a_copy_loses_nothing_and_doubles_nothing_though_the_server_is_killed(muster: Muster) -> None:
+def test_a_copy_loses_nothing_and_doubles_nothing_though_all_are_killed(muster: Muster) -> None:
+    """The worker, the server, or both, at moments that nobody chose: in the middle of whatever they do."""
     producer = Producer({"bootstrap.servers": muster.kafka})
-    values = [str(number) for number in range(ROUNDS * 20)]
-    for value in values:
-        producer.produce("in", value, partition=0)
+    for number in range(RECORDS):
+        producer.produce("in", str(number), partition=number % PARTITIONS)
     assert producer.flush(20) == 0
-    for number in range(1, ROUNDS + 1):
-        # A worker that dies in the middle: its transaction stays open, and its offsets with it.
-        dying = transactional(muster.kafka, "copier")
-        dying.begin_transaction()
-        dying.produce("out", f"never {number}", partition=0)
-        dying.flush(10)
-        if number % 2:
+    dice = random.Random(7)
+    copier, committed = Copier(muster.kafka, RECORDS), 0
+    for victims in KILLS:
+        for _ in range(dice.randrange(1, 25)):
+            while not (records := copier.committed()):  # it met an error that it did not go on after
+                copier = Copier(muster.kafka, RECORDS)
+            committed += records
+        time.sleep(dice.random() / 100)
+        if "worker" in victims:
+            copier.kill()
+        if "server" in victims:
             muster.kill()
             muster.start()
-        del dying
-        copy(muster.kafka, number * 20)
-    assert read(muster.kafka, "out", len(values)) == values
+        if "worker" in victims:
+            copier = Copier(muster.kafka, RECORDS)
+    assert committed < RECORDS, "there was work left to be disturbed at"
+    ends = [copier.end()]
+    while ends[-1] != 0:
+        assert len(ends) < 5, f"nobody disturbs them any more, and yet: {ends}"
+        ends.append(Copier(muster.kafka, RECORDS).end())
+    for partition in range(PARTITIONS):
+        expected = [str(number) for number in range(partition, RECORDS, PARTITIONS)]
+        assert read(muster.kafka, "out", len(expected), partition=partition) == expected
