@@ -67,7 +67,6 @@ EXCUSED = {  # why a rule has no place in one server of this kind
         "F-009 F-019 G-041 L-016 O-210 K-005 K-175 K-388 K-389 K-392 K-393 K-395"
     ),
     "the internal topics are there before the first client": "F-008 F-017",
-    "loading is told before what is wrong with a request: both end in asking again": "K-006",
     "a turn is a batch, which holds what its requests lead to, whatever its size": "O-048 K-379 K-380 K-381",
     "there are no share groups and no streams groups": "C-505 K-230 K-288",
     "there are no clusters before KRaft and no brokers before 4.2": "C-401 K-064",

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from coordinator.core.admin.list_groups import Wanted
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.consumer import api as consumer
 from coordinator.core.offsets.offset_fetch import answered, asked
 from coordinator.core.offsets.offset_fetch import refused as fetch_refused
 from coordinator.core.result import Call
@@ -21,6 +22,7 @@ from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupDescribeResponseDescribedGroup,
 )
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -50,6 +52,15 @@ def one_group(node: "Node", request: Any, call: Call) -> Any:
     if not partition.is_loaded:
         return loading(request, call.version)
     return node.decide(partition, request, call)
+
+
+def consumer_group_heartbeat(node: "Node", request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:
+    """A heartbeat that is wrong as such is told so, whether its group can be looked at or not."""
+    partition = node.partitions.owner(request.group_id)
+    if partition.is_loaded:
+        return node.decide(partition, request, call)
+    wrong = consumer.malformed(request, call.version, partition.shard.limits)
+    return loading(request, call.version) if wrong is None else consumer.refused(wrong).response
 
 
 def offset_fetch(node: "Node", request: OffsetFetchRequest, call: Call) -> Any:

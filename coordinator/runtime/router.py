@@ -33,12 +33,10 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "SaslHandshake": lambda node, request, call, where: sasl_handshake(request),
     "SaslAuthenticate": lambda node, request, call, where: sasl_authenticate(request),
     **dict.fromkeys(
-        (
-            "ConsumerGroupHeartbeat", "Heartbeat", "JoinGroup", "LeaveGroup", "OffsetCommit", "OffsetDelete",
-            "SyncGroup",
-        ),
+        ("Heartbeat", "JoinGroup", "LeaveGroup", "OffsetCommit", "OffsetDelete", "SyncGroup"),
         _of_group(groups.one_group),
     ),
+    "ConsumerGroupHeartbeat": _of_group(groups.consumer_group_heartbeat),
     "ConsumerGroupDescribe": _of_group(groups.consumer_group_describe),
     "OffsetFetch": _of_group(groups.offset_fetch),
     "DescribeGroups": _of_group(groups.describe_groups),

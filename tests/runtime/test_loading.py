@@ -70,8 +70,13 @@ def test_one_group_is_refused_where_the_api_has_a_place_for_it(server: InMemory)
     """G-040, G-042, K-007, K-391; JoinGroup gives no member id back."""
     joined = ask(server, JOIN)
     assert (joined.error_code, joined.member_id) == (LOADING, "")
-    for request in (LeaveGroupRequest("g"), OffsetDeleteRequest("g"), ConsumerGroupHeartbeatRequest("g", "m")):
+    for request in (LeaveGroupRequest("g"), OffsetDeleteRequest("g"), ConsumerGroupHeartbeatRequest("g", "m", 1)):
         assert ask(server, request).error_code == LOADING, request
+
+
+def test_what_is_wrong_as_such_is_told_first(server: InMemory) -> None:
+    """K-006: as before a coordinator that is elsewhere."""
+    assert ask(server, ConsumerGroupHeartbeatRequest("g", "m", -3)).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_offsets_are_refused_a_partition_and_a_group(server: InMemory) -> None:

@@ -6,7 +6,7 @@ topics; those that may compute a target also of the assignors, by name. Each ret
 
 from coordinator.core.consumer.commits import commit_refusal, fetch_refusal
 from coordinator.core.consumer.consumer_group_describe import describe, not_found
-from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat
+from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat, refused
 from coordinator.core.consumer.downgrade import tombstones
 from coordinator.core.consumer.fired import fired, loaded
 from coordinator.core.consumer.group import ConsumerGroup
@@ -18,6 +18,7 @@ from coordinator.core.consumer.replay import applied as replay
 from coordinator.core.consumer.subscription import topic_names
 from coordinator.core.consumer.sync_group import sync_group
 from coordinator.core.consumer.turn import group_timers
+from coordinator.core.consumer.validation import malformed
 
 __all__ = [
     "KEYS",
@@ -33,7 +34,9 @@ __all__ = [
     "join_group",
     "leave_group",
     "loaded",
+    "malformed",
     "not_found",
+    "refused",
     "replay",
     "sync_group",
     "tombstones",

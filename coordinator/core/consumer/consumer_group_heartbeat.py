@@ -17,7 +17,7 @@ from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.consumer import facts, patterns, upgrade
-from coordinator.core.consumer.group import AWAY, LEFT, ConsumerGroup, Member
+from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
 from coordinator.core.consumer.membership import (
     group_full,
     identified,
@@ -31,6 +31,7 @@ from coordinator.core.consumer.refusal import Refusal, fenced_instance, unknown_
 from coordinator.core.consumer.removal import removed
 from coordinator.core.consumer.steps import Changes, advance
 from coordinator.core.consumer.turn import JOIN, SYNC, Turn
+from coordinator.core.consumer.validation import malformed
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call, Result, SetTimer
@@ -69,45 +70,9 @@ def consumer_group_heartbeat(
     return refused(answer) if isinstance(answer, Refusal) else answer
 
 
-def malformed(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) -> Refusal | None:
-    """What is wrong with the request as such, whatever the group."""
-    epoch, is_joining = request.member_epoch, request.member_epoch == 0
-    if _is_blank(request.member_id) and (version >= 1 or epoch > 0 or epoch == LEFT):
-        return _invalid("MemberId can't be empty.")
-    if _is_blank(request.group_id):
-        return _invalid("GroupId can't be empty.")
-    if _is_blank(request.instance_id):
-        return _invalid("InstanceId can't be empty.")
-    if _is_blank(request.rack_id):
-        return _invalid("RackId can't be empty.")
-    if is_joining and request.rebalance_timeout_ms == -1:
-        return _invalid("RebalanceTimeoutMs must be provided in first request.")
-    if is_joining and (request.topic_partitions is None or request.topic_partitions):
-        return _invalid("TopicPartitions must be empty when (re-)joining.")
-    if is_joining and request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
-    if epoch == AWAY and request.instance_id is None:
-        return _invalid("InstanceId can't be null.")
-    if epoch < AWAY:
-        return _invalid("MemberEpoch is invalid.")
-    if request.server_assignor is not None and request.server_assignor not in limits.group_consumer_assignors:
-        supported = ", ".join(limits.group_consumer_assignors)
-        message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
-        return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
-    return None
-
-
 def refused(refusal: Refusal) -> Answer:
     """The answer that says no, and nothing else."""
     return Result(response=ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message))
-
-
-def _is_blank(text: str | None) -> bool:
-    return text is not None and not text.strip()
-
-
-def _invalid(message: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def _has_nothing_new(
