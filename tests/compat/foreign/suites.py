@@ -1,7 +1,7 @@
 """Suites of tests that clients bring themselves, run as they are against Kafka and against the server.
 
 A test that passes against Kafka must pass against the server. What cannot, for want of an API that no group needs, is
-listed by name with its reason (`OUT_OF_SCOPE`), and the list is held: a test on it that passes is told, too.
+listed by name with its reason (`out_of_scope`), and the list is held: a test on it that passes is told, too.
 """
 
 import os
@@ -54,7 +54,7 @@ def both(outcomes: Callable[[str], Outcomes]) -> tuple[Outcomes, Outcomes]:
 
 def judge(suite: Suite, name: str, outcome: str, expected: str, report: Report) -> None:
     why = suite.out_of_scope.get(name)
-    with report.check(f"{suite.what}: {name} {outcome}, against Kafka {expected}" + (f" ({why})" if why else "")):
+    with report.check(f"{suite.what}: {name} {outcome}, against Kafka {expected}{f': {why}' if why else ''}"):
         if why:
             assert outcome != "passed", "it passes, and is listed as out of scope"
         else:
@@ -82,7 +82,7 @@ def kafka_python(cache: Path) -> Callable[[str], Outcomes]:
         wanted = ["--no-deps", "--no-binary", ":all:", "--dest", str(home), f"kafka-python=={KAFKA_PYTHON}"]
         home.mkdir(parents=True, exist_ok=True)
         run_tool([sys.executable, "-m", "pip", "download", *wanted], home)
-        with tarfile.open(source.with_suffix(source.suffix + ".tar.gz")) as packed:
+        with tarfile.open(home / f"{source.name}.tar.gz") as packed:
             packed.extractall(home, filter="data")
     (source / "test" / "__init__.py").touch()  # else Python's own `test` would be found
     (source / "test" / "service.py").write_text(SERVICE)
@@ -145,7 +145,7 @@ def run_franz_go(binary: Path, package: Path, bootstrap: str) -> Outcomes:
     return {name: SAID[said] for said, name in RESULT.findall(done.stdout)}
 
 
-NO_API = "an API that no group needs, and that the server does not advertise: "
+NO_API = "not served, for no group needs it: "
 SUITES = {
     "kafka-python-suite": Suite(
         f"kafka-python {KAFKA_PYTHON}",
