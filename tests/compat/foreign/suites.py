@@ -65,6 +65,7 @@ def judge(suite: Suite, name: str, outcome: str, expected: str, report: Report) 
 
 KAFKA_PYTHON = "3.0.12"
 PARTS = ("consumer", "producer", "admin")  # those of TLS and SASL start a broker by scripts that the distribution lacks
+CODECS = ("python-snappy", "lz4", "zstandard")
 # The distribution leaves this module out. Its fixtures need the name; nothing is started, for the broker runs already.
 SERVICE = """
 class ExternalService:
@@ -84,6 +85,7 @@ def kafka_python(cache: Path) -> Callable[[str], Outcomes]:
         run_tool([sys.executable, "-m", "pip", "download", *wanted], home)
         with tarfile.open(home / f"{source.name}.tar.gz") as packed:
             packed.extractall(home, filter="data")
+        run_tool([sys.executable, "-m", "pip", "install", "--target", str(home / "codecs"), *CODECS], home)
     (source / "test" / "__init__.py").touch()  # else Python's own `test` would be found
     (source / "test" / "service.py").write_text(SERVICE)
     return lambda bootstrap: run_kafka_python(source, bootstrap)
@@ -96,7 +98,7 @@ def run_kafka_python(source: Path, bootstrap: str) -> Outcomes:
         files = [f"test/integration/test_{part}_integration.py" for part in PARTS]
         environment = {
             "KAFKA_VERSION": kafka.VERSION, "KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_ROOT": str(source),
-            "PYTHONPATH": str(source),
+            "PYTHONPATH": f"{source}{os.pathsep}{source.parent / 'codecs'}",
         }  # fmt: skip
         subprocess.run(
             [*command, f"--junitxml={results.name}", *files],
