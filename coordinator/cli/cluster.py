@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from coordinator.client import Client, ClientError
+from coordinator.server import listener
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -46,8 +47,18 @@ def check(what: str, code: int, message: str | None = None) -> None:
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     """The options that all commands which ask a broker share."""
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", help="a broker to ask first")
+    parser.add_argument(
+        "--bootstrap", type=_bootstrap, metavar="HOST:PORT", default="127.0.0.1:9092", help="a broker to ask first"
+    )
     parser.add_argument("--json", action="store_true", help="for programs: JSON instead of tables")
+
+
+def _bootstrap(text: str) -> str:
+    try:
+        listener.address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 class Cluster:

@@ -21,6 +21,7 @@ HELP = "print the records of a topic"
 BY_NAME: Final = 12  # the last version of Fetch that names topics: later ones have ids
 WAIT_MS: Final = 500
 BYTES_MAX: Final = 8_388_608
+_STARTS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Position(Struct):
@@ -36,13 +37,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("topic", metavar="TOPIC")
     add("--partition", type=int, action="append", metavar="N", help="only this one; may be given again")
     add(
-        "--from", dest="start", default="earliest", metavar="OFFSET", help="earliest (the default), latest, or a number"
+        "--from",
+        dest="start",
+        type=_start,
+        default=EARLIEST,
+        metavar="OFFSET",
+        help="earliest (the default), latest, or a number",
     )
     add("--follow", action="store_true", help="wait for more at the end, until interrupted")
-    add("--count", type=int, metavar="N", help="stop after so many records")
+    add("--count", type=_count, metavar="N", help="stop after so many records")
     add("--committed", action="store_true", help="only what its transaction committed")
     add("--key-separator", metavar="TEXT", help="print the key and this before the value")
     add_bootstrap(parser)
+
+
+def _start(text: str) -> int:
+    """An offset, or one of the two times that are none."""
+    if text not in _STARTS and not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text} is neither earliest, latest nor an offset")
+    return _STARTS.get(text) or int(text)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,23 +122,15 @@ def _positions(cluster: Cluster, args: argparse.Namespace) -> list[Position]:
     known = partitions_of(cluster, [args.topic])[args.topic]
     wanted = known if args.partition is None else list(dict.fromkeys(args.partition))
     if missing := [number for number in wanted if number not in known]:
-        raise ClientError(f"{args.topic} has no partition {missing[0]}, but {len(known)} from 0 on")
+        raise ClientError(f"{args.topic} has no partition {missing[0]}: it has {len(known)}, counted from 0")
     places = [(args.topic, number) for number in wanted]
     begins, ends = offsets_at(cluster, places, EARLIEST), offsets_at(cluster, places, LATEST)
     positions = []
     for place in places:
         end = ends[place]
-        start = {"earliest": begins[place], "latest": end}.get(args.start)
-        if start is None:
-            start = max(_number(args.start), begins[place])
+        start = end if args.start == LATEST else max(args.start, begins[place])
         positions.append(Position(place[1], start, None if args.follow else end))
     return positions
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise ClientError(f"--from {text}: is neither earliest, latest nor an offset")
-    return int(text)
 
 
 def _fetched(leader: Client, args: argparse.Namespace, positions: Sequence[Position]) -> Iterator[tuple[int, Record]]:

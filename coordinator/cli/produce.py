@@ -25,8 +25,16 @@ TIMEOUT_MS: Final = 30_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="created if the server creates topics that are asked for")
     parser.add_argument("--partition", type=int, metavar="N", help="to this one; else by key, or in turn")
-    parser.add_argument("--key-separator", metavar="TEXT", help="what stands before the first of these is the key")
+    parser.add_argument(
+        "--key-separator", type=_separator, metavar="TEXT", help="what stands before the first of these is the key"
+    )
     add_bootstrap(parser)
+
+
+def _separator(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("nothing separates nothing")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
             written = _produce(cluster, args, _batches(lines, sys.stdin.isatty()))
     except ClientError as error:
         return fail("produce", error)
-    print(f'{{"written": {written}}}' if args.json else f"{written} records are written to {args.topic}")
+    records = "1 record is" if written == 1 else f"{written} records are"
+    print(f'{{"written": {written}}}' if args.json else f"{records} written to {args.topic}")
     return 0
 
 
@@ -58,7 +67,7 @@ def _produce(cluster: Cluster, args: argparse.Namespace, batches: Iterable[list[
     """Write all batches; how many records that were. Raises ClientError for the first that is refused."""
     leaders = _leaders(cluster, args.topic)
     if args.partition is not None and args.partition not in leaders:
-        raise ClientError(f"{args.topic} has no partition {args.partition}, but {len(leaders)} from 0 on")
+        raise ClientError(f"{args.topic} has no partition {args.partition}: it has {len(leaders)}, counted from 0")
     written = turn = 0
     for lines in batches:
         for partition, records in _placed(lines, args, len(leaders), turn).items():

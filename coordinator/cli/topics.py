@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, add_bootstrap, check
+from coordinator.cli.cluster import Cluster, add_bootstrap, check, name_of
 from coordinator.cli.committed import EARLIEST, LATEST, offsets_at
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
@@ -33,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describing.add_argument("topic", nargs="*", metavar="TOPIC", help="all topics where none is named")
     creating = actions.add_parser("create", help="create topics")
     creating.add_argument("topic", nargs="+", metavar="TOPIC")
-    creating.add_argument("--partitions", type=int, default=-1, metavar="N", help="as many as the server's default")
-    creating.add_argument("--replicas", type=int, default=-1, metavar="N", help="as many as the server's default")
+    creating.add_argument("--partitions", type=int, default=-1, metavar="N", help="else the server's num.partitions")
+    creating.add_argument("--replicas", type=int, default=-1, metavar="N", help="else the server's default")
     creating.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be given again"
+        "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a setting; may be given again"
     )
     deleting = actions.add_parser("delete", help="delete topics with all their records")
     deleting.add_argument("topic", nargs="+", metavar="TOPIC")
@@ -78,7 +78,9 @@ def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             code = fail("topics", f"there is no topic {topic.name}")
             continue
-        check(f"topic {topic.name}", topic.error_code)
+        if topic.error_code:
+            code = fail("topics", f"topic {topic.name}: {name_of(topic.error_code)}")
+            continue
         told.append(_described(cluster, topic))
     if args.json:
         print_json(told)
@@ -122,9 +124,8 @@ def _settings(cluster: Cluster, topic: str) -> dict[str, str | None]:
 
 
 def _create(cluster: Cluster, args: argparse.Namespace) -> int:
-    settings = tuple(_setting(text) for text in args.set)
     topics = tuple(
-        CreateTopicsRequestCreatableTopic(name, args.partitions, args.replicas, configs=settings)
+        CreateTopicsRequestCreatableTopic(name, args.partitions, args.replicas, configs=tuple(args.set))
         for name in dict.fromkeys(args.topic)
     )
     answer = cluster.any.ask(CreateTopicsRequest(topics, TIMEOUT_MS))
@@ -134,7 +135,7 @@ def _create(cluster: Cluster, args: argparse.Namespace) -> int:
 def _setting(text: str) -> CreateTopicsRequestCreatableTopicConfig:
     name, equals, value = text.partition("=")
     if not equals:
-        raise ClientError(f"{text}: has no value; write NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text} has no value")
     return CreateTopicsRequestCreatableTopicConfig(name.strip(), value.strip())
 
 
@@ -150,7 +151,7 @@ def _tell(results: Iterable[tuple[str | None, int, str | None]], done: str, is_j
     code, names = 0, []
     for name, error, message in results:
         if error:
-            why = f"{ErrorCode(error).name}" + (f" ({message.rstrip('.')})" if message else "")
+            why = name_of(error) + (f" ({message.rstrip('.')})" if message else "")
             code = fail("topics", f"{name} is not {done}: {why}")
         else:
             names.append(str(name))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from coordinator.cli import main
 from coordinator.cli.produce import murmur2
 from tests.cli.asked import Command
 from tests.live import Muster
@@ -25,6 +26,9 @@ class Shell(Command):
     def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(bootstrap, capsys)
         self._monkeypatch = monkeypatch
+
+    def complaint(self) -> str:
+        return self._capsys.readouterr().err
 
     def typing(self, text: str, *words: str) -> list[str]:
         self._monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
@@ -68,19 +72,46 @@ def test_what_cannot_be_done_is_said_in_a_line(shell: Shell) -> None:
         " (This server does not host this topic-partition)\n",
     )
     assert shell("topics", "describe", "nobody")[0] == 1
-    assert shell("topics", "create", "x", "--set", "nothing")[0] == 1
+    code, lines, complaint = shell("topics", "describe", "../out", "twice", "nobody")
+    assert (code, lines[0]) == (1, "twice: 2 partitions")
+    assert "topic ../out: INVALID_TOPIC_EXCEPTION" in complaint
+    assert "there is no topic nobody" in complaint
     assert shell("consume", "nobody")[0] == 1
     assert (
         shell("consume", "twice", "--partition", "9")[2]
-        == "muster consume: twice has no partition 9, but 2 from 0 on\n"
+        == "muster consume: twice has no partition 9: it has 2, counted from 0\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("topics", "create", "x", "--set", "nothing"), "nothing has no value"),
+        (("topics", "create", "x", "--partitions", "many"), "invalid int value: 'many'"),
+        (("topics", "list", "--bootstrap", "nonsense"), "'nonsense' is not HOST:PORT"),
+        (("consume", "x", "--from", "here"), "here is neither earliest, latest nor an offset"),
+        (("consume", "x", "--from", "-1"), "-1"),
+        (("consume", "x", "--count", "0"), "0 is not a number from 1 on"),
+        (("consume",), "required: TOPIC"),
+        (("produce", "x", "--key-separator", ""), "nothing separates nothing"),
+        (("produce",), "required: TOPIC"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_and_a_line(words: tuple[str, ...], complaint: str, shell: Shell) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code == 2
+    said = shell.complaint()
+    assert complaint in said
+    assert len(said.splitlines()) == 1
 
 
 def test_lines_in_are_lines_out(shell: Shell) -> None:
     assert shell.typing("one\ntwo\nthree\n", "produce", "lines", "--partition", "1") == [
         "3 records are written to lines"
     ]
-    assert shell.lines("consume", "lines") == ["one", "two", "three"]
+    assert shell.typing("four", "produce", "lines", "--partition", "1") == ["1 record is written to lines"]
+    assert shell.lines("consume", "lines") == ["one", "two", "three", "four"]
     assert shell.lines("consume", "lines", "--from", "1", "--count", "1") == ["two"]
     assert shell.lines("consume", "lines", "--from", "latest") == []
     assert shell.lines("consume", "lines", "--partition", "0") == []
