@@ -123,6 +123,44 @@ def test_outlines_are_the_records_without_their_insides(facts: list[Record], bas
     assert one == whole
 
 
+@given(st.lists(RECORDS, min_size=1, max_size=100))
+def test_keys_are_told_where_every_record_has_a_key_and_a_value(facts: list[Record]) -> None:
+    raw = encode(facts)
+    found = records.keyed(raw, 61, len(raw), len(facts))
+    if all(fact.key is not None and fact.value is not None for fact in facts):
+        assert found == ([fact.key for fact in facts], list(range(len(facts))))
+    else:
+        assert found is None
+
+
+@pytest.mark.parametrize("size", [50, 56, 57, 8180, 8182, 8183, 8184, 100_000, 1_100_000])
+def test_keys_and_outlines_of_long_records_at_distant_offsets_and_times(size: int) -> None:
+    facts = [
+        Record(bytes(size), b"v", (), offset, time) for offset, time in ((0, 5), (63, 5), (64, 70), (9000, 10**12))
+    ]
+    for number, fact in enumerate(facts):
+        raw = records.write(fact, fact.offset, fact.timestamp - 5)
+        assert records.keyed(raw, 0, len(raw), 1) == ([fact.key], [fact.offset])
+        (outline,) = records.outlines(raw, 0, len(raw), 1, 0, 5)
+        assert (outline.key, outline.offset, outline.timestamp) == (fact.key, fact.offset, fact.timestamp), number
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        records.write(Record(None, b"v"), 0, 0),
+        records.write(Record(b"k", None), 0, 0),
+        bytes.fromhex("10000001026b027600"),  # an offset before its base
+        *[WHOLE[:cut] for cut in range(len(WHOLE))],
+        WHOLE + b"\0",
+        b"\x7f" + WHOLE[1:],
+        b"\xff" * 12,
+    ],
+)
+def test_keys_are_not_told_of_what_is_wrong_or_out_of_the_common(record: bytes) -> None:
+    assert records.keyed(record, 0, len(record), 1) is None
+
+
 @given(st.binary(max_size=60), st.integers(-1, 100))
 def test_outlines_of_any_bytes_stay_inside_them(data: bytes, count: int) -> None:
     try:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import cramjam
 import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol import record_batch
 from protocol.record_batch import encode, encode_marker
 from protocol.records import EndMarker, Record
-from storage import cleaner
+from storage import cleaner, compaction
 from storage.fake_files import FakeFiles
 from storage.log import Log, LogConfig, scan
 
@@ -252,3 +257,26 @@ def test_a_compacted_log_is_at_most_four_times_its_live_state() -> None:
         cleaner.run(log, 20_000)
     live = sum(len(key or b"") + len(value or b"") + 12 for _, key, value in records(log)[-100:])
     assert log.size <= max(4 * live, log.config.compaction_bytes_min + live)
+
+
+@given(seed=st.integers(0, 2**32), keys_max=st.sampled_from((3, 9, 1000)), marked_max=st.sampled_from((0, 1000)))
+def test_marks_and_keys_say_the_same(seed: int, keys_max: int, marked_max: int) -> None:
+    """However the survivors are told, and however many compactions it takes, they are the latest of their keys."""
+    dice = Random(seed)
+    log = new_log(segment_bytes=300)
+    latest: dict[bytes, tuple[int, bytes | None]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction, "MARKED_MAX", marked_max)
+        patch.setattr(compaction, "STEP_KEYS", 2)
+        for number in range(60):
+            value = None if dice.random() < 0.1 else b"%d" % number
+            pairs = [(b"key-%d" % dice.randrange(20), value) for _ in range(dice.choice((1, 1, 2, 3, 30)))]
+            first = put(log, *pairs)
+            latest.update({key: (first + at, value) for at, (key, value) in enumerate(pairs)})
+            if number % 19 == 18:
+                for _ in cleaner.compact(log, 0, keys_max=keys_max):
+                    pass
+        while log.checkpoint.cleaned_to < log.end_offset:
+            for _ in cleaner.compact(log, 0, keys_max=keys_max):
+                pass
+    assert records(log) == sorted((offset, key, value) for key, (offset, value) in latest.items())
