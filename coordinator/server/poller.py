@@ -69,6 +69,7 @@ class Poller:
         self._listening = {listener.sock.fileno(): listener for listener in listeners}
         self._alarm = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
+        self._is_out_of_descriptors = False
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every connection is closed, and nobody is thrown out of a group."""
@@ -146,6 +147,7 @@ class Poller:
                     raise
                 self._pause(listener, error)
                 return
+            self._is_out_of_descriptors = False
             if len(self._links) >= self._connections_max:
                 sock.close()
                 continue
@@ -159,7 +161,9 @@ class Poller:
 
     def _pause(self, listener: Listener, error: OSError) -> None:
         """No descriptor is left: those who are connected go on, the others wait in the kernel's queue."""
-        log.warning("accept paused: %s", error.strerror)
+        if not self._is_out_of_descriptors:  # once, not with every try of a long scarcity
+            log.warning("accept paused: %s", error.strerror)
+        self._is_out_of_descriptors = True
         fd = listener.sock.fileno()
         self._selector.watch(fd, 0, READ)
 
