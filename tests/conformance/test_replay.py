@@ -94,3 +94,31 @@ def test_every_default_that_is_not_kafka_s_is_listed() -> None:
     assert found == [
         (knob.name, shown(knob.kafka_default), shown(knob.default)) for knob in KNOBS if knob.kafka_default is not None
     ]
+
+
+def test_the_comparison_can_fail() -> None:
+    """Another value, an event too few and one too many, an answer that is too late: each is a difference."""
+    one = STORIES["a_static_member_bounces_and_keeps_its_partitions"]
+    events = one.transcript()
+    at = next(at for at, event in enumerate(events) if "answer" in event)
+    other = {**events[at], "is": {**events[at]["is"], "error_code": "UNKNOWN_SERVER_ERROR"}}
+    late = {**events[at], "after": events[at]["after"] + 2.5}
+    assert unlisted(one, events) == []
+    assert [found.event for found in unlisted(one, [*events[:at], other, *events[at + 1 :]])] == [at]
+    assert [found.event for found in unlisted(one, [*events[:at], late, *events[at + 1 :]])] == [at]
+    assert {found.event for found in unlisted(one, events[:-1])} == {len(events) - 1}
+    assert {found.event for found in unlisted(one, [*events, events[-1]])} == {len(events)}
+
+
+def test_a_row_that_no_longer_holds_is_noticed() -> None:
+    """Kafka's own transcript differs in nothing, so every row of the story is one too many; others' rows are not its."""
+    for row in LISTED:
+        one = STORIES[row.story]
+        assert unused(one, differences(one.transcript(), one.transcript())) == [
+            each.place for each in LISTED if each.story == row.story
+        ]
+    story, other = LISTED[0].story, next(row.story for row in LISTED if row.story != LISTED[0].story)
+    found = Difference(int(re.findall(r"\d+", LISTED[0].place)[0]), LISTED[0].place.partition(": ")[2], None, None)
+    assert LISTED[0].covers(story, found)
+    assert not LISTED[0].covers(other, found)
+    assert not LISTED[0].covers(story, found._replace(event=found.event * 10 + 1))
