@@ -107,7 +107,7 @@ CLIENTS = {
         # It hands out what a Fetch brings that was under way (500 ms) when its partition was taken.
         Foreign(
             "platformatic", "2.12.1", node("platformatic"),
-            protocols=BOTH, statics=BOTH, notices_growth=(), describes=("classic",), settles_in_seconds=1.0,
+            protocols=BOTH, notices_growth=(), describes=("classic",), settles_in_seconds=1.0,
         ),
     )
 }  # fmt: skip

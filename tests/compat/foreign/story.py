@@ -140,8 +140,7 @@ class Story:
                 again = stack.enter_context(self.member("tills", "static", "till-1", STATIC_SESSION_MS))
                 wait_until("it has what it had", lambda: again.assigned == mine)
                 assert other.assigned == theirs
-                if self.protocol == "classic":
-                    assert self.muster.metric("muster_group_generation", group="tills") == generation, "no rebalance"
+                assert self.muster.metric("muster_group_generation", group="tills") == generation, "no rebalance"
 
     def admin(self) -> None:
         with self.check("an administrator lists, describes, resets and deletes a group"):
