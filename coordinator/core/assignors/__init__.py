@@ -10,4 +10,4 @@ BUILT_IN: Mapping[str, Assignor] = {"uniform": uniform.assign, "range": range_as
 """Kafka's two, by the names that members ask for; in the order of `group.consumer.assignors`' default."""
 
 ENTRY_POINTS = "muster.assignors"
-"""The entry point group under which other packages register theirs. `coordinator/runtime/assignors.py` loads those that are named."""
+"""The entry point group under which other packages register theirs; `coordinator/runtime/assignors.py` loads them."""
