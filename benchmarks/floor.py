@@ -37,6 +37,9 @@ class Floor:
     def disconnect(self, connection: Connection) -> None:
         """Nothing is kept of it."""
 
+    def held(self, more_bytes: int) -> None:
+        """Nothing depends on it."""
+
     def finish(self) -> Iterable[Connection]:
         touched, self._touched = self._touched, []
         return touched

@@ -131,12 +131,17 @@ class DataPlane:
         """The client that waited under the ticket has left."""
         self._state.polls.let_go(ticket)
 
+    def held(self, unsent_bytes: int) -> None:
+        """So many bytes of answers wait, all together, for clients to take them."""
+        self._state.unsent_bytes = unsent_bytes
+
     def next_poll_ms(self) -> int | None:
         """When, in real time, a fetch has waited long enough; None while none waits."""
         return self._state.polls.next_deadline_ms()
 
     def written(self) -> list[Log]:
-        """The logs that were written to since this was last asked: those that are to be synced, if any is."""
+        """The turn ends: the logs that it has written to, which are to be synced, if any is."""
+        self._state.given_bytes = 0
         return self._state.logs.written()
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCo
         by_ids=by_ids,
         committed=request.isolation_level == READ_COMMITTED,
         min_bytes=request.min_bytes,
-        max_bytes=min(request.max_bytes, state.fetch_bytes_max),
+        max_bytes=request.max_bytes,
         session=session,
         opens=opens,
     )
@@ -138,7 +138,7 @@ def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, Asked]:
 def _read(state: State, meant: Fetch) -> list[_Read]:
     """What there is of each partition now. The first that has anything gives a batch at least, however large."""
     found: list[_Read] = []
-    room = meant.max_bytes
+    room = min(meant.max_bytes, state.fetch_room)
     is_first = True
     for asked in meant.asked:
         data = _read_one(state, asked, room, is_first, meant.committed)
@@ -244,6 +244,7 @@ _PATIENT: Final = frozenset({
 
 def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
     session = meant.session
+    state.given_bytes += _size(found)
     if session is not None:
         news = [(asked, data) for asked, data in found if asked.has_news(data)]
         for asked, data in news:

@@ -1,6 +1,6 @@
 """What the handlers of the data plane work on: facts, logs, and who waits."""
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Catalog
@@ -13,6 +13,8 @@ from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.topic_logs import TopicLogs
 from protocol.errors import ErrorCode
 from storage.log import Log
+
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024  # of answers that are not sent yet: beyond it a fetch gets a batch at a time
 
 
 class Ledger(Protocol):
@@ -51,7 +53,14 @@ class State:
         self.polls = LongPolls()
         self.sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.fetch_bytes_max: int = config["fetch.max.bytes"]
+        self.unsent_bytes = 0  # of answers that clients do not take; the edge tells
+        self.given_bytes = 0  # of records in the answers of this turn
         self.verifies_transactions: bool = config["transaction.partition.verification.enable"]
+
+    @property
+    def fetch_room(self) -> int:
+        """The most bytes of records that an answer may hold now: who does not read must not make us keep a log."""
+        return max(min(self.fetch_bytes_max, HELD_BYTES_MAX - self.unsent_bytes - self.given_bytes), 0)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """The topic of that id, None if there is none."""

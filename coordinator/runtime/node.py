@@ -250,6 +250,10 @@ class Node:
         """The client that waited under the ticket has left: a fetch need not wait for it, a group's member must."""
         self.dataplane.forget(ticket)
 
+    def held(self, unsent_bytes: int) -> None:
+        """So many bytes of answers wait, all together, for clients to take them."""
+        self.dataplane.held(unsent_bytes)
+
     def fire(self, now_ms: int) -> None:
         """Do what is due by now."""
         if self._due_ms is not None and self._due_ms <= now_ms:

@@ -41,6 +41,7 @@ class Frontend:
         self._decided: dict[int, int] = {}  # in this turn, by API key
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
         self._now_ms = 0  # of the turn, 0 between turns
+        self._unsent_bytes = 0
 
     def connect(self, host: str, listener: Listener) -> Connection:
         """A client has connected."""
@@ -78,6 +79,11 @@ class Frontend:
             self._begin()
         self._touched[connection] = None
         self._drain(connection)
+
+    def held(self, more_bytes: int) -> None:
+        """So many more bytes of answers (or fewer) wait in the poller, because their clients do not take them."""
+        self._unsent_bytes += more_bytes
+        self._node.held(self._unsent_bytes)
 
     def finish(self) -> Iterable[Connection]:
         """End the turn. Returns the connections that may have something to send, or to be watched for."""

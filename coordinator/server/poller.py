@@ -192,7 +192,8 @@ class Poller:
         self._watch(link, (0 if connection.is_full or link.unsent else READ) | (WRITE if waits_for_room else 0))
 
     def _send(self, link: Link, data: bytes) -> None:
-        if link.unsent:
+        before = len(link.unsent)
+        if before:
             data = link.unsent + data
         try:
             sent = link.sock.send(data)
@@ -203,10 +204,13 @@ class Poller:
             return
         if sent == len(data):
             link.unsent = b""
+            if before:
+                self._frontend.held(-before)
             return
         if sent or not link.unsent:
             link.unsent_since_ms = self._clock.now_ms()
         link.unsent = data[sent:]
+        self._frontend.held(len(link.unsent) - before)
         link.connection.is_blocked = True
 
     def _watch(self, link: Link, interest: int) -> None:
@@ -221,6 +225,9 @@ class Poller:
         self._watch(link, 0)
         del self._links[fd]
         link.sock.close()
+        if link.unsent:
+            self._frontend.held(-len(link.unsent))
+            link.unsent = b""
         link.connection.link = None
         self._frontend.disconnect(link.connection)
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.dataplane.long_polls import deadline_ms
+from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from tests.dataplane.broker import Broker, batch, fetch_request, read_values
+from tests.dataplane.broker import NODES, Broker, batch, call, fetch_request, read_values
 
 
 @pytest.fixture
@@ -73,6 +74,28 @@ def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
     assert [len(data.records) for data in answer.responses[0].partitions] == [3 * size, size]
     answer = broker.ask(FetchRequest(max_bytes=3 * size, topics=(both,)))
     assert [len(data.records) for data in answer.responses[0].partitions] == [3 * size, 0]
+
+
+def test_while_others_do_not_read_an_answer_is_a_batch(broker: Broker) -> None:
+    """R19: what all clients together have not taken yet is bounded."""
+    size = len(batch("a" * 1000))
+    for _ in range(3):
+        broker.produce("t", 0, batch("a" * 1000))
+    for unsent_bytes, batches in ((0, 3), (HELD_BYTES_MAX - 2 * size, 2), (HELD_BYTES_MAX, 1), (2 * HELD_BYTES_MAX, 1)):
+        broker.plane.held(unsent_bytes)
+        assert len(broker.fetch("t").records) == batches * size
+
+
+def test_that_counts_within_a_turn(broker: Broker) -> None:
+    size = len(batch("a" * 1000))
+    for _ in range(3):
+        broker.produce("t", 0, batch("a" * 1000))
+    broker.plane.held(HELD_BYTES_MAX - 4 * size)
+    sizes = []
+    for _ in range(3):  # no turn ends between them
+        answer = broker.plane.handle(fetch_request("t"), call(fetch_request("t")), NODES)
+        sizes.append(len(answer.responses[0].partitions[0].records) // size)
+    assert sizes == [3, 1, 1]
 
 
 # -- waiting ---------------------------------------------------------------------------------------------------------------

@@ -131,7 +131,11 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_and_loses_noth
             await trio.lowlevel.checkpoint()
         assert link.connection.backlog, "it asked for more than it was told"
         assert len(link.unsent) + link.connection.owed_bytes < 2 * OWED_BYTES_MAX
+        assert here.server.frontend._unsent_bytes == len(link.unsent)
         await receive_all(stream)
+        while link.unsent:
+            await trio.lowlevel.checkpoint()
+        assert here.server.frontend._unsent_bytes == 0
 
 
 async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
@@ -144,6 +148,7 @@ async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
         assert here.poller.connections == 1
         here.sweep(2)
         assert here.poller.connections == 0
+        assert here.server.frontend._unsent_bytes == 0
         nursery.cancel_scope.cancel()
 
 
