@@ -58,13 +58,13 @@ def measure(folder: Path, offsets: int) -> None:
         return found is not None and found.cleaned_to > 0
 
     print(f"{'':28}{'seconds':>8}{'heartbeats':>12}{'p99, ms':>10}{'longest':>10}")
-    with Served(folder, "--set", "offsets.topic.num.partitions=1") as server:
-        with Client.to(server.kafka) as client, Client.to(server.kafka) as other:
-            asking = OffsetFetchRequest("group-0", (OffsetFetchRequestTopic("topic-0", (0,)),))
-            row("loading", waits(client, lambda: not other.ask(asking, version=6).error_code))
-            row("compacting", waits(client, is_compacted))
-            end = time.monotonic() + IDLE_S
-            row("nothing else to do", waits(client, lambda: time.monotonic() > end))
+    served = Served(folder, "--set", "offsets.topic.num.partitions=1")
+    with served as server, Client.to(server.kafka) as client, Client.to(server.kafka) as other:
+        asking = OffsetFetchRequest("group-0", (OffsetFetchRequestTopic("topic-0", (0,)),))
+        row("loading", waits(client, lambda: not other.ask(asking, version=6).error_code))
+        row("compacting", waits(client, is_compacted))
+        end = time.monotonic() + IDLE_S
+        row("nothing else to do", waits(client, lambda: time.monotonic() > end))
 
 
 def main() -> None:
