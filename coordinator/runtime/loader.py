@@ -13,7 +13,7 @@ from storage.log import scan
 
 log = logging.getLogger("muster.loader")
 
-STEP_RECORDS = 2_000  # between two looks at what else there is to do: a few milliseconds
+STEP_RECORDS = 500  # between two looks at what else there is to do: a millisecond
 
 
 def replay(partition: Partition) -> Iterator[int]:
