@@ -63,7 +63,6 @@ EXCUSED = {  # why a rule has no place in one server of this kind
     "a failed append ends the process, and the next start reads what was written: there is nothing to take back": (
         "C-207 C-424 G-046 G-047 G-051 G-053 O-219 K-107 K-166 K-306 K-376 K-378 K-383 to K-387"
     ),
-    "what nobody thought of ends the process too: what it left in memory may be wrong, what is in the log is not": "G-048",
     "one node owns every partition from its start to its end; what it stops with are its connections": (
         "F-009 F-019 G-041 L-016 O-210 K-005 K-175 K-388 K-389 K-392 K-393 K-395"
     ),

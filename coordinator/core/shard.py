@@ -62,6 +62,10 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some milliseconds
 
 
+class HandlerFailed(Exception):  # noqa: N818 - it is raised for mistakes of ours
+    """A handler raised what nobody thought of; its cause says what."""
+
+
 class Shard:
     """The groups and offsets of one partition of `__consumer_offsets`."""
 
@@ -82,8 +86,12 @@ class Shard:
     # -- normal work ---------------------------------------------------------------------------------------------------
 
     def handle(self, request: Any, call: Call) -> Result[Any]:
-        """Decide one request."""
-        return self._done(HANDLERS[type(request)](self, request, call))
+        """Decide one request. Raises HandlerFailed, and then nothing has changed: a handler only returns a Result."""
+        try:
+            result = HANDLERS[type(request)](self, request, call)
+        except Exception as error:
+            raise HandlerFailed from error
+        return self._done(result)
 
     def limits_of(self, group_id: str) -> Limits:
         """The limits of a group: the server's, unless it has settings of its own."""

@@ -1,6 +1,7 @@
 """Requests about groups: each is given to the partition that owns the group, or split over all and put together
 again."""
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,10 @@ from coordinator.core.consumer import api as consumer
 from coordinator.core.offsets.offset_fetch import answered, asked
 from coordinator.core.offsets.offset_fetch import refused as fetch_refused
 from coordinator.core.result import Call
+from coordinator.core.shard import HandlerFailed
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import error_unless_joined, joined
+from coordinator.runtime.partition import Partition
 from coordinator.runtime.refusals import loading, refused
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -40,6 +43,8 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 if TYPE_CHECKING:
     from coordinator.runtime.node import Node
 
+log = logging.getLogger("muster.groups")
+
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 GROUP_OPERATIONS: Final = 3400  # read, delete, describe, describe configs, alter configs: all, as nobody is refused any
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
@@ -51,14 +56,23 @@ def one_group(node: "Node", request: Any, call: Call) -> Any:
     partition = node.partitions.owner(request.group_id)
     if not partition.is_loaded:
         return loading(request, call.version)
-    return node.decide(partition, request, call)
+    return _decided(node, partition, request, call)
+
+
+def _decided(node: "Node", partition: Partition, request: Any, call: Call) -> Any:
+    """A mistake of ours is told as Kafka tells it, and costs this request alone: its group is as it was (G-048)."""
+    try:
+        return node.decide(partition, request, call)
+    except HandlerFailed as failure:
+        log.error("a request could not be decided", exc_info=failure.__cause__, extra={"group": request.group_id})
+        return refused(request, call.version, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def consumer_group_heartbeat(node: "Node", request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:
     """A heartbeat that is wrong as such is told so, whether its group can be looked at or not."""
     partition = node.partitions.owner(request.group_id)
     if partition.is_loaded:
-        return node.decide(partition, request, call)
+        return _decided(node, partition, request, call)
     wrong = consumer.malformed(request, call.version, partition.shard.limits)
     return loading(request, call.version) if wrong is None else consumer.refused(wrong).response
 

@@ -1,0 +1,61 @@
+"""What happens when a handler has a mistake that nobody thought of."""
+
+import logging
+from typing import Any, NoReturn
+
+import pytest
+
+from coordinator.core import dispatch
+from coordinator.core.result import Call
+from coordinator.core.shard import Shard
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_delete import OffsetDeleteRequest
+from protocol.messages.sync_group import SyncGroupRequest
+from protocol.schema import Message
+from tests.server.in_memory import InMemory
+
+COMMIT = OffsetCommitRequest(
+    "g", topics=(OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(),)),)
+)
+
+
+def mistaken(shard: Shard, request: Any, call: Call) -> NoReturn:
+    raise KeyError("nobody thought of that")
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),)), 3),
+        (SyncGroupRequest("g", 1, "m"), 3),
+        (HeartbeatRequest("g", 1, "m"), 3),
+        (LeaveGroupRequest("g", "m"), 2),
+        (ConsumerGroupHeartbeatRequest("g", "m", 1), 1),
+        (COMMIT, 8),
+        (OffsetDeleteRequest("g"), 0),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
+)
+def test_it_costs_that_request_alone(
+    request_: Message, version: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G-048."""
+    server = InMemory()
+    peer = server.connect()
+    with monkeypatch.context() as broken, caplog.at_level(logging.ERROR, "muster"):
+        broken.setitem(dispatch.HANDLERS, type(request_), mistaken)  # type: ignore[arg-type]  # a dict, to us a Mapping
+        answer = peer.ask(request_, version)
+    codes = [p.error_code for t in answer.topics for p in t.partitions] if request_ is COMMIT else [answer.error_code]
+    assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert "KeyError" in caplog.text and "nobody thought of that" in caplog.text
+    assert not server.node.partitions.owner("g").shard.groups, "the group is as it was"
+    assert peer.ask(request_, version) is not None, "the next one is decided, on the same connection"
