@@ -84,7 +84,9 @@ def run(report: Report) -> None:
 def prepared(bootstrap: str) -> Iterator[None]:
     """Topics with records; a group with offsets only, a classic one with a static member, one of the new protocol."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic("orders", 3, 1), NewTopic("payments", 1, 1)]).values():
+    kept = {"retention.ms": "-1"}  # the records are of 1970
+    topics = [NewTopic("orders", 3, 1, config=kept), NewTopic("payments", 1, 1)]
+    for made in admin.create_topics(topics).values():
         made.result(30)
     records(bootstrap, "orders", {0: 10, 1: 4})
     # The first question makes Kafka create its topic of offsets, and takes as long as that.
