@@ -204,6 +204,7 @@ class Poller:
             return
         if sent == len(data):
             link.unsent = b""
+            link.connection.is_blocked = False  # or what waits behind it would wait for a room that nobody looks for
             if before:
                 self._frontend.held(-before)
             return

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ from coordinator.client import Client
 from coordinator.server.connection import OWED_BYTES_MAX
 from coordinator.server.listener import listen
 from coordinator.server.poller import Link, Poller
+from coordinator.server.selector import READ
 from protocol.codec import encode_request
 from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -71,13 +73,14 @@ async def listening(connections_max: int = 100, **values: int) -> AsyncIterator[
 
 
 VERSIONS = encode_request(18, 3, 1, "test", ApiVersionsRequest("test", "1"))
+JOINING = JoinGroupRequest("g", 10_000, 700_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
+JOIN = encode_request(11, 3, 1, "test", JOINING)
 
 
 async def test_a_silent_client_is_let_go_and_a_waiting_one_is_not() -> None:
     async with listening(group_initial_rebalance_delay_ms=600_000) as here:
         silent, waiting = await here.connect(), await here.connect()
-        join = JoinGroupRequest("g", 10_000, 700_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
-        await waiting.send_all(encode_request(11, 3, 1, "test", join))
+        await waiting.send_all(JOIN)
         await silent.send_all(VERSIONS)
         await silent.receive_some()
         while here.poller.connections < 2 or not here.server.node.partitions.owner("g").shard.groups:
@@ -150,6 +153,49 @@ async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
         assert here.poller.connections == 0
         assert here.server.frontend._unsent_bytes == 0
         nursery.cancel_scope.cancel()
+
+
+class Hesitant:
+    """A socket that takes ten bytes of the first answer, and all of the others."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._is_new = True
+
+    def send(self, data: bytes) -> int:
+        some = data[:10] if self._is_new else data
+        self._is_new = False
+        return self._sock.send(some)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+async def test_a_connection_goes_on_when_a_parked_answer_takes_the_rest_of_one_before_it_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The poll of that turn saw no room in the socket, and there was some when the turn came to send."""
+    async with listening(group_initial_rebalance_delay_ms=1_000) as here:
+        with socket.create_connection(("127.0.0.1", here.listener.port), timeout=10) as client:
+            while not here.poller.connections:
+                here.poller.turn()
+            (link,) = here.poller._links.values()
+            link.sock = cast(socket.socket, Hesitant(link.sock))
+            client.sendall(VERSIONS + JOIN)
+            while not link.unsent:
+                here.poller.turn()
+            assert link.connection.parked
+            here.server.seconds += 2
+            with monkeypatch.context() as patch:
+                patch.setattr(here.poller._selector, "ready", list)
+                here.poller.turn()
+            assert not (link.unsent or link.connection.parked)
+            client.sendall(VERSIONS)
+            while link.connection.requests < 3:
+                here.poller.turn()
+            here.poller.turn()
+            assert not link.connection.backlog, "what comes next is decided"
+            assert link.interest == READ
 
 
 def test_running_out_of_descriptors_pauses_accepting_and_nothing_else(tmp_path: Path) -> None:
