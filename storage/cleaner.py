@@ -50,8 +50,8 @@ def is_due(log: Log) -> bool:
 def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: int = KEYS_MAX) -> Steps:
     """Compact all that is decided. Each `next` is a short step; the generator's value says what was done.
 
-    None when there was nothing to do, or when the log's segments have changed under it (records deleted): then
-    nothing of them is touched. Closing the generator early does no harm either.
+    None when there was nothing to do, or when the log's segments have changed under it (records deleted, or the whole
+    log): then nothing of them is touched. Closing the generator early does no harm either.
     """
     if log.segments and log.last_stable_offset == log.end_offset:
         log.roll()  # so that what is active now can be compacted as well
@@ -128,6 +128,8 @@ def _rewritten(
     log: Log, group: list[Segment], survivors: Survivors, epochs: set[int], step_bytes: int
 ) -> Generator[None, None, Segment | None]:
     """One group rewritten and swapped in; None, and no trace of it, when the log no longer has these segments."""
+    if any(segment not in log.segments for segment in group):  # before there is a file, which needs its directory
+        return None
     target = _Target(log.files, log.directory, group, log.config.index_interval_bytes)
     done = 0
     for segment in group:
@@ -192,4 +194,5 @@ class _Target:
 
     def give_up(self) -> None:
         self._file.close()
-        self._files.remove(self._path)
+        if self._files.exists(self._path):  # a log that is removed takes it along
+            self._files.remove(self._path)

@@ -130,6 +130,11 @@ class Log:
         for segment in self.segments:
             segment.release()
 
+    def abandon(self) -> None:
+        """Let go of all of it, for its files are about to be removed: a compaction under way finds no segment left."""
+        self.release()
+        self.segments.clear()
+
     # -- what there is -------------------------------------------------------------------------------------------------
 
     @property

@@ -110,7 +110,7 @@ class TopicLogs:
     def drop(self, topic: str) -> None:
         """Remove all logs of a topic that is no more."""
         for partition in [key for key in self._open if key[0] == topic]:
-            self._open.pop(partition).release()
+            self._open.pop(partition).abandon()
             self._dirty.pop(partition, None)
             self._begun.pop(partition, None)
             self._held.pop(partition, None)

@@ -1,5 +1,7 @@
 """Topics' logs over time: kept as long as settings say, gone with their topic, closed when damaged, bounded in number."""
 
+from itertools import islice
+
 import pytest
 
 from coordinator.dataplane import topic_logs
@@ -12,6 +14,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
+from storage import cleaner
 from storage.fake_files import FakeFiles
 from tests.dataplane.broker import NOW, Broker, batch
 from tests.dataplane.test_transactions import Server
@@ -135,3 +138,32 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
             assert [after.read("d", partition) for partition in (0, 1)] == [[], []], how
             after.produce("d", 0, batch("new"))
             assert after.read("d", 0) == ["new"], how
+
+
+def being_compacted() -> tuple[Broker, cleaner.Steps]:
+    broker = Broker()
+    broker.create("latest", cleanup_policy="compact", segment_ms="1")
+    for number in range(12):
+        broker.produce("latest", 0, batch("a" * 500, key=str(number % 4), at_ms=NOW + 2 * number))
+    (log,) = broker.plane.compacted_logs()
+    return broker, cleaner.compact(log, NOW, step_bytes=600)
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_topic_that_is_deleted_while_it_is_compacted(is_made_anew: bool) -> None:
+    """At whichever step: the compaction ends, the server does not, and nothing comes back of what was deleted."""
+    steps = len(list(being_compacted()[1]))
+    assert steps > 10
+    for taken in range(steps + 1):
+        broker, compaction = being_compacted()
+        (log,) = broker.plane.compacted_logs()
+        assert len(list(islice(compaction, taken))) == taken
+        broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("latest"),)), version=6)
+        if is_made_anew:
+            broker.create("latest", cleanup_policy="compact")
+            broker.produce("latest", 0, batch("new", key="k"))
+        list(compaction)
+        assert not cleaner.is_due(log)
+        left = ["00000000000000000000.log", "muster.checkpoint"] if is_made_anew else []
+        assert broker.files.list("data/latest-0") == left
+        assert not is_made_anew or broker.values("latest") == ["new"]
