@@ -14,17 +14,20 @@ from typing import Final
 
 import trio
 
+from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
 from coordinator.cli.logs import set_up
 from coordinator.cli.options import Options
 from coordinator.config import ConfigError
 from coordinator.core.events import Event
+from coordinator.dataplane.topic_logs import FILES_MAX
 from coordinator.events import EventLog, Events, Ring
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
+from coordinator.server import descriptors
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, listen
 from coordinator.server.poller import Poller
@@ -152,6 +155,7 @@ class Server:
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         self._node.open(self._clock.now_ms())
+        self._poller.room = self._room_for_clients()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._poller.run)
@@ -165,20 +169,31 @@ class Server:
         self._node.close()
         self._events.close()
 
+    def _room_for_clients(self) -> int:
+        """What the logs and the admin port may come to need is kept from the clients: an append that finds no
+        descriptor ends the process."""
+        limit = descriptors.raised()
+        kept = FILES_MAX + len(self._node.partitions) + CONNECTIONS_MAX
+        room = descriptors.room_for_clients(limit, kept)
+        if room + kept > limit:
+            log.warning(
+                "a process may have few descriptors here (ulimit -n)",
+                extra={"limit": limit, "clients": room, "files_max": kept},
+            )
+        return room
+
     async def _load_and_tend(self) -> None:
         """Load what the logs hold, between the turns of those who are served already; then look after them."""
         began = time.monotonic()
         reported, records = began, 0
-        for partition in sorted(self._node.partitions, key=self._node.is_stored):
-            if self._node.is_stored(partition):
-                await trio.to_thread.run_sync(partition.open)  # reads and checks all of it, while others are served
-            for step in self._node.load_partition(partition, self._clock.now_ms):
-                records += step
-                if time.monotonic() - reported >= 1:
-                    reported = time.monotonic()
-                    log.info("loading", extra={"records": records, "partitions_left": self._node.loading})
-                await trio.lowlevel.checkpoint()
-        self._node.finish_loading(self._clock.now_ms())
+        for step in self._node.load(self._clock.now_ms):
+            if step.opens is not None:
+                await trio.to_thread.run_sync(step.opens)  # reads and checks all of it, while others are served
+            records += step.records
+            if time.monotonic() - reported >= 1:
+                reported = time.monotonic()
+                log.info("loading", extra={"records": records, "partitions_left": self._node.loading})
+            await trio.lowlevel.checkpoint()
         gc.collect()
         gc.freeze()  # what was loaded stays: no later pass of the collector need look at it
         self._recovery_seconds = time.monotonic() - began

@@ -37,7 +37,7 @@ from storage.names import partition_directory
 
 log = logging.getLogger("muster.node")
 
-__all__ = ["NODE_ID", "NO_ANSWER", "Node", "Setup", "Where"]
+__all__ = ["NODE_ID", "NO_ANSWER", "Loading", "Node", "Setup", "Where"]
 
 NODE_ID: Final = 0
 
@@ -62,6 +62,17 @@ class Setup(Struct, frozen=True):
     compat: str = "4.3"  # whose versions of the APIs are offered: one of router.COMPAT
     is_synced: bool = False  # whether an answer waits for the disk (--fsync)
     topics: Mapping[str, int] = {}  # to be created at start if they are not there: name -> partitions
+
+
+class Loading(Struct, frozen=True):
+    """A step of the start: so many records were read, or a log is opened next.
+
+    To open a log is to read all of it. Who serves others meanwhile calls `opens` on a thread of its own before it asks
+    for the next step; where nobody does, the next step does it.
+    """
+
+    records: int = 0
+    opens: Callable[[], None] | None = None
 
 
 class Node:
@@ -116,27 +127,30 @@ class Node:
         """22 characters as Kafka's: this data directory's own, made with it."""
         return base64.urlsafe_b64encode(self.ledger.catalog.facts[OFFSETS_TOPIC].id).decode().rstrip("=")
 
-    def load(self, now_ms: Callable[[], int]) -> Iterator[int]:
-        """Load all partitions. Yields now and then how many records it has read since."""
-        for partition in sorted(self.partitions, key=self.is_stored):
-            yield from self.load_partition(partition, now_ms)
-        self.finish_loading(now_ms())
+    def load(self, now_ms: Callable[[], int]) -> Iterator[Loading]:
+        """Load all partitions, those with nothing to load first. Turns may come between two steps."""
+        for partition in sorted(self.partitions, key=self._is_stored):
+            if self._is_stored(partition):
+                yield Loading(opens=partition.open)
+                for count in loader.replay(partition):
+                    yield Loading(records=count)
+            self._serve(partition, now_ms())
+        self._finish_transactions(now_ms())
 
-    def is_stored(self, partition: Partition) -> bool:
+    def _is_stored(self, partition: Partition) -> bool:
         """Whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
         return bool(self._setup.files.list(self._directory(OFFSETS_TOPIC, partition.index)))
 
-    def load_partition(self, partition: Partition, now_ms: Callable[[], int]) -> Iterator[int]:
-        """Replay one partition's log, if there is one; then its groups are served."""
-        if partition.has_log or self.is_stored(partition):
-            yield from loader.replay(partition)
+    def _serve(self, partition: Partition, now_ms: int) -> None:
+        """The partition's log has been replayed, if there is one: from now on its groups are served."""
         partition.is_loaded = True
-        for result in partition.shard.loaded(now_ms()):
-            self.take(partition, result, now_ms())
+        for result in partition.shard.loaded(now_ms):
+            self.take(partition, result, now_ms)
         self._watch(partition)  # offsets expire though nobody ever joins a group
 
-    def finish_loading(self, now_ms: int) -> None:
-        """Finish the transactions whose end a crash has cut off."""
+    def _finish_transactions(self, now_ms: int) -> None:
+        """Write the markers that a crash has cut off, and those of ends decided while a partition was loading."""
+        self.flush()  # what is only to be settled is not marked twice
         for markers in self.ledger.transactions.unfinished():
             self._mark(markers, now_ms)
         self.flush()
@@ -302,15 +316,25 @@ class Node:
         shard.own_limits = own
 
     def _topics_changed(self, changes: tuple[Change, ...], now_ms: int) -> None:
+        topics = self.ledger.catalog.topics
         self.dataplane.topics_changed(changes)
         for partition in self.partitions:
-            for result in partition.shard.topics_changed(self.ledger.catalog.topics, now_ms):
+            if not partition.is_loaded:
+                partition.shard.topics = topics  # what was committed to a deleted topic goes when all of it is known
+                continue
+            for result in partition.shard.topics_changed(topics, now_ms):
                 self.take(partition, result, now_ms)
 
     def _mark(self, markers: Markers, now_ms: int) -> None:
-        """Write the end of a transaction into its partitions; it is complete when they are in their logs."""
+        """Write the end of a transaction into its partitions; it is complete when they are in their logs.
+
+        While one of them is loading it stays prepared, and its producer is told to come back (51), as by Kafka: to a
+        log that is being opened or replayed nothing may be written. The end of the loading writes the markers.
+        """
         if self._setup.is_synced:
             self.ledger.log.sync()  # that it is decided is on the disk before any of its markers
+        if any(topic == OFFSETS_TOPIC and not self.partitions[index].is_loaded for topic, index in markers.partitions):
+            return
         self.dataplane.mark(markers, now_ms)
         for topic, index in markers.partitions:
             if topic == OFFSETS_TOPIC:

@@ -46,11 +46,6 @@ class Partition:
         """Whether anything was ever written."""
         return self._log is not None
 
-    @property
-    def is_dirty(self) -> bool:
-        """Whether something waits to be appended."""
-        return bool(self._plain or self._batches)
-
     def remember(self, result: Result[Any], now_ms: int) -> None:
         """Gather the records of a result. Those of one result end in one batch, and so are written whole or not at
         all."""
@@ -73,6 +68,7 @@ class Partition:
         self._seal()
         batches, self._batches = self._batches, []
         if batches:
+            assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
             self.log.append(batches)
         return sum(map(len, batches))
 

@@ -62,9 +62,12 @@ class Peer:
 
 
 class InMemory:
-    """A node and its frontend. `turn` is what the poller does between reading and the next poll."""
+    """A node and its frontend. `turn` is what the poller does between reading and the next poll.
 
-    def __init__(self, files: Files | None = None, **values: Any) -> None:
+    Where it `is_loaded` not, whoever made it goes on with the steps of `loading`, and may have turns in between.
+    """
+
+    def __init__(self, files: Files | None = None, *, is_loaded: bool = True, **values: Any) -> None:
         self.seconds = 0.0
         self.events: list[Event] = []
         self.clock = Clock(WALL_MS, lambda: self.seconds)
@@ -81,14 +84,20 @@ class InMemory:
             )
         )
         self.node.open(self.clock.now_ms())
-        for _ in self.node.load(self.clock.now_ms):
-            pass
+        self.loading = self.node.load(self.clock.now_ms)
+        if is_loaded:
+            self.load()
         self.stats = Stats()
         self.frontend = Frontend(self.node, self.clock, self.stats, fresh_ids(8), FRAME_BYTES_MAX)
         where = Where((Broker(0, "localhost", 9092),))
         self.listener = Listener(socket.socket(), "localhost", 9092, where)
         self.listener.sock.close()
         self._peers: dict[Connection, Peer] = {}
+
+    def load(self) -> None:
+        """Do what is left of the loading."""
+        for _ in self.loading:
+            pass
 
     def connect(self) -> Peer:
         peer = Peer(self)
