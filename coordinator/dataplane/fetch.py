@@ -60,10 +60,12 @@ def fetch(state: State, request: FetchRequest, call: Call, real_ms: int) -> Fetc
     found = _read(state, meant)
     if request.max_wait_ms <= 0 or _is_enough(meant, found):
         return _answer(state, meant, found)
-    missing = meant.min_bytes - _size(found)
+    size = _size(found)
     partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
     due_ms = deadline_ms(real_ms, request.max_wait_ms)
-    state.polls.park(Waiting(call.ticket, due_ms, missing, meant, partitions, found))
+    # Records would be held for as long as the client likes, and counted nowhere: they are read once more in the end.
+    kept = None if size else found
+    state.polls.park(Waiting(call.ticket, due_ms, meant.min_bytes - size, meant, partitions, kept, is_stale=size > 0))
     return None
 
 
@@ -157,10 +159,7 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
         return _error(index, error)
     if asked.leader_epoch > LEADER_EPOCH:
         return _refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
-    if asked.fetched_epoch not in (
-        NO_EPOCH,
-        LEADER_EPOCH,
-    ):  # an epoch that never was: the two logs have nothing in common
+    if asked.fetched_epoch not in (NO_EPOCH, LEADER_EPOCH):  # it never was: the two logs have nothing in common
         return _refused(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     log = state.log(name, index)
     if log is None:

@@ -25,8 +25,8 @@ class Waiting(Struct):
     missing: int
     fetch: Any
     partitions: tuple[Partition, ...]
-    found: Any = None  # what there was when it was parked: all there is as long as nothing has changed
-    is_stale: bool = False
+    found: Any = None  # what there was when it was parked, if no records: all there is as long as nothing has changed
+    is_stale: bool = False  # whether something has changed, or `found` was not kept
 
 
 class LongPolls:

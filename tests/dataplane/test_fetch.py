@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.dataplane import state
 from coordinator.dataplane.long_polls import deadline_ms
 from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
@@ -146,6 +147,23 @@ def test_a_fetch_waits_for_enough(broker: Broker) -> None:
     assert broker.plane.replies() == []
     broker.produce("t", 0, batch("b"))
     assert [ticket for ticket, _ in broker.plane.replies()] == [7]
+
+
+def test_who_waits_for_more_than_there_is_makes_us_keep_none_of_it(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing while they wait; and when all waits end at once, no more than may be held for clients."""
+    monkeypatch.setattr(state, "HELD_BYTES_MAX", 50_000)
+    for number in range(10):
+        broker.produce("t", 0, batch(str(number) * 1000))
+    for ticket in range(20):
+        assert broker.ask(fetch_request("t", max_wait_ms=10**6, min_bytes=2**31 - 1), ticket=ticket) is None
+    assert [one.found for one in broker.plane._state.polls._waiting.values()] == [None] * 20
+    broker.real_ms = 10**6
+    answers = [answer.responses[0].partitions[0].records for _, answer in broker.plane.replies()]
+    assert [len(read_values(records)) for records in answers[:4]] == [10, 10, 10, 10]
+    assert len(answers) == 20
+    assert sum(map(len, answers)) < 50_000 + 16 * len(batch("a" * 1000))
 
 
 def test_a_fetch_of_nothing_or_of_no_wait_is_answered(broker: Broker) -> None:
