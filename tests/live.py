@@ -25,10 +25,18 @@ STOP_SECONDS = 30.0
 class Muster:
     """A server process with a data directory of its own. Its ports stay the same over restarts."""
 
-    def __init__(self, folder: Path, *options: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        environment: dict[str, str] | None = None,
+        files_max: int | None = None,
+    ) -> None:
+        """`files_max`: how many descriptors the process may have, where that is not what this one may."""
         self.folder = folder
         self.options = options
         self.environment = environment or {}
+        self.files_max = files_max
         self.data_dir = folder / "data"
         self.ready: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,6 +80,8 @@ class Muster:
         admin = self.ready.get("admin", "http://127.0.0.1:0").removeprefix("http://")
         command = [sys.executable, "-m", "coordinator", "serve", "--listen", listen, "--admin", admin]
         command += ["--ready-file", str(ready_file), *where, *self.options]
+        if self.files_max is not None:
+            command = ["sh", "-c", f'ulimit -n {self.files_max}; exec "$0" "$@"', *command]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | self.environment

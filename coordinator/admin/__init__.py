@@ -1,1 +1,5 @@
-"""The edge to operators: health, metrics and views over HTTP."""
+"""The edge to operators: health, metrics and the latest events over HTTP."""
+
+from typing import Final
+
+CONNECTIONS_MAX: Final = 128  # at once; one more is closed

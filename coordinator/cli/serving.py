@@ -172,15 +172,8 @@ class Server:
     def _room_for_clients(self) -> int:
         """What the logs and the admin port may come to need is kept from the clients: an append that finds no
         descriptor ends the process."""
-        limit = descriptors.raised()
         kept = FILES_MAX + len(self._node.partitions) + CONNECTIONS_MAX
-        room = descriptors.room_for_clients(limit, kept)
-        if room + kept > limit:
-            log.warning(
-                "a process may have few descriptors here (ulimit -n)",
-                extra={"limit": limit, "clients": room, "files_max": kept},
-            )
-        return room
+        return descriptors.room_for_clients(descriptors.raised(), kept)
 
     async def _load_and_tend(self) -> None:
         """Load what the logs hold, between the turns of those who are served already; then look after them."""

@@ -27,8 +27,11 @@ log = logging.getLogger("muster.server")
 CHUNK_BYTES: Final = 65_536
 ACCEPTS_MAX: Final = 256  # of one listener in one turn
 SWEEP_SECONDS: Final = 5.0
-PAUSE_SECONDS: Final = 0.25  # of accepting, when the process has no descriptor left
-_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+PAUSE_SECONDS: Final = 0.25  # of accepting, when there is no descriptor to be had
+_OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that waits; the next one may do well
+    errno.EPERM, errno.EPROTO, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EOPNOTSUPP,
+    errno.ENOPROTOOPT,
+})  # fmt: skip
 
 
 class Link:
@@ -61,7 +64,8 @@ class Poller:
         self._frontend = frontend
         self._clock = clock
         self._after_turn = after_turn  # what need not be done before the answers have left
-        self._connections_max = connections_max
+        self._connections_max = connections_max  # one more is closed
+        self.room = 2**31 - 1  # for how many there are descriptors: one more waits to be accepted
         self._idle_ms = idle_ms
         self._send_ms = send_ms
         self._selector = selector()
@@ -69,7 +73,7 @@ class Poller:
         self._listening = {listener.sock.fileno(): listener for listener in listeners}
         self._alarm = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
-        self._is_out_of_descriptors = False
+        self._is_paused = False  # accepting
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every connection is closed, and nobody is thrown out of a group."""
@@ -138,32 +142,43 @@ class Poller:
 
     def _accept(self, listener: Listener) -> None:
         for _ in range(ACCEPTS_MAX):
+            if len(self._links) >= self.room:
+                self._pause(listener, f"{self.room} clients are all that there are descriptors for")
+                return
             try:
                 sock, address = listener.sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
-                    raise
-                self._pause(listener, error)
+                if error.errno in _OF_ONE_CLIENT:
+                    log.warning("a connection failed before it was accepted: %s", error.strerror)
+                else:
+                    self._pause(listener, error.strerror or str(error))
                 return
-            self._is_out_of_descriptors = False
+            self._is_paused = False
             if len(self._links) >= self._connections_max:
                 sock.close()
-                continue
+            else:
+                self._admit(sock, address[0], listener)
+
+    def _admit(self, sock: socket.socket, host: str, listener: Listener) -> None:
+        link = Link(sock, self._frontend.connect(host, listener))
+        try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = self._frontend.connect(address[0], listener)
-            link = Link(sock, connection)
-            connection.link = link
-            self._links[sock.fileno()] = link
             self._watch(link, READ)
+        except OSError as error:  # some systems say so when the client has left already
+            log.warning("a connection was not taken: %s", error.strerror, extra={"client": link.connection.host})
+            sock.close()
+            return
+        link.connection.link = link
+        self._links[sock.fileno()] = link
 
-    def _pause(self, listener: Listener, error: OSError) -> None:
-        """No descriptor is left: those who are connected go on, the others wait in the kernel's queue."""
-        if not self._is_out_of_descriptors:  # once, not with every try of a long scarcity
-            log.warning("accept paused: %s", error.strerror)
-        self._is_out_of_descriptors = True
+    def _pause(self, listener: Listener, why: str) -> None:
+        """No descriptor is to be had: those who are connected go on, the others wait in the kernel's queue."""
+        if not self._is_paused:  # once, not with every try of a long scarcity
+            log.warning("accept paused: %s", why)
+        self._is_paused = True
         fd = listener.sock.fileno()
         self._selector.watch(fd, 0, READ)
 

@@ -1,26 +1,34 @@
 """Sockets: who is let in, who is let go, and what happens when descriptors run out."""
 
+import errno
+import os
 import resource
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from coordinator.client import Client
 from coordinator.server.connection import OWED_BYTES_MAX
 from coordinator.server.listener import listen
 from coordinator.server.poller import Link, Poller
 from coordinator.server.selector import READ
+from protocol import record_batch
 from protocol.codec import encode_request
+from protocol.errors import ErrorCode
 from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.records import Record
 from tests.live import Muster
 from tests.server.in_memory import InMemory
 
@@ -31,7 +39,7 @@ KERNEL_BYTES = 65_536  # of each side's buffer: less, and the kernel waits for a
 class Listening:
     """A poller on a real port, over a server in memory."""
 
-    def __init__(self, connections_max: int = 100, **values: int) -> None:
+    def __init__(self, connections_max: int = 100, **values: Any) -> None:
         self.server = InMemory(**values)
         self.listener = listen("127.0.0.1:0")
         self.poller = Poller(
@@ -63,7 +71,7 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(connections_max: int = 100, **values: int) -> AsyncIterator[Listening]:
+async def listening(connections_max: int = 100, **values: Any) -> AsyncIterator[Listening]:
     here = Listening(connections_max, **values)
     with here.listener.sock, trio.fail_after(30):
         async with trio.open_nursery() as nursery:
@@ -101,6 +109,78 @@ async def test_clients_past_the_bound_are_not_let_in() -> None:
         await first.aclose()
         await second.send_all(VERSIONS)
         assert await second.receive_some(), "those who are in notice nothing"
+
+
+@pytest.fixture
+def unpaused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause of accepting ends at once."""
+    monkeypatch.setattr("coordinator.server.poller.PAUSE_SECONDS", 0.0)
+
+
+async def test_clients_past_the_descriptors_wait_until_there_is_room(
+    unpaused: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening() as here:
+        here.poller.room = 2
+        first, second, third = [await here.connect() for _ in range(3)]
+        for stream in (first, second):
+            await stream.send_all(VERSIONS)
+            assert await stream.receive_some()
+        await third.send_all(VERSIONS)
+        while "accept paused" not in caplog.text:
+            await trio.lowlevel.checkpoint()
+        with socket.fromfd(third.socket.fileno(), socket.AF_INET, socket.SOCK_STREAM) as unwaiting:
+            unwaiting.setblocking(False)
+            with pytest.raises(BlockingIOError):  # it is neither closed nor served
+                unwaiting.recv(1)
+        assert here.poller.connections == 2
+        await first.aclose()
+        assert await third.receive_some()
+
+
+class Failing:
+    """A socket of which one call fails once, with an error that is not about to be everybody's."""
+
+    def __init__(self, sock: socket.socket, call: str, number: int) -> None:
+        self._sock = sock
+        self._left = {call: [number]}
+
+    def __getattr__(self, name: str) -> Any:
+        if self._left.get(name):
+            number = self._left[name].pop()
+            raise OSError(number, os.strerror(number))
+        return getattr(self._sock, name)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.EIO])
+async def test_a_connection_that_cannot_be_accepted_is_logged_and_the_next_is_served(
+    number: int, unpaused: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening() as here:
+        fd = here.listener.sock.fileno()
+        here.poller._listening[fd] = replace(here.listener, sock=Failing(here.listener.sock, "accept", number))
+        stream = await here.connect()
+        await stream.send_all(VERSIONS)
+        assert await stream.receive_some()
+    assert os.strerror(number) in caplog.text
+
+
+async def test_a_connection_that_fails_as_it_is_admitted_is_closed_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as here:
+        watch, failures = here.poller._selector.watch, [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))]
+
+        def watching(fd: int, interest: int, before: int) -> None:
+            if failures:
+                raise failures.pop()
+            watch(fd, interest, before)
+
+        here.poller._selector.watch = watching  # type: ignore[method-assign]  # a kernel that has had enough
+        first, second = await here.connect(), await here.connect()
+        assert await first.receive_some() == b""
+        await second.send_all(VERSIONS)
+        assert await second.receive_some()
+        assert here.poller.connections == 1
+    assert os.strerror(errno.ENOSPC) in caplog.text
 
 
 ASKED = 3_000
@@ -180,7 +260,7 @@ async def test_a_connection_goes_on_when_a_parked_answer_takes_the_rest_of_one_b
             while not here.poller.connections:
                 here.poller.turn()
             (link,) = here.poller._links.values()
-            link.sock = cast(socket.socket, Hesitant(link.sock))
+            link.sock = cast("socket.socket", Hesitant(link.sock))
             client.sendall(VERSIONS + JOIN)
             while not link.unsent:
                 here.poller.turn()
@@ -216,3 +296,37 @@ def test_running_out_of_descriptors_pauses_accepting_and_nothing_else(tmp_path: 
             sock.close()
         with Client.to(muster.kafka) as late:
             assert late.ask(MetadataRequest(topics=None)).brokers
+
+
+def produce(client: Client, partition: int, size: int) -> None:
+    data = record_batch.encode([Record(None, bytes(size), timestamp=1)])
+    topic = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(partition, data),))
+    answer = client.ask(ProduceRequest(None, 1, 1_000, (topic,)), version=9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+ALLOWED = 600  # descriptors of the whole process: far fewer than clients and logs could take together
+
+
+def test_a_crowd_takes_no_descriptor_from_the_logs(tmp_path: Path) -> None:
+    """R20: clients past the bound wait, and each segment and checkpoint that is to be written finds its descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < ALLOWED + 300:
+        pytest.skip(f"a process may have {hard} descriptors here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, ALLOWED + 300), hard))
+    with (
+        Muster(tmp_path, "--set", "log.segment.bytes=1048576", files_max=ALLOWED) as muster,
+        Client.to(muster.kafka) as early,
+        ExitStack() as stack,
+    ):
+        for _ in range(ALLOWED):
+            stack.enter_context(muster.connect())
+        topic = CreateTopicsRequestCreatableTopic("t", 100, 1)
+        assert early.ask(CreateTopicsRequest((topic,))).topics[0].error_code == ErrorCode.NONE
+        for partition in range(100):
+            produce(early, partition, 10)
+        for partition in (0, 0, 99, 99):
+            produce(early, partition, 600_000)  # the second one begins a segment
+        assert muster.log().count("accept paused") == 1
+        assert muster.stop() == 0
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,36 @@
+"""How many clients a process takes, by how many descriptors it may have."""
+
+import resource
+
+import pytest
+
+from coordinator.server.descriptors import SLACK, raised, room_for_clients
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept", "room"),
+    [
+        (10_000, 400, 10_000 - 400 - SLACK),
+        (600, 434, 150),  # too few for all: a quarter, rather than nobody
+        (resource.RLIM_INFINITY, 434, 2**31 - 1),
+    ],
+)
+def test_what_the_logs_need_is_kept_from_the_clients(limit: int, kept: int, room: int) -> None:
+    assert room_for_clients(limit, kept) == room
+
+
+def test_a_limit_that_is_too_low_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    room_for_clients(10_000, 434)
+    assert not caplog.records
+    room_for_clients(600, 434)
+    assert "there are few descriptors" in caplog.text
+
+
+def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        assert raised() == hard
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
