@@ -67,6 +67,8 @@ class Frontend:
                 connection.requests += 1
                 if connection.may_decide and not connection.backlog:
                     self._decide(connection, frame)
+                elif connection.closing:
+                    break  # nobody will answer what comes behind
                 else:
                     connection.backlog.append(frame)
         except ProtocolError as error:
@@ -136,9 +138,16 @@ class Frontend:
         codes = self._error_counters.get(response.__class__)
         if codes is None:
             codes = self._error_counters[response.__class__] = error_counter(response.__class__)
+        try:
+            answer = encode_response(api_key, version, correlation_id, response)
+        except ProtocolError as error:  # our own doing, not the client's; it would wait for ever for this answer
+            log.error("an answer cannot be written: %s", error, extra={"client": connection.host})
+            connection.closing = True
+            connection.backlog.clear()
+            return
         for code in codes(response):
             self._stats.failed(api_key, code)
-        connection.owe(encode_response(api_key, version, correlation_id, response))
+        connection.owe(answer)
 
     def _unpark(self, connection: Connection, response: Any, now_ms: int) -> None:
         """A parked request is answered: then those behind it are decided, in the same turn."""

@@ -2,9 +2,12 @@
 
 import errno
 import struct
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
@@ -17,6 +20,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.schema import Message
 from storage.fake_files import FakeFiles
 from storage.files import StorageFailed
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
@@ -185,6 +189,32 @@ def test_a_size_that_cannot_be_closes_after_what_was_decided_before(size: int) -
     assert correlation_ids(peer) == [1]
     assert peer.connection.closing
     assert server.stats.connections_refused == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "key", "field"),
+    [((MetadataRequest(topics=()), 8), 3, "cluster_id"), (joining(), 11, "member_id")],
+    ids=["decided at once", "parked"],
+)
+def test_an_answer_that_cannot_be_written_is_our_error_and_closes_that_connection_alone(
+    asked: tuple[Message, int], key: int, field: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def overlong(api_key: int, version: int, correlation_id: int, message: Any) -> bytes:
+        unwritable = replace(message, **{field: "x" * 40_000}) if api_key == key else message
+        return encode_response(api_key, version, correlation_id, unwritable)
+
+    monkeypatch.setattr("coordinator.server.frontend.encode_response", overlong)
+    server = InMemory(group_initial_rebalance_delay_ms=1_000)
+    peer, other = server.connect(), server.connect()
+    peer.send(VERSIONS, asked, VERSIONS)
+    server.turn()
+    server.advance(2)
+    assert correlation_ids(peer) == [1], "what was decided before it is sent"
+    assert peer.connection.closing
+    assert not peer.connection.backlog
+    assert server.stats.connections_refused == 0, "its bytes were good ones"
+    assert [one.levelname for one in caplog.records if one.name == "muster.server"] == ["ERROR"]
+    assert other.ask(*VERSIONS).error_code == ErrorCode.NONE
 
 
 def test_a_stalled_frame_is_told_from_a_busy_client() -> None:
