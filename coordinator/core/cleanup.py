@@ -1,6 +1,6 @@
 """What goes: offsets whose time is over, groups that have nothing left, what is deleted on purpose."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,11 @@ from coordinator.core.dispatch import Group
 from coordinator.core.events import Cause, Event
 from coordinator.core.offsets.expiry import committed_at, expired_of, orphaned
 from coordinator.core.offsets.expiry import expired as expired_offsets
+from coordinator.core.offsets.expiry import forgotten as forgotten_offsets
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import Record
 from coordinator.core.result import Result
+from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 
 
@@ -49,6 +51,13 @@ def expired(group: Group, offsets: OffsetStore, now_ms: int, retention_ms: int) 
 def orphans(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> Result[Any]:
     """The end of the group's offsets of topics that do not exist any more. The group stays until it expires."""
     return Result(records=_tombstones(orphaned(group_id, offsets, gone)))
+
+
+def forgotten(
+    group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
+) -> Result[Any]:
+    """The end of the offsets that a start finds of topics that are gone, as the server stopped before it wrote it."""
+    return Result(records=_tombstones(forgotten_offsets(group_id, offsets, topics, gone)))
 
 
 def ends(group: Group) -> tuple[Record, ...]:

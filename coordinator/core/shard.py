@@ -31,7 +31,7 @@ once: parked requests and pending members (in the classic groups), and the timer
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.core import cleanup, timers
@@ -60,6 +60,9 @@ from protocol.messages.list_groups import ListGroupsResponseListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
 CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some milliseconds
+
+
+_NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}
 
 
 class HandlerFailed(Exception):  # noqa: N818 - it is raised for mistakes of ours
@@ -154,10 +157,15 @@ class Shard:
         """Apply the end of a producer's transaction."""
         self.offsets.end_transaction(producer_id, committed)
 
-    def loaded(self, now_ms: int) -> list[Result[Any]]:
-        """All records have been applied: sessions run from now on, though members may have been gone for long."""
+    def loaded(self, now_ms: int, gone: Mapping[str, Collection[bytes]] = _NO_TOPICS) -> list[Result[Any]]:
+        """All records have been applied: sessions run from now on, though members may have been gone for long.
+
+        `gone` has, by name, the ids of topics that are no more: what was committed to them goes now, if the server
+        stopped before it went, or if they were deleted meanwhile.
+        """
         self.timers.set(EXPIRY, now_ms + self.limits.offsets_retention_check_interval_ms)
-        return [self._done(self._restarted(group, now_ms)) for group in tuple(self.groups.values()) if group.members]
+        results = [self._done(self._restarted(group, now_ms)) for group in tuple(self.groups.values()) if group.members]
+        return results + (self._forgotten(gone) if gone else [])
 
     # -- for the router, group by group --------------------------------------------------------------------------------
 
@@ -220,6 +228,11 @@ class Shard:
             producer_id = NOT_TRANSACTIONAL if result.producer is None else result.producer.id
             self._apply_offsets(result.records, producer_id)
         return result
+
+    def _forgotten(self, gone: Mapping[str, Collection[bytes]]) -> list[Result[Any]]:
+        groups = tuple(self.offsets.groups())
+        results = (cleanup.forgotten(group_id, self.offsets, self.topics, gone) for group_id in groups)
+        return [self._done(result) for result in results if result.records]
 
     def _put(self, group: Group) -> None:
         """The group is there, and is this one."""

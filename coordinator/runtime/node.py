@@ -144,7 +144,7 @@ class Node:
     def _serve(self, partition: Partition, now_ms: int) -> None:
         """The partition's log has been replayed, if there is one: from now on its groups are served."""
         partition.is_loaded = True
-        for result in partition.shard.loaded(now_ms):
+        for result in partition.shard.loaded(now_ms, self.ledger.catalog.gone):
             self.take(partition, result, now_ms)
         self._watch(partition)  # offsets expire though nobody ever joins a group
 

@@ -39,7 +39,7 @@ class Catalog:
         self.facts: dict[str, TopicValue] = {}
         self.configs: dict[Resource, dict[str, str]] = {resource: {**FORMATTED[resource]} for resource in FORMATTED}
         self.partitions = 0  # of all topics together
-        self.deleted: set[str] = set()  # names of topics that are no more, as far as the log still says that they were
+        self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
         self._metric_names: dict[str, str] = {}
         self._version = 0
         self._topics: Topics | None = None
@@ -50,6 +50,11 @@ class Catalog:
     def broker(self) -> str:
         """The name under which the settings of this broker are kept; several in one process share them."""
         return str(self.settings.broker_ids[0])
+
+    @property
+    def deleted(self) -> set[str]:
+        """Names of topics that are no more, as far as the log still says that they were."""
+        return self.gone.keys() - self.facts.keys()
 
     @property
     def topics(self) -> Topics:
@@ -127,11 +132,12 @@ class Catalog:
         before = self.facts.pop(name, None)
         if before is not None:
             self.partitions -= before.partitions
+            if fact is None or fact.id != before.id:
+                self.gone.setdefault(name, set()).add(before.id)
         if fact is None:
-            self.deleted.add(name)
+            self.gone.setdefault(name, set())
             self._metric_names.pop(metric_name(name), None)
         else:
-            self.deleted.discard(name)
             self.facts[name] = fact
             self.partitions += fact.partitions
             self._metric_names[metric_name(name)] = name

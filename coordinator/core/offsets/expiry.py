@@ -9,13 +9,14 @@
 An offset that was committed with a retention of its own (OffsetCommit v2-v4) runs out at that time instead.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
 from coordinator.core.classic.voting import CONSUMER, is_subscribed
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
+from coordinator.core.topics import Topics
 
 Base = Callable[[OffsetCommitValue], int]  # from when on an offset's time runs
 
@@ -67,9 +68,24 @@ def expired_of(group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention
 def orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
     """All offsets of the group, pending ones too, that belong to topics in `gone`."""
     committed = offsets.of_group(group_id)
-    found = {(topic, partition) for topic in gone for partition in committed.get(topic, ())}
+    found = {(topic, partition) for topic in committed if topic in gone for partition in committed[topic]}
     found |= {(topic, partition) for topic, partition in offsets.pending_of(group_id) if topic in gone}
     return [OffsetCommitKey(group_id, topic, partition) for topic, partition in sorted(found)]
+
+
+def forgotten(
+    group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
+) -> list[OffsetCommitKey]:
+    """The offsets that a start finds of topics that are `gone`: those of a topic that is there again by its old ids.
+
+    Offsets of other topics stay, whether there are such topics or not: a log that was copied from a cluster has them.
+    """
+    keys = orphaned(group_id, offsets, gone.keys() - topics.keys())
+    again = {name: ids for name, ids in gone.items() if name in topics}
+    if again:
+        of_old = (key for key, value in offsets.entries(group_id) if value.topic_id in again.get(key.topic, ()))
+        keys += dict.fromkeys(of_old)
+    return keys
 
 
 def _nothing(topic: str) -> bool:

@@ -70,6 +70,16 @@ class OffsetStore:
             if partition not in committed.get(topic, {}):
                 yield OffsetCommitKey(group_id, topic, partition)
 
+    def entries(self, group_id: str) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
+        """All offsets of the group, committed and pending."""
+        for topic, partitions in self.of_group(group_id).items():
+            for partition, value in partitions.items():
+                yield OffsetCommitKey(group_id, topic, partition), value
+        for (topic, partition), producers in self.pending_of(group_id).items():
+            key = OffsetCommitKey(group_id, topic, partition)
+            for producer_id in producers:
+                yield key, self._pending[producer_id][key].value
+
     def groups(self) -> Iterator[str]:
         """Each group with an offset, committed or pending, once."""
         yield from self._committed

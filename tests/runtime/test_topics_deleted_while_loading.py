@@ -1,0 +1,94 @@
+"""What was committed to a topic that is deleted does not come back, wherever a start or a crash falls."""
+
+import pytest
+
+from coordinator.core.topics import Topic
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from storage.memory_files import MemoryFiles
+from tests.server.in_memory import InMemory
+
+CREATE = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("doomed", 2, 1),), 1_000)
+DELETE = DeleteTopicsRequest(topic_names=("doomed",))
+COMMITTED = OffsetCommitRequest(
+    "g",
+    topics=(
+        OffsetCommitRequestTopic("doomed", partitions=(OffsetCommitRequestPartition(0, 5),)),
+        OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 7),)),
+    ),
+)
+PENDING = (TxnOffsetCommitRequestTopic("doomed", (TxnOffsetCommitRequestPartition(1, 6),)),)
+
+
+def with_offsets() -> MemoryFiles:
+    """What a server leaves with a committed and a pending offset of the topic."""
+    files = MemoryFiles()
+    peer = InMemory(files).connect()
+    assert peer.ask(CREATE, 5).topics[0].error_code == 0
+    assert not any(part.error_code for topic in peer.ask(COMMITTED, 8).topics for part in topic.partitions)
+    producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    asked = TxnOffsetCommitRequest("x", "g", producer.producer_id, producer.producer_epoch, topics=PENDING)
+    assert peer.ask(asked, 5).topics[0].partitions[0].error_code == 0
+    return files
+
+
+def kept(server: InMemory) -> dict[tuple[str, int], int]:
+    entries = server.node.partitions.owner("g").shard.offsets.entries("g")
+    return {(key.topic, key.partition): value.offset for key, value in entries}
+
+
+def halfway(server: InMemory) -> None:
+    """Go on until the offsets are replayed, and not yet served."""
+    assert any(step.records for step in server.loading)
+    assert len(kept(server)) == 3
+
+
+@pytest.mark.parametrize("is_replayed", [False, True])
+@pytest.mark.parametrize("comes_again", [False, True])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_one_that_is_deleted_during_a_start(is_replayed: bool, comes_again: bool, crashes: bool) -> None:
+    files = with_offsets()
+    server = InMemory(files, is_loaded=False)
+    if is_replayed:
+        halfway(server)
+    peer = server.connect()
+    assert peer.ask(DELETE, 5).responses[0].error_code == 0
+    if comes_again:
+        assert peer.ask(CREATE, 5).topics[0].error_code == 0
+    if crashes:
+        server = InMemory(files)
+    server.load()
+    server.turn()
+    assert kept(server) == {("orders", 0): 7}
+    assert kept(InMemory(files)) == {("orders", 0): 7}, "that they are gone is in the log"
+
+
+def test_one_that_a_crash_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog says that it is gone before its groups do."""
+    files = with_offsets()
+    server = InMemory(files)
+    monkeypatch.setattr(type(server.node.partitions[0]), "flush", lambda partition: 0)
+    assert server.connect().ask(DELETE, 5).responses[0].error_code == 0
+    monkeypatch.undo()
+    assert kept(InMemory(files)) == {("orders", 0): 7}
+
+
+def test_topics_that_nobody_here_has_deleted() -> None:
+    """A log that was copied from a cluster has offsets of topics that are not here, or have other ids here."""
+    server = InMemory(with_offsets())
+    shard = server.node.partitions.owner("g").shard
+    before = kept(server)
+    shard.topics = shard.topics.without("doomed").without("orders").with_topic(Topic("orders", b"o" * 16, 4))
+    assert not shard.loaded(0, {"another": {b"a" * 16}, "orders": {b"b" * 16}})
+    assert kept(server) == before
