@@ -1,8 +1,9 @@
 """Enough of a broker that no client notices: topics, records, transactions. The runtime's one door to it.
 
 In a turn the runtime calls `handle` for each request, `replies` for the fetches that got what they waited for or waited
-long enough, and `flush`. Records of topics are appended as they are decided, so that what a turn produces the same turn
-can fetch; the answers leave when the turn is flushed. The end of a transaction goes
+long enough, and at its end `written` for the logs that are to be synced. Records of topics are appended as they are
+decided, so that what a turn produces the same turn can fetch; the answers leave when the turn has ended. The end of a
+transaction goes
 
     prepared, in the ledger ──► markers, here and in the coordinator's logs ──► flush of all ──► complete, in the ledger
 
@@ -192,17 +193,25 @@ class DataPlane:
             if is_open and not self._state.transactions.is_open(producer_id, partition):
                 self._mark(partition, log, producer_id, producer.epoch, False, self._now_ms)
 
-    def tend(self, now_ms: int) -> None:
-        """Delete records past their time or beyond their size. For the runtime's janitor."""
-        self._now_ms = now_ms
-        for topic, index in self._state.logs.on_disk():
-            if topic == OFFSETS_TOPIC or self._state.refusal(topic, index):
+    def tend(self, now_ms: int) -> Iterator[None]:
+        """Delete records past their time or beyond their size, a log at each `next`. For the runtime's janitor.
+
+        A log that nobody has asked for since the start is opened, which reads all of it, only if it has such records.
+        """
+        state = self._state
+        for topic, index in state.logs.on_disk():
+            if topic == OFFSETS_TOPIC or not state.has(topic, index):
                 continue
-            governing = self._state.catalog.governing(topic)
-            log = self._state.logs.log(topic, index)
-            log.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
-            if governing.is_deleted:
-                log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
+            is_due = yield from state.logs.is_to_be_tended((topic, index), now_ms)
+            if is_due and state.refusal(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
+                self._cut(topic, state.logs.log(topic, index), now_ms)
+            yield
+
+    def _cut(self, topic: str, log: Log, now_ms: int) -> None:
+        governing = self._state.catalog.governing(topic)
+        log.producers.forget_idle(now_ms - PRODUCER_EXPIRATION_MS)
+        if governing.is_deleted:
+            log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
 
     def compacted_logs(self) -> Iterator[Log]:
         """The open logs of topics whose `cleanup.policy` says so."""

@@ -1,7 +1,7 @@
 """The logs of topics' partitions: opened when first asked for, made when first written to, removed with their topic."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 from coordinator.core.catalog.settings import TopicSettings
@@ -9,6 +9,7 @@ from storage.files import Files
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_directory, partition_of
+from storage.outdated import Outdated
 
 log = logging.getLogger("muster.dataplane")
 
@@ -36,6 +37,7 @@ class TopicLogs:
         self._damaged: set[Partition] = set()
         self._held: dict[Partition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[Partition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
+        self._outdated = Outdated(files)
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition that exists, opened and recovered. Raises DamagedLog."""
@@ -60,6 +62,16 @@ class TopicLogs:
             log.error("a log is damaged and stays closed: %s", damage, extra={"topic": topic, "partition": partition})
             return False
         return True
+
+    def is_to_be_tended(self, partition: Partition, now_ms: int) -> Generator[None, None, bool]:
+        """Whether the log is open, or may hold records past their time or beyond their size; in short steps."""
+        if partition in self._open:
+            return True
+        governing = self._governing(partition[0])
+        if not governing.is_deleted:
+            return False
+        directory = self._directory(*partition)
+        return (yield from self._outdated.may_be(directory, now_ms, governing.retention_ms, governing.retention_bytes))
 
     def _hold(self, partition: Partition) -> None:
         """The partition's file is open; let go of the one that was written to longest ago if there are too many."""
@@ -117,6 +129,7 @@ class TopicLogs:
         self._damaged = {partition for partition in self._damaged if partition[0] != topic}
         for directory in [name for name, found in self._directories() if found[0] == topic]:
             Log.remove(self._files, f"{self._data_dir}/{directory}")
+            self._outdated.forget(f"{self._data_dir}/{directory}")
         self._files.sync_directory(self._data_dir)
 
     def on_disk(self) -> list[Partition]:

@@ -29,8 +29,7 @@ class Janitor:
         """Do what is due by now, a step of a few milliseconds at each `next`. Raises StorageFailed."""
         if now_ms >= self._retain_at_ms:
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
-            self._node.dataplane.tend(now_ms)
-            yield
+            yield from self._node.dataplane.tend(now_ms)
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_MS
             self._node.record(forgotten(self._node.ledger.transactions, now_ms), now_ms)

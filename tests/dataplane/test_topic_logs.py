@@ -31,31 +31,62 @@ def test_old_records_go(broker: Broker) -> None:
     broker.create("t", retention_ms=str(HOUR_MS), segment_ms="1")
     for minutes in (0, 30, 60):
         broker.produce("t", 0, batch("a", at_ms=NOW + minutes * 60_000))
-    broker.plane.tend(NOW + HOUR_MS)
+    list(broker.plane.tend(NOW + HOUR_MS))
     assert broker.fetch("t").log_start_offset == 0
-    broker.plane.tend(NOW + HOUR_MS + 1)
+    list(broker.plane.tend(NOW + HOUR_MS + 1))
     assert broker.fetch("t", offset=1).log_start_offset == 1
-    broker.plane.tend(NOW + 3 * HOUR_MS)
+    list(broker.plane.tend(NOW + 3 * HOUR_MS))
     data = broker.fetch("t", offset=3)
     assert (data.log_start_offset, data.high_watermark) == (3, 3)
+
+
+def test_no_log_is_opened_to_see_how_old_it_is(broker: Broker) -> None:
+    """To open one is to read it. A step at a log, and only those that lose something are opened."""
+    broker.create("t", partitions=5, retention_ms=str(HOUR_MS), segment_ms="1")
+    for partition in range(5):
+        for minutes in (0, 10 * partition, 60):
+            broker.produce("t", partition, batch("a", at_ms=NOW + minutes * 60_000))
+    broker.plane.close()
+    after = Broker(broker.files.copy())
+    logs = after.plane._state.logs
+    assert len(list(after.plane.tend(NOW + HOUR_MS))) == 5
+    assert logs.opened() == []
+    opened = [len(logs.opened()) for _ in after.plane.tend(NOW + HOUR_MS + 1)]
+    assert opened == [1, 2, 3, 4, 5]
+    assert [log.start_offset for _, log in logs.opened()] == [2, 1, 1, 1, 1]
+
+
+def test_a_topic_that_is_deleted_while_its_age_is_looked_at(broker: Broker) -> None:
+    broker.create("t", partitions=2, retention_ms="1")
+    for _ in range(4):
+        broker.produce("t", 0, batch("a" * 100_000, at_ms=NOW))
+        broker.produce("t", 1, batch("a", at_ms=NOW))
+    broker.plane.close()
+    for taken in range(1, 4):
+        after = Broker(broker.files.copy())
+        steps = after.plane.tend(NOW + HOUR_MS)
+        assert len(list(islice(steps, taken))) == taken
+        after.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)), version=6)
+        list(steps)
+        assert after.plane._state.logs.opened() == []
 
 
 def test_what_is_too_much_goes_and_a_setting_that_changes_counts_at_once(broker: Broker) -> None:
     broker.create("t", segment_ms="1")
     for number in range(5):
         broker.produce("t", 0, batch("a" * 1000, at_ms=NOW + 2 * number))
-    broker.plane.tend(NOW)
+    list(broker.plane.tend(NOW))
     assert broker.fetch("t").log_start_offset == 0
     change = IncrementalAlterConfigsRequestAlterableConfig("retention.bytes", 0, "2500")
     broker.ask(IncrementalAlterConfigsRequest((IncrementalAlterConfigsRequestResource(2, "t", (change,)),)))
-    broker.plane.tend(NOW)
+    list(broker.plane.tend(NOW))
     assert broker.fetch("t", offset=4).log_start_offset == 2  # what is there may be more than that by one segment
 
 
 def test_a_compacted_topic_is_not_cut(broker: Broker) -> None:
     broker.create("latest", cleanup_policy="compact", retention_ms="1")
     broker.produce("latest", 0, batch("a", key="k"))
-    broker.plane.tend(NOW + HOUR_MS)
+    list(broker.plane.tend(NOW + HOUR_MS))
     assert broker.values("latest") == ["a"]
     assert len(list(broker.plane.compacted_logs())) == 1
 
@@ -65,7 +96,7 @@ def test_an_idle_producers_sequence_is_forgotten(broker: Broker) -> None:
     broker.produce("t", 0, batch("a", producer_id=1, producer_epoch=0, base_sequence=0))
     gap = batch("b", producer_id=1, producer_epoch=0, base_sequence=7)
     assert broker.produce("t", 0, gap).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    broker.plane.tend(NOW + 24 * HOUR_MS + 1)
+    list(broker.plane.tend(NOW + 24 * HOUR_MS + 1))
     assert broker.produce("t", 0, gap).error_code == ErrorCode.NONE
 
 
@@ -85,7 +116,7 @@ def test_a_damaged_log_is_told_of_and_stays_as_it_is(broker: Broker) -> None:
     asked = ListOffsetsRequestTopic("t", (ListOffsetsRequestPartition(0, -1, -1),))
     answer = after.ask(ListOffsetsRequest(-1, topics=(asked,)))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    after.plane.tend(NOW)
+    list(after.plane.tend(NOW))
     assert files.contents() == before
     assert after.produce("t", 1, batch("b")).error_code == ErrorCode.NONE  # its neighbour is well
 

@@ -1,0 +1,79 @@
+"""Whether a log that is not open holds anything to be deleted, told from names, sizes and the oldest batches' headers.
+
+To open a log is to read and check all of it, which is too much to do for each log of a data directory only to see how
+old it is. `Log.retain`, which decides, has work only where this says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from storage.files import File, Files
+from storage.segment import BadBatch, base_offset_of, file_name, walk
+
+STEP_BYTES = 128 * 1024
+"""Between two yields; a millisecond or two if all batches are small."""
+
+
+class Outdated:
+    """Asked again and again. What it had to read it remembers, for nobody appends to a log that is not open."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._latest: dict[str, int] = {}  # the greatest timestamp (ms) in a segment, by path
+
+    def may_be(
+        self, directory: str, now_ms: int, retention_ms: int, retention_bytes: int
+    ) -> Generator[None, None, bool]:
+        """Whether `retain` would delete anything, worked out in short steps. -1 is for ever and without bound.
+
+        Also so where the oldest segment cannot be read to its end: to open it tells what that means.
+        """
+        bases = [base for name in self._files.list(directory) if (base := base_offset_of(name)) is not None]
+        paths = [f"{directory}/{file_name(base)}" for base in bases]
+        if not paths:
+            return False
+        if retention_bytes >= 0 and len(paths) > 1:
+            sizes = [self._size(path) for path in paths]
+            if sum(sizes) - retention_bytes >= sizes[0]:
+                return True
+        if retention_ms < 0:
+            return False
+        return (yield from self._is_old(paths[0], now_ms - retention_ms))
+
+    def forget(self, directory: str) -> None:
+        """The log is no more."""
+        self._latest = {path: ms for path, ms in self._latest.items() if not path.startswith(f"{directory}/")}
+
+    def _size(self, path: str) -> int:
+        file = self._files.open(path, readonly=True)
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    def _is_old(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:
+        """Whether all of a segment is from before the horizon. Most are told by their first batch."""
+        if (latest_ms := self._latest.get(path)) is not None:
+            return latest_ms < horizon_ms
+        file = self._files.open(path, readonly=True)
+        try:
+            first = next(walk(file, checked=False), None)
+            if first is None or first.header.max_timestamp >= horizon_ms:
+                return False
+            latest_ms = self._latest[path] = yield from _latest_ms(file)
+        except BadBatch:
+            return True
+        finally:
+            file.close()
+        return latest_ms < horizon_ms
+
+
+def _latest_ms(file: File) -> Generator[None, None, int]:
+    latest_ms, step_end = -1, STEP_BYTES
+    for found in walk(file, checked=False):
+        latest_ms = max(latest_ms, found.header.max_timestamp)
+        if found.position >= step_end:
+            step_end = found.position + STEP_BYTES
+            yield
+    return latest_ms

@@ -1,0 +1,77 @@
+"""Logs that are not open: whether anything of them is to be deleted is told without reading them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from protocol.record_batch import encode
+from protocol.records import Record
+from storage import outdated
+from storage.fake_files import FakeFiles
+from storage.log import Log, LogConfig
+from storage.outdated import Outdated
+
+DIRECTORY = "data/orders-0"
+CONFIG = LogConfig(segment_bytes=500)
+FOR_EVER = -1
+
+
+def told(files: FakeFiles, now_ms: int, retention_ms: int, retention_bytes: int, asked: Outdated | None = None) -> bool:
+    steps = (asked or Outdated(files)).may_be(DIRECTORY, now_ms, retention_ms, retention_bytes)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return bool(stop.value)
+
+
+def a_log(*times: int) -> FakeFiles:
+    files = FakeFiles()
+    log = Log.open(files, DIRECTORY, CONFIG)
+    for timestamp in times:
+        log.append(encode([Record(None, b"v" * 40, timestamp=timestamp)]))
+    log.close()
+    return files
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_says_so_exactly_where_the_log_itself_would_delete(seed: int) -> None:
+    dice = Random(seed)
+    files = a_log(*[dice.randrange(100) for _ in range(dice.randrange(20))])
+    for _ in range(20):
+        rule = dice.randrange(60, 300), dice.choice((FOR_EVER, 10, 50, 200)), dice.choice((FOR_EVER, 0, 400, 900, 5000))
+        log = Log.open(files.copy(), DIRECTORY, CONFIG)
+        assert told(files, *rule) == (log.retain(*rule) > 0), (seed, rule)
+
+
+def test_what_is_young_is_told_by_its_first_header() -> None:
+    files = a_log(*range(0, 4000, 10))
+    before = files.calls
+    assert not told(files, 3_600_000, 3_600_000, FOR_EVER)
+    assert files.calls - before <= 3
+    assert files.calls - before >= 2
+
+
+def test_what_had_to_be_read_is_remembered_until_the_log_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outdated, "STEP_BYTES", 100)
+    files = a_log(0, 70, 10)
+    asked = Outdated(files)
+    assert len(list(asked.may_be(DIRECTORY, 90, 50, FOR_EVER))) >= 1
+    before = files.calls
+    assert not told(files, 120, 50, FOR_EVER, asked)
+    assert told(files, 121, 50, FOR_EVER, asked)
+    assert files.calls - before == 2, "the names, twice"
+    Log.remove(files, DIRECTORY)
+    asked.forget(DIRECTORY)
+    assert not told(files, 1000, 50, FOR_EVER, asked)
+    assert asked._latest == {}
+
+
+def test_a_segment_that_cannot_be_read_is_to_be_opened() -> None:
+    files = a_log(0, 70)
+    (path,) = [path for path in files.contents() if path.endswith(".log")]
+    files.put(path, files.contents()[path][:-1])
+    assert told(files, 100, 50, FOR_EVER)
+    assert not told(files, 100, 100, FOR_EVER)
