@@ -48,6 +48,7 @@ def serve(options: Options) -> int:
     set_up(options.log_level, options.log_format)
     with contextlib.ExitStack() as stack:
         try:
+            _check_ready_file(options.ready_file)
             listeners = [_bound(stack, "--listen", text, options.advertise) for text in options.listen]
             admin = _bound(stack, "--admin", options.admin) if options.admin else None
             files, data_dir = _storage(stack, options)
@@ -59,10 +60,10 @@ def serve(options: Options) -> int:
             return _storage_failed(options, error)
         except DirectoryLocked as error:
             return fail("serve", f"{options.data_dir} is in use by another muster, pid {error.pid or 'unknown'}")
-        except BindFailed as error:
+        except StartFailed as error:
             return fail("serve", error)
         except BaseExceptionGroup as group:
-            failure = _of_the_disk(group)
+            failure = _told_in_a_line(group)
             if failure is None:
                 raise
             return _storage_failed(options, failure)
@@ -77,15 +78,15 @@ def _storage_failed(options: Options, failure: BaseException) -> int:
     return fail("serve", failure)
 
 
-class BindFailed(Exception):  # noqa: N818  # reads as the fact that it is
-    """An address that cannot be listened on."""
+class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
+    """An address that cannot be listened on, or a ready file that cannot be written."""
 
 
 def _bound(stack: contextlib.ExitStack, option: str, text: str, advertise: str | None = None) -> Listener:
     try:
         listener = listen(text, advertise)
     except OSError as error:
-        raise BindFailed(f"{option}: cannot listen on {text}: {error.strerror or error}") from None
+        raise StartFailed(f"{option}: cannot listen on {text}: {error.strerror or error}") from None
     stack.callback(listener.sock.close)
     return listener
 
@@ -103,9 +104,9 @@ def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]
     return files, options.data_dir
 
 
-def _of_the_disk(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
-    """The storage's own complaint among what ended the tasks, None if it is not why they ended."""
-    found = group.subgroup((StorageFailed, DamagedLog))
+def _told_in_a_line(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """What says why itself among what ended the tasks, None if they ended for another reason."""
+    found = group.subgroup((StorageFailed, DamagedLog, StartFailed))
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]  # type: ignore[assignment]  # a group or at last a leaf
     return found
@@ -258,6 +259,17 @@ def _facts(event: Event) -> Iterator[tuple[str, object]]:
         yield "deadline_ms", event.deadline_ms
 
 
+def _check_ready_file(name: str | None) -> None:
+    """Say now, and not when the server is ready, that the file could not be written. Raises ConfigError."""
+    if name is None:
+        return
+    path = Path(name)
+    if path.is_dir():
+        raise ConfigError(f"--ready-file: {path} is a directory; it may be a file in one that can be written to")
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
+        raise ConfigError(f"--ready-file: {path.parent} is no directory that can be written to")
+
+
 def _write_whole(path: Path, text: str) -> None:
     """Whoever reads the file reads all of it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -265,4 +277,4 @@ def _write_whole(path: Path, text: str) -> None:
         beside.write_text(text, "utf-8")
         beside.replace(path)
     except OSError as error:
-        raise ConfigError(f"--ready-file: cannot write {path}: {error.strerror}") from None
+        raise StartFailed(f"--ready-file: cannot write {path}: {error.strerror}") from None

@@ -40,6 +40,10 @@ def address(text: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         raise ValueError(f"{text!r}: an IPv6 address needs brackets, [::1]:9092")
+    try:
+        host.encode("idna")  # as the look-up of its address will
+    except UnicodeError:
+        raise ValueError(f"{text!r} is not HOST:PORT: no host has such a name") from None
     return host, int(port)
 
 

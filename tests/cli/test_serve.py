@@ -42,6 +42,18 @@ def test_version() -> None:
             ["serve", "--listen", "::1:9092"],
             "muster serve: --listen: '::1:9092': an IPv6 address needs brackets, [::1]:9092",
         ),
+        (
+            ["serve", "--listen", "a..b:9092"],
+            "muster serve: --listen: 'a..b:9092' is not HOST:PORT: no host has such a name",
+        ),
+        (
+            ["serve", "--ready-file", "absent/ready.json"],
+            "muster serve: --ready-file: absent is no directory that can be written to",
+        ),
+        (
+            ["serve", "--ready-file", "/"],
+            "muster serve: --ready-file: / is a directory; it may be a file in one that can be written to",
+        ),
         (["serve", "--admin", "x:y"], "muster serve: --admin: 'x:y' is not HOST:PORT"),
         (["serve", "--advertise", "x"], "muster serve: --advertise: 'x' is not HOST:PORT"),
         (
@@ -92,6 +104,14 @@ def test_a_data_directory_that_cannot_be_made_is_one_line_and_exit_code_1(tmp_pa
     (tmp_path / "file").write_text("")
     done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", "--data-dir", str(tmp_path / "file" / "data"))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_a_ready_file_that_cannot_be_written_after_all_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    """The path may be written to when it is checked, and the name is too long for a file beside it."""
+    name = tmp_path / ("r" * 255)
+    done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", "--ephemeral", "--ready-file", str(name))
+    assert done.returncode == 1
+    assert done.stderr == f"muster serve: --ready-file: cannot write {name}: File name too long\n"
 
 
 def test_the_ready_line_and_the_ready_file_say_the_same(tmp_path: Path) -> None:

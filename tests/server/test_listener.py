@@ -21,7 +21,9 @@ def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
     assert not host or shown(host, port) == text
 
 
-@pytest.mark.parametrize("text", ["", "9092", "host:", "host:x", "host:70000", "::1:9092", "host:-1"])
+@pytest.mark.parametrize(
+    "text", ["", "9092", "host:", "host:x", "host:70000", "::1:9092", "host:-1", "a..b:9092", f"{'a' * 64}:1"]
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|brackets"):
         address(text)
