@@ -101,7 +101,7 @@ def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCo
             for topic in request.forgotten_topics_data
             for index in topic.partitions
         ]
-        resumed = state.sessions.resume(request, by_ids, own.items(), forgotten)
+        resumed = state.sessions.resume(request, by_ids, own, forgotten)
         if isinstance(resumed, ErrorCode):
             return resumed
         session = resumed if resumed.partitions else None

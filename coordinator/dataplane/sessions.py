@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.core.catalog.names import NAME_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponsePartitionData
 
@@ -67,7 +68,7 @@ class FetchSessions:
     def create(self, by_ids: bool, partitions: dict[Key, Asked]) -> int:
         """The id of a new session, or NO_SESSION when there is no room for it."""
         size = len(partitions)
-        if not self._slots or size > SESSIONS_PARTITIONS_MAX:
+        if not self._slots or size > SESSIONS_PARTITIONS_MAX or _has_absurd(partitions):
             return NO_SESSION
         while len(self._sessions) >= self._slots or self._partitions + size > SESSIONS_PARTITIONS_MAX:
             self.close(next(iter(self._sessions)))
@@ -85,9 +86,13 @@ class FetchSessions:
             self._partitions -= len(session.partitions)
 
     def resume(
-        self, request: FetchRequest, by_ids: bool, changed: Iterable[tuple[Key, Asked]], forgotten: Iterable[Key]
+        self, request: FetchRequest, by_ids: bool, changed: dict[Key, Asked], forgotten: Iterable[Key]
     ) -> FetchSession | ErrorCode:
-        """The session that the request goes on with, changed as it says; or what is wrong with it."""
+        """The session that the request goes on with, changed as it says; or what is wrong with it.
+
+        Partitions need not exist, so a session could grow with each request for ever: others give way to it as to a
+        new one, and when it is too large alone it is over.
+        """
         session = self._sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -96,7 +101,7 @@ class FetchSessions:
         if session.by_ids != by_ids:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         self._partitions -= len(session.partitions)
-        for key, asked in changed:
+        for key, asked in changed.items():
             _update(session, key, asked)
         for key in forgotten:
             session.partitions.pop(key, None)
@@ -106,7 +111,16 @@ class FetchSessions:
             return session
         session.epoch = session.epoch % (2**31 - 1) + 1
         self._sessions[session.id] = self._sessions.pop(session.id)
-        return session
+        if _has_absurd(changed):
+            self.close(session.id)
+        while self._partitions > SESSIONS_PARTITIONS_MAX:  # itself last
+            self.close(next(iter(self._sessions)))
+        return session if session.id in self._sessions else ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def _has_absurd(keys: Iterable[Key]) -> bool:
+    """Whether a name is longer than any topic's: a million of those would be no bound."""
+    return any(len(topic) > NAME_MAX for topic, _ in keys)
 
 
 def _update(session: FetchSession, key: Key, asked: Asked) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
-from coordinator.dataplane import state
+from coordinator.dataplane import sessions, state
 from coordinator.dataplane.long_polls import deadline_ms
 from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
@@ -297,6 +297,34 @@ def test_there_are_as_many_sessions_as_the_setting_says() -> None:
     without = Broker(max_incremental_fetch_session_cache_slots=0)
     without.create("t")
     assert without.ask(fetch_request("t", session_epoch=0), version=12).session_id == 0
+
+
+def test_sessions_do_not_grow_without_a_bound(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions need not exist. Another session gives way, the one used longest ago first; then it is over itself."""
+    monkeypatch.setattr(sessions, "SESSIONS_PARTITIONS_MAX", 6)
+    consumers = [Consumer(broker) for _ in range(3)]
+    for consumer in consumers:
+        consumer.fetch((0, 0), (1, 0))
+    consumers[0].fetch((7, 0))
+    assert consumers[1].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert [consumers[i].fetch().error_code for i in (0, 2)] == [0, 0]
+    assert consumers[0].fetch(*[(number, 0) for number in range(10, 13)]).error_code == 0
+    assert consumers[2].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert consumers[0].fetch((13, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(broker.plane._state.sessions) == 0
+    assert broker.plane._state.sessions._partitions == 0
+
+
+def test_a_session_remembers_no_name_that_is_longer_than_any_topics(broker: Broker) -> None:
+    def ask(name: str, session_id: int = 0, epoch: int = 0) -> Any:
+        one = FetchRequestTopic(name, partitions=(FetchRequestPartition(0),))
+        return broker.ask(FetchRequest(session_id=session_id, session_epoch=epoch, topics=(one,)))
+
+    assert ask("x" * 250).session_id == 0
+    session_id = ask("x" * 249).session_id
+    assert session_id > 0
+    assert ask("x" * 250, session_id, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(broker.plane._state.sessions) == 0
 
 
 def test_a_session_by_ids_finds_the_topic_that_comes_later(broker: Broker) -> None:
