@@ -14,9 +14,11 @@ from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.transactions.transactions import Transactions
+from coordinator.runtime.damage import damaged, readable
 from protocol import record_batch
+from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
-from storage.log import Log, scan
+from storage.log import Log
 
 DIRECTORY: Final = "__muster_catalog-0"
 
@@ -39,11 +41,16 @@ class Ledger:
         return self._log
 
     def load(self) -> None:
-        """Read the log from its beginning. It is short: what exists, not what happened."""
-        for _, facts in scan(self.log):
+        """Read the log from its beginning. It is short: what exists, not what happened.
+
+        Raises `DamagedLog` for a fact that cannot be read, or that cannot be true: a transaction in no known state.
+        """
+        for _, facts in readable(self.log):
             for fact in facts:
-                assert fact.key is not None, "every fact of the catalog has a key"
-                self._apply(records.decode(fact.key, fact.value))
+                try:
+                    self._apply(records.decode(fact.key, fact.value))
+                except (ProtocolError, ValueError) as error:
+                    raise damaged(self.log, fact.offset, error) from error
 
     def record(self, outcome: Outcome, now_ms: int) -> tuple[Change, ...]:
         """Make an outcome's records true, and gather them for the log. Returns the topics that came, grew or went."""

@@ -4,12 +4,13 @@ import logging
 from collections.abc import Iterator
 
 from coordinator.core import records
+from coordinator.core.consumer.owners import Inconsistent
+from coordinator.runtime.damage import damaged, readable
 from coordinator.runtime.partition import Partition
 from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
 from protocol.records import read_end_marker
-from storage.layout import DamagedLog
-from storage.log import scan
+from storage.log import Log
 
 log = logging.getLogger("muster.loader")
 
@@ -19,21 +20,21 @@ STEP_RECORDS = 500  # between two looks at what else there is to do: a milliseco
 def replay(partition: Partition) -> Iterator[int]:
     """Rebuild a partition's shard from its log. Yields, a step at a time, how many records it has applied.
 
-    Raises `DamagedLog` for a record that cannot be read: its checksum is right, so it is another writer's mistake or
-    ours, and to go on without it would be to forget what was acknowledged.
+    Raises `DamagedLog` for a record that cannot be read, and for records that contradict each other.
     """
     shard, source = partition.shard, partition.log
     if source.cut is not None:
         log.warning("a torn write was cut off: %s", source.cut, extra={"partition": partition.index})
     since = 0
-    for header, facts in scan(source):
-        if header.is_control:
-            marker = read_end_marker(facts[0])
-            if marker is not None:
-                shard.replay_marker(header.producer_id, marker.commits)
-            continue
-        producer_id = header.producer_id if header.is_transactional else -1
-        shard.replay_batch(_decoded(facts, source.directory), producer_id)
+    for header, facts in readable(source):
+        try:
+            if header.is_control:
+                _end_transaction(partition, header.producer_id, facts[0])
+                continue
+            producer_id = header.producer_id if header.is_transactional else -1
+            shard.replay_batch(_decoded(facts, source), producer_id)
+        except (ProtocolError, Inconsistent) as error:
+            raise damaged(source, header.base_offset, error) from error
         since += len(facts)
         if since >= STEP_RECORDS:
             yield since
@@ -41,12 +42,18 @@ def replay(partition: Partition) -> Iterator[int]:
     yield since
 
 
-def _decoded(facts: list[LogRecord], directory: str) -> list[records.Record]:
+def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) -> None:
+    marker = read_end_marker(fact)
+    if marker is not None:
+        partition.shard.replay_marker(producer_id, marker.commits)
+
+
+def _decoded(facts: list[LogRecord], source: Log) -> list[records.Record]:
     decode = records.decode
     found = []
     for fact in facts:
         try:
             found.append(decode(fact.key or b"", fact.value))
         except ProtocolError as error:
-            raise DamagedLog(directory, 0, str(error), fact.offset) from None
+            raise damaged(source, fact.offset, error) from None
     return found

@@ -1,0 +1,33 @@
+"""Logs whose checksums are right and whose contents are not: another writer's mistake, or ours.
+
+To go on without what cannot be read would be to forget what was acknowledged. So the start ends, and says where.
+"""
+
+from collections.abc import Iterator
+
+from protocol.errors import ProtocolError
+from protocol.record_batch import BatchHeader
+from protocol.records import Record
+from storage.layout import DamagedLog
+from storage.log import Log, scan
+
+
+def readable(source: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every batch of the log with its records. Raises `DamagedLog` for one whose records cannot be told apart."""
+    offset = source.start_offset
+    try:
+        for header, facts in scan(source):
+            yield header, facts
+            offset = header.next_offset
+    except ProtocolError as error:
+        raise damaged(source, offset, error) from error
+
+
+def damaged(source: Log, offset: int, reason: Exception) -> DamagedLog:
+    """What is at `offset` cannot be taken for what it says: its file, and where its batch begins in there."""
+    why = f"offset {offset}: {reason}"
+    for segment in source.segments:
+        for found in segment.batches(offset):
+            if found.header.next_offset > offset:
+                return DamagedLog(segment.path, found.position, why)
+    return DamagedLog(source.directory, 0, why)
