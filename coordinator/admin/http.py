@@ -9,20 +9,20 @@ import h11
 import trio
 from msgspec import Struct
 
+from coordinator.admin import CONNECTIONS_MAX
+
 log = logging.getLogger("muster.admin")
 
 BODY_BYTES_MAX: Final = 1_048_576
 REQUEST_SECONDS: Final = 30.0  # for a request to arrive, and for its answer to leave
-CONNECTIONS_MAX: Final = 128
 
 
 class Asked(Struct, frozen=True):
-    """A request: the path without its query, both still percent-encoded."""
+    """A request: the path without its query, both still percent-encoded. No route wants a body."""
 
     method: str
     path: str
     query: str = ""
-    body: bytes = b""
 
 
 class Answer(Struct, frozen=True):
@@ -38,15 +38,21 @@ Handler = Callable[[Asked], Awaitable[Answer]]
 
 
 async def serve(listener: trio.SocketListener, handler: Handler) -> None:
-    """Answer HTTP until cancelled; a client that is slow or speaks nonsense loses its connection, nobody else."""
-    limit = trio.CapacityLimiter(CONNECTIONS_MAX)
+    """Answer HTTP until cancelled; a client that is slow or speaks nonsense loses its connection, nobody else, and so
+    does one too many: it would hold a descriptor while it waits."""
+    talking = 0
 
     async def talk(stream: trio.SocketStream) -> None:
-        async with limit, stream:
-            try:
-                await conversation(stream, handler)
-            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError) as error:
-                log.debug("admin connection ended: %s", error)
+        nonlocal talking
+        talking += 1
+        try:
+            async with stream:
+                if talking <= CONNECTIONS_MAX:
+                    await conversation(stream, handler)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError) as error:
+            log.debug("admin connection ended: %s", error)
+        finally:
+            talking -= 1
 
     await trio.serve_listeners(talk, [listener])
 
@@ -77,7 +83,7 @@ async def conversation(stream: trio.abc.Stream, handler: Handler) -> None:
 async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Asked | None:
     """The next request whole, or None when the client has left."""
     head: h11.Request | None = None
-    body = bytearray()
+    body_bytes = 0
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -88,13 +94,13 @@ async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Asked | 
         elif isinstance(event, h11.Request):
             head = event
         elif isinstance(event, h11.Data):
-            body += event.data
-            if len(body) > BODY_BYTES_MAX:
+            body_bytes += len(event.data)
+            if body_bytes > BODY_BYTES_MAX:
                 raise h11.RemoteProtocolError("the body is too large", error_status_hint=413)
         elif isinstance(event, h11.EndOfMessage):
             assert head is not None, "h11 gives the head first"
             path, _, query = head.target.decode("ascii", "replace").partition("?")
-            return Asked(head.method.decode("ascii"), path, query, bytes(body))
+            return Asked(head.method.decode("ascii"), path, query)
         else:
             return None  # closed, or paused after a request that ended the connection
 

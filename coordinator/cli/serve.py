@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="what clients are told, where it is not what is bound; port 0: the bound one",
     )
-    add("--admin", metavar="HOST:PORT", help="health and metrics by HTTP (127.0.0.1:8092); off: none")
+    add("--admin", metavar="HOST:PORT", help="health, metrics and events by HTTP (127.0.0.1:8092); off: none")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data-dir", metavar="DIR", help="where the logs are kept (muster-data)")
     where.add_argument("--ephemeral", action="store_true", default=None, help="keep nothing: all state is in memory")

@@ -238,7 +238,7 @@ class Server:
             now = snapshot(self._node, self._poller.connections, self._recovery_seconds, self._started_ms)
             return exposition(self._stats, now, lambda api_key: APIS[api_key].name)
 
-        app = App(lambda: readiness(self._node, self._is_ready), metrics)
+        app = App(lambda: readiness(self._node, self._is_ready), metrics, self._events.ring)
         await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), app)
 
 

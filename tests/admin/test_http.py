@@ -1,15 +1,19 @@
 """The admin port: its routes, and what it does with clients that are slow, rude or wrong."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from coordinator.admin import http
-from coordinator.admin.app import App, Readiness
+from coordinator.admin.app import PAGE_EVENTS_MAX, App, Readiness
 from coordinator.admin.http import BODY_BYTES_MAX, Answer, Asked
+from coordinator.core.events import Cause, Event
+from coordinator.events import Ring
 
 
 class Here:
@@ -17,7 +21,13 @@ class Here:
 
     def __init__(self) -> None:
         self.readiness = Readiness(ready=True, loading=0, total=50)
-        self.app = App(lambda: self.readiness, lambda: b"muster_connections 1.0\n")
+        self.ring = Ring()
+        self.app = App(lambda: self.readiness, lambda: b"muster_connections 1.0\n", self.ring)
+
+    def tell(self, *groups: str) -> None:
+        """Something happens to each of them."""
+        for group in groups:
+            self.ring.add(Event(1_700_000_000_000, group, Cause.MEMBER_JOINED, "Empty", "PreparingRebalance", 0))
 
 
 @asynccontextmanager
@@ -67,6 +77,91 @@ async def test_metrics_have_prometheus_content_type(autojump_clock: MockClock) -
     async with talking(Here().app) as stream:
         answer = await said(stream, get("/metrics"))
     assert "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n" in answer
+
+
+async def page(here: Here, query: str = "") -> dict[str, Any]:
+    """What `/events` answers."""
+    answer = await here.app(Asked("GET", "/events", query))
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    found: dict[str, Any] = json.loads(answer.body)
+    return found
+
+
+async def test_events_are_numbered_and_say_what_happened(autojump_clock: MockClock) -> None:
+    here = Here()
+    assert await page(here) == {"latest": 0, "events": []}
+    here.tell("shop")
+    told = {"at_ms": 1_700_000_000_000, "group": "shop", "cause": "member joined", "generation": 0}
+    told |= {"before": "Empty", "after": "PreparingRebalance"}
+    async with talking(here.app) as stream:
+        answer = await said(stream, get("/events?group=shop"))
+    assert json.loads(answer.partition("\r\n\r\n")[2]) == {"latest": 1, "events": [{"number": 1, "event": told}]}
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("", [1, 2, 3, 4]),
+        ("after=2", [3, 4]),
+        ("group=a%2Fb+c", [2, 4]),
+        ("group=a%2Fb+c&after=2", [4]),
+        ("after=4", []),
+        ("after=9", []),
+        ("group=", []),
+        ("group=nobody", []),
+    ],
+)
+async def test_events_of_a_group_and_after_a_number(query: str, numbers: list[int]) -> None:
+    here = Here()
+    here.tell("shop", "a/b c", "shop", "a/b c")
+    found = await page(here, query)
+    assert ([one["number"] for one in found["events"]], found["latest"]) == (numbers, 4)
+
+
+async def test_a_page_of_events_is_bounded_and_the_next_one_goes_on_behind_it() -> None:
+    here = Here()
+    here.tell(*["shop"] * (PAGE_EVENTS_MAX + 1))
+    first = await page(here)
+    assert len(first["events"]) == PAGE_EVENTS_MAX
+    assert first["latest"] > (seen := first["events"][-1]["number"])
+    assert [one["number"] for one in (await page(here, f"after={seen}"))["events"]] == [PAGE_EVENTS_MAX + 1]
+
+
+@pytest.mark.parametrize("query", ["after=-1", "after=x", "after=", "after=²", "since=3", "group", "after=1&after=2"])
+async def test_what_is_no_question_about_events_is_a_400(query: str) -> None:
+    answer = await Here().app(Asked("GET", "/events", query))
+    assert answer.status == 400
+    assert answer.body.count(b"\n") == 1
+
+
+async def test_one_client_too_many_is_closed_and_the_next_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(http.serve, listener, Here().app)
+            first, second, third = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(3)]
+            assert await third.receive_some() == b"", "it does not hold a descriptor while it waits"
+            for stream in (first, second):
+                await stream.send_all(get("/healthz"))
+                assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
+            await first.aclose()
+            while not (answer := await asked_anew(port)):
+                await trio.lowlevel.checkpoint()
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            nursery.cancel_scope.cancel()
+
+
+async def asked_anew(port: int) -> bytes:
+    """What a new connection is answered, nothing if it is closed."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        try:
+            await stream.send_all(get("/healthz"))
+            return bytes(await stream.receive_some())
+        except trio.BrokenResourceError:
+            return b""
 
 
 async def test_head_has_no_body(autojump_clock: MockClock) -> None:

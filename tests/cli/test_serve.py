@@ -125,6 +125,7 @@ def test_the_ready_line_and_the_ready_file_say_the_same(tmp_path: Path) -> None:
         assert ready["pid"] == server.pid
         assert server.get("/healthz") == "ok\n"
         assert json.loads(server.get("/readyz"))["ready"] is True
+        assert json.loads(server.get("/events?group=g&after=1")) == {"latest": 0, "events": []}
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
