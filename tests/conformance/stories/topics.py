@@ -86,7 +86,7 @@ def numbers_that_no_topic_can_have(k: Stage) -> None:
     create(k, new(k.name("a"), 0))
     create(k, new(k.name("b"), -2))
     create(k, new(k.name("c"), 1, 0))
-    create(k, new(k.name("d"), 1, 3))
+    create(k, new(k.name("d"), 1, 3), version=4)
     create(k, new(k.name("e"), -1, -1))
 
 
