@@ -1,25 +1,30 @@
 """Each story against a live Muster: it says what Apache Kafka said, field by field, or docs/differences.md says why not.
 
 The stories of one server are played against one Muster, many at once, so that their waits overlap; each is a test of its
-own. Stories that wait for minutes have a Muster each whose clock jumps (`indoors.py`). With `-k` only the chosen ones are played. What differs on a busy machine is played once more, on a Muster of its
-own with nobody else about, and counts if it differs again.
+own. Stories that wait for minutes have a Muster each whose clock jumps (`indoors.py`). With `-k` only the chosen ones
+are played. What differs is played once more, on a Muster of its own with few others about: if it differs again it has
+failed, and if not, a warning names it, for then either the machine was busy or Muster answers now so, now otherwise.
 """
 
 import re
+import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from coordinator.config import KNOBS, shown
-from tests.conformance.compare import Difference, differences
+from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.listed import LISTED, PAGE
+from tests.conformance.normal import Normal
 from tests.conformance.replay import replay, unlisted
 from tests.conformance.servers import SERVERS
 from tests.conformance.stage import Event
 from tests.conformance.story import Story, tell_all
 
 STORIES = tell_all()
+AGAIN_MAX = 12  # of a server's stories, three in a hundred
 Said = Callable[[Story], list[Event]]
 
 
@@ -39,7 +44,7 @@ def said(request: pytest.FixtureRequest) -> Said:
         if one.name not in heard:
             mine = [each for each in STORIES.values() if each.server == one.server and each.name in chosen]
             heard.update(replay(one.server, mine))
-            heard.update(again([each for each in mine if unlisted(each, heard[each.name])]))
+            heard.update(again([each for each in mine if unlisted(each, heard[each.name])], heard))
         return heard[one.name]
 
     return ask
@@ -52,11 +57,17 @@ def story_of(item: pytest.Item) -> Story | None:
     return found if isinstance(found, Story) else None
 
 
-def again(stories: list[Story]) -> dict[str, list[Event]]:
+def again(stories: list[Story], first: dict[str, list[Event]]) -> dict[str, list[Event]]:
     """A few stories once more, with little else going on; many that differ are no matter of a busy machine."""
-    if not stories or len(stories) > 12:
+    if not stories or len(stories) > AGAIN_MAX:
         return {}
-    return replay(stories[0].server, stories, at_once=4)
+    second = replay(stories[0].server, stories, at_once=4)
+    for one in stories:
+        if not unlisted(one, second[one.name]):
+            warnings.warn(
+                f"{one.name} differed when it was first played: {unlisted(one, first[one.name])[0]}", stacklevel=2
+            )
+    return second
 
 
 @pytest.mark.parametrize("one", [grouped(one) for one in STORIES.values()])
@@ -65,9 +76,8 @@ def test_muster_says_what_kafka_said(one: Story, said: Said) -> None:
     assert one.path.exists(), f"record it first: python -m tests.conformance.record --only {one.name}"
     found = unlisted(one, events)
     assert not found, f"{one.says}\n" + "\n".join(map(str, found))
-    assert not unused(one, differences(one.transcript(), events)), (
-        "docs/differences.md lists what does not differ any more"
-    )
+    gone = unused(one, differences(one.transcript(), events))
+    assert not gone, f"docs/differences.md lists what does not differ any more: {gone}"
 
 
 def unused(one: Story, found: list[Difference]) -> list[str]:
@@ -102,7 +112,7 @@ def test_the_comparison_can_fail() -> None:
     events = one.transcript()
     at = next(at for at, event in enumerate(events) if "answer" in event)
     other = {**events[at], "is": {**events[at]["is"], "error_code": "UNKNOWN_SERVER_ERROR"}}
-    late = {**events[at], "after": events[at]["after"] + 2.5}
+    late = {**events[at], "after": events[at]["after"] + LATE_S + 0.1}
     assert unlisted(one, events) == []
     assert [found.event for found in unlisted(one, [*events[:at], other, *events[at + 1 :]])] == [at]
     assert [found.event for found in unlisted(one, [*events[:at], late, *events[at + 1 :]])] == [at]
@@ -110,15 +120,78 @@ def test_the_comparison_can_fail() -> None:
     assert {found.event for found in unlisted(one, [*events, events[-1]])} == {len(events)}
 
 
+def test_an_absent_field_is_not_null() -> None:
+    """Neither null against nothing, nor an entry of a list, nor False against 0 passes for the same."""
+    kafka: Event = {"on": "a", "answer": "heartbeat", "n": 1, "after": 0.0, "is": {"error_code": "NONE", "text": None}}
+    without: Event = {**kafka, "is": {"error_code": "NONE"}}
+    assert differences([kafka], [without]) == [Difference(0, "a.answer.heartbeat.is.text", None, ABSENT)]
+    assert differences([without], [kafka]) == [Difference(0, "a.answer.heartbeat.is.text", ABSENT, None)]
+    assert differences([{"pause": 0}], [{"pause": False}])
+
+
+def test_what_differs_once_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story that passes when it is played again leaves a warning that names it."""
+    one = STORIES["a_static_member_bounces_and_keeps_its_partitions"]
+    events = one.transcript()
+    monkeypatch.setattr("tests.conformance.test_replay.replay", lambda *_, **__: {one.name: events})
+    with pytest.warns(UserWarning, match=f"{one.name} differed"):
+        assert again([one], {one.name: events[:-1]}) == {one.name: events}
+    assert again([one] * (AGAIN_MAX + 1), {}) == {}
+
+
 def test_a_row_that_no_longer_holds_is_noticed() -> None:
-    """Kafka's own transcript differs in nothing, so every row of the story is one too many; others' rows are not its."""
+    """Kafka's own transcript differs in nothing, so every row of the story is one too many."""
     for row in LISTED:
         one = STORIES[row.story]
         assert unused(one, differences(one.transcript(), one.transcript())) == [
             each.place for each in LISTED if each.story == row.story
         ]
-    story, other = LISTED[0].story, next(row.story for row in LISTED if row.story != LISTED[0].story)
-    found = Difference(int(re.findall(r"\d+", LISTED[0].place)[0]), LISTED[0].place.partition(": ")[2], None, None)
-    assert LISTED[0].covers(story, found)
-    assert not LISTED[0].covers(other, found)
-    assert not LISTED[0].covers(story, found._replace(event=found.event * 10 + 1))
+
+
+def test_a_row_covers_one_field_with_two_values() -> None:
+    """Not another story, event, longer path, nor another value on either side."""
+    for row in LISTED:
+        event, path = re.fullmatch(r"event (\d+): (.*)", row.place, re.DOTALL).groups()  # type: ignore[union-attr]  # it is one
+        found = Difference(int(event), path, row.kafka, row.here)
+        assert row.covers(row.story, found)
+        assert not row.covers("another", found)
+        for other in (
+            found._replace(event=found.event * 10 + 1),
+            found._replace(path=path + "s"),
+            found._replace(path=f"{path}.more"),
+            found._replace(kafka=row.here),
+            found._replace(here="UNKNOWN_SERVER_ERROR"),
+        ):
+            assert not row.covers(row.story, other), f"{row.place} covers {other}"
+
+
+def test_another_answer_in_place_of_silence_is_a_difference() -> None:
+    """A row that lets Muster answer where Kafka does not lets it give that answer alone."""
+    one = STORIES["a_second_join_takes_the_place_of_the_first"]
+    events = one.transcript()
+    at = next(at for at, event in enumerate(events) if "silent" in event and event["on"] == "b")
+    answer: Event = {"on": "b", "answer": "join_group", "n": events[at]["n"], "after": 0.0}
+    meant = {
+        "error_code": "REBALANCE_IN_PROGRESS",
+        "protocol_name": None,
+        "skip_assignment": False,
+        "member_id": "b-<id-2>",
+    }
+    for fields, differing in ((meant, 0), ({**meant, "error_code": "UNKNOWN_SERVER_ERROR"}, 1)):
+        found = unlisted(one, [*events[:at], {**answer, "is": fields}, *events[at + 1 :]])
+        assert len(found) == differing
+
+
+def test_lists_keep_their_order_unless_kafka_has_none() -> None:
+    normal = Normal("", 9092)
+    assert normal.values({"replica_nodes": [2, 1], "topics": ["b", "a"]}, "metadata") == {
+        "replica_nodes": [2, 1],
+        "topics": ["b", "a"],
+    }
+    assert normal.values({"members": ["b", "a"]}, "join_group") == {"members": ["a", "b"]}
+
+
+def test_only_a_time_of_these_minutes_is_now() -> None:
+    now, normal = int(time.time() * 1000), Normal("", 9092)
+    assert normal.values({"timestamp": now - 1000}) == {"timestamp": "<now>"}
+    assert normal.values({"timestamp": now - 3_600_000}) == {"timestamp": now - 3_600_000}
