@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.conformance.muster import stop
+
 VERSION = "4.3.1"
 HEAP = "512M"
 START_S = 60
@@ -78,12 +80,7 @@ def running(settings: Mapping[str, str]) -> Iterator[int]:
                 await_port(port, process)
                 yield port
             finally:
-                process.terminate()
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait(20)
+                stop(process)
 
 
 def free_port() -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 START_S = 30
+STOP_S = 20
 KAFKA_ONLY = {  # settings of Kafka's that Muster needs not: it looks for late transactions when they are late
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
 }
@@ -34,8 +35,17 @@ def running(settings: Mapping[str, str]) -> Iterator[int]:
             if process.poll() is not None:
                 raise RuntimeError(f"Muster died with {process.returncode}:\n{said.read_text()[-4000:]}")
         finally:
-            process.terminate()
-            process.wait(20)
+            stop(process)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """Ask it to end, and end it if it does not."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_S)
 
 
 def pairs(settings: Mapping[str, str]) -> list[str]:
