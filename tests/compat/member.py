@@ -1,11 +1,12 @@
 """One consumer in a process of its own, by a released client: so that a test can freeze it, and hear what it saw.
 
-    python -m tests.compat.member CLIENT BOOTSTRAP GROUP TOPIC
+    python -m tests.compat.member [--session MS] CLIENT BOOTSTRAP GROUP TOPIC [PROTOCOL]
 
 It prints JSON lines: `assigned` with its partitions, `got` with [partition, offset, value] of what it consumed, `committed`
 with the offsets that the coordinator acknowledged, by partition. It leaves the group when its standard input ends.
 """
 
+import argparse
 import asyncio
 import json
 import logging
@@ -14,7 +15,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-SESSION_MS = 3_000
+SESSION_MS = 3_000  # unless told otherwise
 HEARTBEAT_MS = 500
 POLL_MS = 100
 
@@ -30,7 +31,7 @@ def say_records(records: Iterable[tuple[int, int, bytes]]) -> None:
     say(got=[[partition, offset, value.decode()] for partition, offset, value in records])
 
 
-def kafka_python(bootstrap: str, group: str, topic: str) -> None:
+def kafka_python(bootstrap: str, group: str, topic: str, *, session_ms: int) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.errors import KafkaError
 
@@ -43,7 +44,7 @@ def kafka_python(bootstrap: str, group: str, topic: str) -> None:
 
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS, reconnect_backoff_max_ms=500,
+        session_timeout_ms=session_ms, heartbeat_interval_ms=HEARTBEAT_MS, reconnect_backoff_max_ms=500,
         metadata_max_age_ms=2_000,
     )  # fmt: skip
     consumer.subscribe([topic], listener=Listener())
@@ -60,10 +61,10 @@ def kafka_python(bootstrap: str, group: str, topic: str) -> None:
     consumer.close()
 
 
-def confluent_kafka(bootstrap: str, group: str, topic: str, protocol: str = "classic") -> None:
+def confluent_kafka(bootstrap: str, group: str, topic: str, protocol: str = "classic", *, session_ms: int) -> None:
     from confluent_kafka import Consumer, KafkaException
 
-    own = {} if protocol == "consumer" else {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+    own = {} if protocol == "consumer" else {"session.timeout.ms": session_ms, "heartbeat.interval.ms": HEARTBEAT_MS}
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
@@ -95,11 +96,11 @@ def confluent_kafka(bootstrap: str, group: str, topic: str, protocol: str = "cla
     consumer.close()
 
 
-def aiokafka(bootstrap: str, group: str, topic: str) -> None:
-    asyncio.run(_aiokafka(bootstrap, group, topic))
+def aiokafka(bootstrap: str, group: str, topic: str, *, session_ms: int) -> None:
+    asyncio.run(_aiokafka(bootstrap, group, topic, session_ms))
 
 
-async def _aiokafka(bootstrap: str, group: str, topic: str) -> None:
+async def _aiokafka(bootstrap: str, group: str, topic: str, session_ms: int) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.errors import KafkaError
 
@@ -112,7 +113,7 @@ async def _aiokafka(bootstrap: str, group: str, topic: str) -> None:
 
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS, metadata_max_age_ms=2_000,
+        session_timeout_ms=session_ms, heartbeat_interval_ms=HEARTBEAT_MS, metadata_max_age_ms=2_000,
     )  # fmt: skip
     consumer.subscribe([topic], listener=Listener())
     await consumer.start()
@@ -141,5 +142,9 @@ def _wait_for_the_end() -> None:
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
     threading.Thread(target=_wait_for_the_end, daemon=True).start()
-    client, *where = sys.argv[1:]
-    CLIENTS[client](*where)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--session", type=int, default=SESSION_MS, metavar="MS")
+    parser.add_argument("client", choices=CLIENTS)
+    parser.add_argument("where", nargs="+")
+    options = parser.parse_args()
+    CLIENTS[options.client](*options.where, session_ms=options.session)
