@@ -19,12 +19,14 @@ LABEL org.opencontainers.image.title="muster" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/muster /opt/muster
 RUN useradd --no-log-init --uid 10001 --home-dir /var/lib/muster --create-home muster
-ENV PATH=/opt/muster/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+COPY deploy/muster.toml /etc/muster.toml
+ENV PATH=/opt/muster/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MUSTER_CONFIG=/etc/muster.toml
 USER muster
+WORKDIR /var/lib/muster
 VOLUME /var/lib/muster
 EXPOSE 9092 8092
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=2s --timeout=3s --start-period=30s \
     CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8092/readyz', timeout=2)"]
 ENTRYPOINT ["muster"]
-CMD ["serve", "--listen", "0.0.0.0:9092", "--advertise", "localhost:9092", "--admin", "0.0.0.0:8092", "--data-dir", "/var/lib/muster"]
+CMD ["serve"]

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from coordinator import __version__
+from coordinator.cli import Parser
+from coordinator.cli.options import options
+from coordinator.cli.serve import add_arguments
 from coordinator.client import Client
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -20,6 +23,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.live import Muster
+
+ROOT = Path(__file__).parents[2]
 
 
 def muster(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -184,6 +189,52 @@ def test_options_come_from_a_file_and_the_command_line_goes_first(tmp_path: Path
             names = {one.name for one in client.ask(MetadataRequest(topics=None)).topics}
         assert "filed" in names
         assert server.get("/healthz") == "ok\n", "--admin was given on the command line"
+
+
+def test_the_file_may_be_named_by_the_environment_and_another_by_the_command_line(tmp_path: Path) -> None:
+    named, other = tmp_path / "named.toml", tmp_path / "other.toml"
+    named.write_text('topic = ["named:1"]\n[set]\ngroup.max.size = 7\n')
+    other.write_text("[set]\ngroup.min.session.timeout.ms = 5\n")
+    with (
+        Muster(tmp_path, "--ephemeral", environment={"MUSTER_CONFIG": str(named)}) as server,
+        Client.to(server.kafka) as client,
+    ):
+        assert "named" in {one.name for one in client.ask(MetadataRequest(topics=None)).topics}
+
+    def is_set(*words: str, variable: Path | str = named) -> set[str]:
+        rows = json.loads(muster("config", "--json", *words, MUSTER_CONFIG=str(variable)).stdout)
+        return {row["name"] for row in rows if row["set"]}
+
+    assert is_set() == {"group.max.size"}
+    assert is_set("--config", str(other)) == {"group.min.session.timeout.ms"}, "one file, not both"
+    assert is_set(variable="") == set()
+    absent = muster("serve", MUSTER_CONFIG="absent.toml")
+    assert absent.returncode == 2
+    assert absent.stderr == "muster serve: MUSTER_CONFIG: cannot read absent.toml: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "advertised"),
+    [
+        ([], "localhost:9092"),
+        (["--set", "group.max.size=100"], "localhost:9092"),
+        (["--advertise", "kafka.test:9092"], "kafka.test:9092"),
+    ],
+)
+def test_the_image_serves_everybody_and_keeps_its_data_whatever_arguments_are_given(
+    words: list[str], advertised: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arguments of `docker run` take the place of all that CMD says: what must stay is in the file of the image."""
+    image = (ROOT / "Dockerfile").read_text()
+    assert "COPY deploy/muster.toml /etc/muster.toml\n" in image
+    assert "MUSTER_CONFIG=/etc/muster.toml\n" in image
+    assert json.loads(image.splitlines()[-1].removeprefix("CMD ")) == ["serve"]
+    monkeypatch.setenv("MUSTER_CONFIG", str(ROOT / "deploy" / "muster.toml"))
+    parser = Parser()
+    add_arguments(parser)
+    chosen = options(parser.parse_args(words))
+    assert (chosen.listen, chosen.admin) == (("0.0.0.0:9092",), "0.0.0.0:8092")
+    assert (chosen.data_dir, chosen.advertise) == ("/var/lib/muster", advertised)
 
 
 def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
