@@ -50,9 +50,6 @@ class Stats:
         self.errors: Counter[tuple[int, int]] = Counter()  # by API key and error code, NONE left out
         self.rebalances: Counter[tuple[str, str, str]] = Counter()  # by group, protocol and cause
         self.events: Counter[str] = Counter()  # by cause
-        self.offset_commits = 0
-        self.offset_expirations = 0
-        self.offset_deletions = 0
         self.connections_refused = 0  # for bytes that could not be read
         self._named: set[str] = set()
 
@@ -91,6 +88,9 @@ class Snapshot(Struct, frozen=True):
     group_members: Mapping[str, int]  # by group
     group_generation: Mapping[str, int]  # by group: generation, or group epoch
     offsets: int
+    offset_commits: int  # this and the next two since the start of the process, one a partition
+    offset_expirations: int
+    offset_deletions: int
     partitions: Mapping[str, int]  # of __consumer_offsets, by state: loading, active
     log_bytes: Mapping[str, int]  # by topic
     connections: int
@@ -139,6 +139,7 @@ def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str]) -> b
         def collect(self) -> Iterator["Metric"]:
             yield from _gauges(now)
             yield from _counters(stats, api_name)
+            yield from _offset_counters(now)
 
     registry = CollectorRegistry()
     registry.register(Collector())
@@ -186,11 +187,16 @@ def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"
     by = ("group", "protocol", "cause")
     yield _family(Count, "muster_rebalances", "Rebalances begun, by what began them.", by, stats.rebalances)
     yield _family(Count, "muster_group_events", "What happened to groups, by cause.", ("cause",), stats.events)
-    yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=stats.offset_commits)
-    yield Count("muster_offset_expirations", "Offsets that expired.", value=stats.offset_expirations)
-    yield Count("muster_offset_deletions", "Offsets deleted by request.", value=stats.offset_deletions)
     closed = "Connections closed for bytes that could not be read."
     yield Count("muster_connections_refused", closed, value=stats.connections_refused)
+
+
+def _offset_counters(now: Snapshot) -> Iterator["Metric"]:
+    from prometheus_client.core import CounterMetricFamily as Count
+
+    yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=now.offset_commits)
+    yield Count("muster_offset_expirations", "Offsets that expired.", value=now.offset_expirations)
+    yield Count("muster_offset_deletions", "Offsets deleted by request.", value=now.offset_deletions)
 
 
 def _family(kind: Any, name: str, sentence: str, labels: Sequence[str], values: Mapping[Any, float]) -> "Metric":

@@ -55,8 +55,8 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats.events["member joined"] += 1
     now = Snapshot(
         groups={("classic", "Stable"): 1}, members={"classic": 1}, group_members={"g": 1}, group_generation={"g": 1},
-        offsets=1, partitions={"active": 50}, log_bytes={"t": 1}, connections=1, recovery_seconds=0.1,
-        started_seconds=1.0, version="1",
+        offsets=1, offset_commits=3, offset_expirations=2, offset_deletions=1, partitions={"active": 50},
+        log_bytes={"t": 1}, connections=1, recovery_seconds=0.1, started_seconds=1.0, version="1",
     )  # fmt: skip
     text = exposition(stats, now, lambda api_key: "Heartbeat").decode()
     exists = set(re.findall(r"^# HELP (muster_\w+)", text, re.MULTILINE))
@@ -64,6 +64,9 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     assert exists == documented
     assert 'muster_rebalances_total{cause="member joined",group="g",protocol="classic"} 1.0' in text
     assert 'muster_errors_total{api="Heartbeat",code="UNKNOWN_MEMBER_ID"} 1.0' in text
+    assert "muster_offset_commits_total 3.0" in text
+    assert "muster_offset_expirations_total 2.0" in text
+    assert "muster_offset_deletions_total 1.0" in text
     assert 'muster_request_seconds_bucket{api="Heartbeat",le="0.001"} 1.0' in text
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from coordinator import __version__
 from coordinator.admin.app import Readiness
 from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.offsets.tally import Tally
 from coordinator.metrics import GROUPS_MAX, OTHER, Snapshot
 from coordinator.runtime.node import Node
 
@@ -21,8 +22,10 @@ def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: 
     group_members: Counter[str] = Counter()
     group_generation: dict[str, int] = {}
     offsets = 0
+    tally = Tally()
     for partition in node.partitions:
         offsets += partition.shard.offsets.count
+        tally = tally.plus(partition.shard.tally)
         for group_id, group in partition.shard.groups.items():
             if isinstance(group, ClassicGroup):
                 protocol, generation = "classic", group.generation
@@ -41,6 +44,9 @@ def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: 
         group_members=group_members,
         group_generation=group_generation,
         offsets=offsets,
+        offset_commits=tally.commits,
+        offset_expirations=tally.expirations,
+        offset_deletions=tally.deletions,
         partitions={"loading": loading, "active": len(node.partitions) - loading},
         log_bytes=node.log_bytes(),
         connections=connections,

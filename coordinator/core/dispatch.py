@@ -78,7 +78,9 @@ def _offset_commit(shard: "Shard", request: OffsetCommitRequest, call: Call) -> 
         return validation.commit_refusal(group, generation, member_id, request.group_instance_id, call.version)
 
     classic = None if isinstance(group, ConsumerGroup) else group  # whose members a commit keeps alive
-    return offset_commit(classic, request, call, shard.limits, shard.topics, refusal)
+    result = offset_commit(classic, request, call, shard.limits, shard.topics, refusal)
+    shard.tally.commits += len(result.records)
+    return result
 
 
 def _txn_offset_commit(shard: "Shard", request: TxnOffsetCommitRequest, call: Call) -> Result[Any]:
@@ -91,7 +93,9 @@ def _txn_offset_commit(shard: "Shard", request: TxnOffsetCommitRequest, call: Ca
             return consumer.commit_refusal(group, request, call, shard.topics)
         return validation.txn_commit_refusal(group, request.generation_id, request.member_id, request.group_instance_id)
 
-    return txn_offset_commit(request, call, shard.limits, shard.topics, refusal)
+    result = txn_offset_commit(request, call, shard.limits, shard.topics, refusal)
+    shard.tally.commits += len(result.records)
+    return result
 
 
 def _offset_delete(shard: "Shard", request: OffsetDeleteRequest, call: Call) -> Result[Any]:
@@ -108,7 +112,9 @@ def _offset_delete(shard: "Shard", request: OffsetDeleteRequest, call: Call) -> 
             return consumer.is_subscribed(group, topic)
         return group is not None and is_subscribed(group, topic)
 
-    return offset_delete(request, shard.offsets, shard.topics, refusal, in_use)
+    result = offset_delete(request, shard.offsets, shard.topics, refusal, in_use)
+    shard.tally.deletions += len(result.records)
+    return result
 
 
 HANDLERS: Final[dict[type, Handler]] = {

@@ -48,6 +48,7 @@ from coordinator.core.dispatch import HANDLERS, Group
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
+from coordinator.core.offsets.tally import Tally, offsets_in
 from coordinator.core.records import GroupMetadataKey, OffsetCommitKey, Record, UnknownKey
 from coordinator.core.result import Call, CancelTimer, Reply, Result, SetTimer
 from coordinator.core.timers import EXPIRY, Timers
@@ -81,6 +82,7 @@ class Shard:
         self.assignors = assignors
         self.topics = topics
         self.offsets = OffsetStore()
+        self.tally = Tally()
         self.timers = Timers()
         self.counts: Counter[tuple[type, str]] = Counter()  # groups by class and state
         self.groups: dict[str, Group] = {}  # by id; to be read by others, and changed here only
@@ -195,6 +197,7 @@ class Shard:
             return Result(response=DeleteGroupsResponseDeletableGroupResult(group_id, error))
         assert group is not None, "there is no group, and that is no reason"
         result = self._done(cleanup.deleted(group, self.offsets, now_ms))
+        self.tally.deletions += offsets_in(result.records)
         self._remove(group_id)
         return result.answering(DeleteGroupsResponseDeletableGroupResult(group_id))
 
@@ -322,6 +325,7 @@ class Shard:
         if not result.records:
             return []
         self._done(result)
+        self.tally.expirations += offsets_in(result.records)
         if ends:
             self._remove(group.group_id)
         return [result]
