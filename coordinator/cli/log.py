@@ -17,6 +17,9 @@ from typing import Any
 
 from coordinator.cli import fail
 from coordinator.cli.logdump import FACTS, lines_of
+from coordinator.cli.settings import add_settings, settings
+from coordinator.config import ConfigError
+from coordinator.dataplane.settings import own_log_config
 from storage import cleaner, layout, recovery, repair
 from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
 from storage.layout import DamagedLog
@@ -41,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     mend.add_argument("--accept-loss", action="store_true", help="carry it out")
     compact = actions.add_parser("compact", help="keep the latest record of each key, in the coordinator's own logs")
     compact.add_argument("path", metavar="DIR")
+    add_settings(compact)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         return action(args)
     except DamagedLog as damage:
         return fail("log", damage, DAMAGED)
+    except ConfigError as error:
+        return fail("log", error, 2)
     except (DirectoryLocked, StorageFailed) as failure:
         return fail("log", failure)
 
@@ -108,24 +114,28 @@ def _progress(done: int, total: int) -> None:
 
 def _repair(args: argparse.Namespace) -> int:
     files = RealFiles()
-    code = 0
+    is_needed = False
     for log in logs_of(args.path):
-        found = layout.look(files, log)
-        plan = repair.survey(files, log, found)
-        for line in _plan_lines(log, plan):
-            print(line)
-        if not plan.is_needed:
-            continue
-        if not args.accept_loss:
-            code = DAMAGED
-            continue
-        with _held(files, log):
-            repair.carry_out(files, log, found, plan)
-            Log.open(files, log).close()
-        print(f"{log}: repaired")
-    if code:
+        # What is carried out is what was found while nobody else could write.
+        with _held(files, log) if args.accept_loss else contextlib.nullcontext():
+            is_needed |= _repair_one(files, log, args.accept_loss)
+    if is_needed and not args.accept_loss:
         print("nothing was changed; --accept-loss carries this out")
-    return code
+        return DAMAGED
+    return 0
+
+
+def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
+    """Tell what there is to repair in one log, and do it if that was asked for. Returns whether there was anything."""
+    found = layout.look(files, log)
+    plan = repair.survey(files, log, found)
+    for line in _plan_lines(log, plan):
+        print(line)
+    if plan.is_needed and accept_loss:
+        repair.carry_out(files, log, found, plan)
+        Log.open(files, log).close()
+        print(f"{log}: repaired")
+    return plan.is_needed
 
 
 def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
@@ -154,14 +164,14 @@ def _held(files: Files, log: str) -> Iterator[None]:
 
 
 def _compact(args: argparse.Namespace) -> int:
-    files = RealFiles()
+    files, config = RealFiles(), own_log_config(settings(args).config)
     for directory in logs_of(args.path):
         partition = partition_of(Path(directory).resolve().name)
         if partition is None or partition[0] not in FACTS:
             print(f"{directory}: left as it is: what its topic keeps is for the server to decide")
             continue
         with _held(files, directory):
-            log = Log.open(files, directory)
+            log = Log.open(files, directory, config)
             done = cleaner.run(log, time.time_ns() // 1_000_000)
             log.close()
         if done is None:

@@ -1,4 +1,4 @@
-"""What the configuration says to the catalog."""
+"""What the configuration says to the catalog, and to the logs of the coordinator itself."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 from coordinator.config import Config, shown
 from coordinator.core.catalog.settings import BrokerSetting, Settings
 from coordinator.core.catalog.topic_configs import BOOLEAN, DOUBLE, INT, INT_MAX, LIST, LONG, STRING
+from storage.log import LogConfig
 
 _KINDS: Final[dict[type, int]] = {bool: BOOLEAN, float: DOUBLE, str: STRING, tuple: LIST}
 
@@ -29,4 +30,13 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
             )
             for knob, value in config.items()
         ),
+    )
+
+
+def own_log_config(config: Config) -> LogConfig:
+    """What governs the logs of groups, offsets and the catalog."""
+    return LogConfig(
+        segment_bytes=config["offsets.topic.segment.bytes"],
+        delete_retention_ms=config["log.cleaner.delete.retention.ms"],
+        min_cleanable_dirty_ratio=config["log.cleaner.min.cleanable.ratio"],
     )

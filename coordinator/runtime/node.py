@@ -25,14 +25,14 @@ from coordinator.core.transactions.ending import completed
 from coordinator.core.transactions.expiry import timed_out
 from coordinator.dataplane.brokers import Broker
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
-from coordinator.dataplane.settings import catalog_settings
+from coordinator.dataplane.settings import catalog_settings, own_log_config
 from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from protocol.errors import UnsupportedVersion
 from storage.files import Files
-from storage.log import Log, LogConfig
+from storage.log import Log
 from storage.names import partition_directory
 
 log = logging.getLogger("muster.node")
@@ -180,12 +180,7 @@ class Node:
         return Partition(shard, lambda: self._open_log(directory))
 
     def _open_log(self, directory: str) -> Log:
-        settings = LogConfig(
-            segment_bytes=self.config["offsets.topic.segment.bytes"],
-            delete_retention_ms=self.config["log.cleaner.delete.retention.ms"],
-            min_cleanable_dirty_ratio=self.config["log.cleaner.min.cleanable.ratio"],
-        )
-        return Log.open(self._setup.files, f"{self._setup.data_dir}/{directory}", settings)
+        return Log.open(self._setup.files, f"{self._setup.data_dir}/{directory}", own_log_config(self.config))
 
     def _directory(self, topic: str, partition: int) -> str:
         return f"{self._setup.data_dir}/{partition_directory(topic, partition)}"

@@ -18,8 +18,8 @@ from protocol.records import Record
 from storage import layout, recovery, repair
 from storage.checkpoint import Checkpoint
 from storage.fake_files import FakeFiles
-from storage.files import RealFiles
-from storage.layout import DamagedLog
+from storage.files import DirectoryLocked, Files, RealFiles
+from storage.layout import DamagedLog, Layout
 from storage.log import Log, LogConfig, scan
 from storage.repair import Survey
 from tests.storage import kafka_tools
@@ -321,6 +321,50 @@ def test_a_directory_that_is_in_use_is_left_alone(data: Path, capsys: pytest.Cap
     assert muster_log("compact", str(data)) == 1
     assert "held by process" in capsys.readouterr().err
     lock.release()
+
+
+def test_a_repair_looks_while_nobody_else_can_write(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that was made before the lock was taken would undo what a server has written since."""
+    path = sorted((data / "orders-0").glob("*.log"))[-1]
+    path.write_bytes(path.read_bytes() + bytes(10))
+    survey, held = repair.survey, []
+
+    def surveyed(files: Files, directory: str, found: Layout) -> Survey:
+        try:
+            RealFiles().lock(str(data / "muster.lock")).release()
+            held.append(False)
+        except DirectoryLocked:
+            held.append(True)
+        return survey(files, directory, found)
+
+    monkeypatch.setattr(repair, "survey", surveyed)
+    assert muster_log("repair", str(data / "orders-0")) == 3
+    assert muster_log("repair", str(data / "orders-0"), "--accept-loss") == 0
+    assert held == [False, True]
+    lock = RealFiles().lock(str(data / "muster.lock"))
+    assert muster_log("repair", str(data), "--accept-loss") == 1
+    assert "held by process" in capsys.readouterr().err
+    lock.release()
+
+
+@pytest.mark.parametrize(("options", "left"), [((), [b"key"]), (("--set", "log.cleaner.delete.retention.ms=0"), [])])
+def test_compact_goes_by_the_settings_of_the_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], left: list[bytes]
+) -> None:
+    directory = tmp_path / "__consumer_offsets-0"
+    log = Log.open(RealFiles(), str(directory))
+    log.append(encode([Record(b"key", b"value")]))
+    log.append(encode([Record(b"key", None)]))
+    log.close()
+    for _ in range(2):  # the first that sees a tombstone says until when it stays
+        assert muster_log("compact", str(tmp_path), *options) == 0
+    log = Log.open(RealFiles(), str(directory))
+    assert [record.key for _, records in scan(log) for record in records] == left
+    log.release()
+    assert muster_log("compact", str(tmp_path), "--set", "log.cleaner.delete.retention.ms=soon") == 2
+    assert "log.cleaner.delete.retention.ms" in capsys.readouterr().err
 
 
 def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
