@@ -3,11 +3,10 @@
 The plan. Walk the part of the log that is new since the last time and note the latest offset of every key. Then walk
 all of it from the start and keep, of each batch, the records that are their key's latest. Beside that:
 - A tombstone is kept for `delete.retention.ms` from the first compaction that sees it, so that every reader can hear
-of it.
+  of it.
 - Records of aborted transactions go. Records of committed ones are records like any other, but they need their end
-marker: it
-  stays as long as one of them does, and for `delete.retention.ms` more. Undecided transactions are past the last stable
-  offset, where no compaction goes.
+  marker: it stays as long as one of them does, and for `delete.retention.ms` more. Undecided transactions are past the
+  last stable offset, where no compaction goes.
 - The last batch of each producer stays, if only as an empty batch, because it says which sequence comes next.
 - Keys and values are never looked into: records of types that nobody here knows survive like all others.
 

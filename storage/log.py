@@ -1,4 +1,5 @@
-"""The log of one partition: append, read, roll, delete, recover. The compaction of it is in `compaction.py`.
+"""The log of one partition: append, read, roll, delete, recover. What a compaction keeps is in `compaction.py`, how it
+goes in `cleaner.py`.
 
 What is promised: a batch is in the log when `append` has returned, and on the disk when `sync` has. When one of them
 raises `StorageFailed` the log takes nothing more; what of it is there will be found at the next start.
@@ -31,9 +32,9 @@ _RELATIVE_MAX = 2**31 - 1
 class LogConfig(msgspec.Struct, frozen=True):
     """Bytes and milliseconds; the names are Kafka's topic settings."""
 
-    segment_bytes: int = 16 * 1024 * 1024
-    """Kafka's default for `__consumer_offsets` is 100 MiB. A segment is synced as a whole when it is rolled: keep
-    that short."""
+    segment_bytes: int = 100 * 1024 * 1024
+    """Kafka's default for `__consumer_offsets`. A segment that is rolled is synced; what it holds by then has been on
+    its way to the disk since it was written, a mebibyte at a time."""
     index_interval_bytes: int = 4096
     delete_retention_ms: int = 86_400_000
     min_cleanable_dirty_ratio: float = 0.5
@@ -291,8 +292,7 @@ class Log:
                     self.files.remove(path)
         self.producers.forget_before(self.start_offset)
 
-    # -- compaction: `cleaner.py` writes, and tells the log what has changed
-    # ---------------------------------------------
+    # -- compaction: `cleaner.py` writes, and tells the log what has changed -------------------------------------------
 
     def replace(self, group: list[Segment], segment: Segment) -> None:
         """The files of these neighbours have been swapped for one."""

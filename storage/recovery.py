@@ -1,15 +1,12 @@
 """What a log's files say after whatever has happened: every batch read, every checksum compared, every neighbour asked.
 
 Three things can be found at the first batch that does not fit.
-- Nothing whole comes after it, in the last segment, past the recovery point: a write that a crash has torn. Nobody
-was told
-  that it had succeeded, so it is cut off, and the log says so.
+- Nothing whole comes after it, in the last segment, past the recovery point: a write that a crash has torn. Nobody was
+  told that it had succeeded, so it is cut off, and the log says so.
 - Anything else is damage to what was promised: `DamagedLog`, with the file and the byte, and nothing is touched. To
-take
-  damage for the end of the log would silently drop everything behind it.
+  take damage for the end of the log would silently drop everything behind it.
 - A batch that is whole but does not begin where its neighbour ends is as bad as a wrong checksum: base offset and
-leader epoch
-  are not covered by the checksum, and this is what covers them.
+  leader epoch are not covered by the checksum, and this is what covers them.
 """
 
 from __future__ import annotations
