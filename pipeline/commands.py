@@ -5,40 +5,61 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pipeline.errors import UsageError
 from pipeline.session import JavaNotFoundError
 
+if TYPE_CHECKING:
+    from pipeline import manifest
+
 OK, FAILED, USAGE, PROBLEMS, MISMATCH = 0, 1, 2, 3, 4
+FILES = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one job. What the user can mend is said in one line."""
+    try:
+        return JOBS[args.job](args)
+    except Exception as error:
+        if (told := _told(error)) is None:
+            raise
+        code, line = told
+        print(f"muster pipeline {args.job}: {line}", file=sys.stderr)
+        return code
+
+
+def _told(error: Exception) -> tuple[int, str] | None:
+    """The exit code and one line for what the user can mend; None for mistakes of ours, which need their traceback."""
+    from pipeline.decode.spans import LogDamagedError
     from pipeline.jobs.compact import CompactionRefusedError
     from pipeline.manifest import TablesInUseError
 
-    try:
-        return JOBS[args.job](args)
-    except (JavaNotFoundError, FileNotFoundError, FileExistsError, TablesInUseError, ValueError) as error:
-        code = PROBLEMS if isinstance(error, CompactionRefusedError) else USAGE
-        print(f"muster pipeline {args.job}: {error}", file=sys.stderr)
-        return code
-    except Exception as error:
-        if (told := _from_spark(error)) is None:
-            raise
-        print(f"muster pipeline {args.job}: {told}", file=sys.stderr)
-        return FAILED
+    if isinstance(error, LogDamagedError | CompactionRefusedError):
+        return PROBLEMS, str(error)
+    if isinstance(error, (UsageError, JavaNotFoundError, TablesInUseError, *FILES)):
+        return USAGE, str(error)
+    return _from_spark(error)
 
 
-def _from_spark(error: Exception) -> str | None:
-    """What a worker or Spark itself has to say, in one line; None for an error of any other origin."""
+def _from_spark(error: Exception) -> tuple[int, str] | None:
+    """What a worker or Spark itself has to say; None for an error of any other origin."""
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
     lines = [line.strip() for line in str(error).splitlines()]
-    ours = [line for line in lines if line.startswith(("pipeline.", "ValueError:", "FileNotFoundError:"))]
-    return ours[-1] if ours else lines[0]
+    codes = {
+        "LogDamagedError:": PROBLEMS,
+        "UsageError:": USAGE,
+        "TablesInUseError:": USAGE,
+        "FileNotFoundError:": USAGE,
+    }
+    for line in reversed(lines):
+        name, _, said = line.partition(" ")
+        if (code := codes.get(name.rpartition(".")[2])) is not None:
+            return code, said
+    return FAILED, lines[0]
 
 
 class Progress:
@@ -77,7 +98,6 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
 
 def ingest(args: argparse.Namespace) -> int:
     """Logs to raw tables."""
-    from pipeline.jobs.build import Tables
     from pipeline.jobs.ingest import ingest as job
 
     progress = Progress()
@@ -85,9 +105,9 @@ def ingest(args: argparse.Namespace) -> int:
     progress("Spark is ready")
     try:
         after = job(spark, _paths(args.paths), Path(args.out), **_options(args))
-        problems = Tables(spark, Path(args.out)).raw("log_problems").where("severity = 'problem'").count()
     finally:
         spark.stop()
+    problems = _problems(Path(args.out), after)
     progress("done")
     reached = {log: position.next_offset for log, position in after.logs.items()}
     say(args, {"rows": after.rows, "next offsets": reached, "problems": problems})
@@ -127,22 +147,39 @@ def follow(args: argparse.Namespace) -> int:
     spark = _session(args)
     progress("following; end it with Ctrl-C")
     try:
-        query = job(spark, _paths(args.paths), Path(args.out), args.every, args.once, **options)
-        ends = None if args.seconds is None else time.monotonic() + args.seconds
-        while not query.awaitTermination(1) and (ends is None or time.monotonic() < ends):
-            if last := query.lastProgress:
-                progress(f"batch {last['batchId']}: {last['durationMs'].get('triggerExecution', 0)} ms")
-        if query.isActive:
-            query.processAllAvailable()
-            query.stop()
-        if error := query.exception():
-            raise error
+        with job(spark, _paths(args.paths), Path(args.out), args.every, args.once, **options) as query:
+            _watched(query, args.seconds, progress)
     except KeyboardInterrupt:
         progress("stopped")
     finally:
         spark.stop()
-    say(args, {"rows": manifest.load(Path(args.out)).rows})
-    return OK
+    after = manifest.load(Path(args.out))
+    problems = _problems(Path(args.out), after)
+    say(args, {"rows": after.rows, "problems": problems})
+    return PROBLEMS if problems else OK
+
+
+def _watched(query: Any, seconds: float | None, progress: Progress) -> None:
+    """Tell what a stream does until it ends, or for so long; then let it finish what is there."""
+    ends = None if seconds is None else time.monotonic() + seconds
+    while not query.awaitTermination(1) and (ends is None or time.monotonic() < ends):
+        if last := query.lastProgress:
+            progress(f"batch {last['batchId']}: {last['durationMs'].get('triggerExecution', 0)} ms")
+    if query.isActive:
+        query.processAllAvailable()
+        query.stop()
+    if error := query.exception():
+        raise error
+
+
+def _problems(out: Path, after: "manifest.Manifest") -> int:
+    """How many problems the raw tables tell of."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    files = [out / file for file in after.files.get("log_problems", ())]
+    severities = [pq.read_table(file, columns=["severity"])["severity"] for file in files]
+    return sum(pc.sum(pc.equal(one, "problem")).as_py() or 0 for one in severities)
 
 
 def compact(args: argparse.Namespace) -> int:
@@ -169,9 +206,12 @@ def report(args: argparse.Namespace) -> int:
     tables = Path(args.tables)
     if not (tables / "tables").exists():
         raise FileNotFoundError(f"{tables} holds no derived tables: run build first")
+    progress = Progress()
     spark = _session(args)
+    progress("Spark is ready")
     try:
         told = collect(Tables(spark, tables))
+        progress("tables are read")
     finally:
         spark.stop()
     Path(args.out).write_text(page(told, args.title), encoding="utf-8")
@@ -183,7 +223,7 @@ def verify(args: argparse.Namespace) -> int:
     """The columns against sequential replay, and tables against both."""
     from pipeline.jobs.verify import verify as job
 
-    found = job(_paths(args.paths), Path(args.tables) if args.tables else None)
+    found = job(_paths(args.paths), Path(args.tables) if args.tables else None, Progress())
     say(args, msgspec.structs.asdict(found))
     return OK if found.equal else MISMATCH
 
@@ -202,7 +242,7 @@ def scan(args: argparse.Namespace) -> int:
     """Batches and problems."""
     from pipeline.jobs.scan import scan as job
 
-    found = job(_paths(args.paths), args.topic, args.on_error, args.decoder)
+    found = job(_paths(args.paths), args.topic, args.on_error, args.decoder, Progress())
     say(args, msgspec.to_builtins(found))
     return PROBLEMS if any(p["severity"] == "problem" for p in found.problems) else OK
 

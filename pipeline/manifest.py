@@ -13,18 +13,40 @@ from pathlib import Path
 import msgspec
 
 from pipeline.decode.positions import Position
+from pipeline.errors import UsageError
 
 NAME = "manifest.json"
+WRITER, BUILDER = "manifest.lock", "build.lock"  # who reads logs, and who makes derived tables: not in each other's way
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Positions by log name, files by raw table (relative to the tables' directory), paths that were read."""
+    """Positions by log name, files by raw table (relative to the tables' directory), paths that were read.
+
+    `places` says of each log name where that log lies: two brokers have logs of the same name.
+    """
 
     version: int = 1
     logs: dict[str, Position] = {}
     files: dict[str, tuple[str, ...]] = {}
     paths: tuple[str, ...] = ()
     rows: dict[str, int] = {}
+    places: dict[str, str] = {}
+
+    def at(self, places: dict[str, str]) -> "Manifest":
+        """With these places of logs. Raises UsageError for a known name elsewhere, and a known place by another name.
+
+        The position of the one log would be taken for the other's, or a log be read once more under its other name.
+        """
+        names = {place: name for name, place in self.places.items()}
+        for name, place in places.items():
+            if (known := self.places.get(name, place)) != place:
+                raise UsageError(
+                    f"{name} was read from {known} and is now in {place}: to read several brokers' logs, name their"
+                    " directories in one command; of a log that was moved, make new tables elsewhere"
+                )
+            if (other := names.get(place, name)) != name:
+                raise UsageError(f"{place} was read as {other} and would be {name} now: name the directories as before")
+        return msgspec.structs.replace(self, places=self.places | places)
 
     def having(
         self, positions: dict[str, Position], written: list[tuple[str, str, int]], paths: list[str]
@@ -42,7 +64,10 @@ class Manifest(msgspec.Struct, frozen=True):
 def load(out: Path) -> Manifest:
     """The manifest of a directory; an empty one where there is none."""
     path = out / NAME
-    return msgspec.json.decode(path.read_bytes(), type=Manifest) if path.exists() else Manifest()
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest) if path.exists() else Manifest()
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} is no manifest: {error}") from None
 
 
 def save(out: Path, manifest: Manifest) -> None:
@@ -57,10 +82,10 @@ class TablesInUseError(RuntimeError):
 
 
 @contextmanager
-def locked(out: Path) -> Iterator[None]:
-    """Keep every other writer out of a set of tables, until the process ends if need be."""
+def locked(out: Path, lock: str = WRITER) -> Iterator[None]:
+    """Keep every other one of the kind out of a set of tables, until the process ends if need be."""
     out.mkdir(parents=True, exist_ok=True)
-    with (out / "manifest.lock").open("w") as file:
+    with (out / lock).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

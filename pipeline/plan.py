@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pipeline.decode.layout import LogDir, Span, entries, log_dirs, newest_ts, partition_of
+from pipeline.decode.layout import LogDir, Span, entries, logs_at, newest_ts, partition_of
 from pipeline.decode.positions import START, Position, between
 from pipeline.options import SourceOptions
 
@@ -17,9 +17,7 @@ class Task(msgspec.Struct, frozen=True):
 
 def logs(options: SourceOptions) -> list[LogDir]:
     """The logs to read: all of the topic, or the one that holds the wanted group."""
-    found = log_dirs(options.paths, options.topic)
-    if not found:
-        raise FileNotFoundError(f"no directory {options.topic}-<n> at or below {', '.join(options.paths)}")
+    found = logs_at(options.paths, options.topic)
     if options.group and options.num_partitions:
         home = partition_of(options.group, options.num_partitions)
         return [log for log in found if log.partition == home]

@@ -7,6 +7,7 @@ one file. Which files count is said by the manifest alone (`pipeline/manifest.py
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ WRITTEN = pa.schema(
         ("rows", pa.int64()),
         ("log", pa.string()),  # on rows of their own: a log, and the position up to which it was read
         ("position", pa.string()),
+        ("place", pa.string()),  # where that log lies
     ]
 )
 
@@ -33,17 +35,21 @@ def write(task: Task, options: Options, directory: Path) -> pa.RecordBatch:
     """Decode the task's spans into one file a table; says which files hold rows, and up to where logs were read."""
     name = hashlib.sha256(msgspec.json.encode(task)).hexdigest()[:24]
     writers: dict[str, _File] = {}
-    ends: dict[str, str] = {}
-    for span in task.spans:
-        decoder = SpanDecoder(span, options)
-        for rows in decoder:
-            if rows.table not in writers:
-                writers[rows.table] = _File(directory / rows.table, f"{name}.parquet", TABLES[rows.table])
-            writers[rows.table].write(rows.batch)
-        if (position := _end(span, decoder)) is not None:
-            ends[span.log.name] = json.dumps(position)
-    said = [{"table": table, "file": file.close(), "rows": file.rows} for table, file in sorted(writers.items())]
-    said += [{"log": log, "position": position} for log, position in ends.items()]
+    ends: dict[str, dict[str, str]] = {}
+    try:
+        for span in task.spans:
+            decoder = SpanDecoder(span, options)
+            for rows in decoder:
+                if rows.table not in writers:
+                    writers[rows.table] = _File(directory / rows.table, f"{name}.parquet", TABLES[rows.table])
+                writers[rows.table].write(rows.batch)
+            if (position := _end(span, decoder)) is not None:
+                ends[span.log.name] = {"position": json.dumps(position), "place": span.log.place}
+        said = [{"table": table, "file": file.close(), "rows": file.rows} for table, file in sorted(writers.items())]
+    finally:
+        for file in writers.values():
+            file.discard()
+    said += [{"log": log, **end} for log, end in ends.items()]
     return pa.RecordBatch.from_pylist(said, schema=WRITTEN)
 
 
@@ -75,3 +81,9 @@ class _File:
         self._writer.close()
         self.unfinished.rename(self.path)
         return str(self.path)
+
+    def discard(self) -> None:
+        """Remove what was never finished; nothing after `close`."""
+        self.unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # a full disk, say: what is discarded need not be whole
+            self._writer.close()

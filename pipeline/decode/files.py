@@ -3,6 +3,7 @@
 A `Store` is named by one string, so that it travels to a worker as that string and is opened there.
 """
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -31,6 +32,11 @@ class Store(msgspec.Struct, frozen=True):
     """A directory tree. Paths handed to it are relative to its root; "" is the root itself."""
 
     uri: str
+
+    @property
+    def shown(self) -> str:
+        """The URI without its query and without credentials: what rows and files may say."""
+        return re.sub(r"//[^/@]*@", "//", self.uri.split("?")[0])
 
     def _at(self, path: str) -> tuple[pafs.FileSystem, str]:
         filesystem, root = _filesystem(self.uri)

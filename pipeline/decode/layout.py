@@ -8,6 +8,7 @@ would see nothing in `__consumer_offsets-0` and say nothing about it.
 import re
 import struct
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -26,6 +27,13 @@ class LogDir(msgspec.Struct, frozen=True):
     path: str
     name: str
     partition: int
+
+    @property
+    def place(self) -> str:
+        """Where it lies, whatever it is called: the same for every way to name the directory, without credentials."""
+        uri = self.store.shown
+        root = uri.rstrip("/") if "://" in uri else str(Path(uri).resolve())
+        return _join(root, self.path) if self.path else root
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -65,12 +73,18 @@ def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
     found = [log for path in paths for log in _below(Store(path), topic)]
     shown = [log.name for log in found]
     unique = [
-        msgspec.structs.replace(log, name=f"{log.store.uri.split('?')[0]}/{log.name}")
-        if shown.count(log.name) > 1
-        else log
+        msgspec.structs.replace(log, name=f"{log.store.shown}/{log.name}") if shown.count(log.name) > 1 else log
         for log in found
     ]
     return sorted(unique, key=lambda log: (log.partition, log.name))
+
+
+def logs_at(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
+    """The same, at least one: raises FileNotFoundError without any, since nothing to read is hardly what was meant."""
+    given = list(paths)
+    if found := log_dirs(given, topic):
+        return found
+    raise FileNotFoundError(f"no directory {topic}-<n> at or below {', '.join(given)}")
 
 
 def _below(store: Store, topic: str) -> Iterator[LogDir]:

@@ -5,7 +5,9 @@ group; a transaction's commits wait for its marker; on COMMIT each applies only 
 there (KAFKA-14505), on ABORT they are dropped.
 """
 
+import heapq
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 import msgspec
 
@@ -31,6 +33,20 @@ def read(log: LogDir) -> Iterator[tuple[PlainBatch, PlainRecord]]:
             if batch.valid:
                 for record in records(data, batch):
                     yield batch, record
+
+
+def merged(copies: list[LogDir]) -> Iterator[tuple[PlainBatch, PlainRecord]]:
+    """The records of several copies of one log: of each offset that of the highest epoch, then of the first name."""
+    last = -1
+    for (offset, _, _), batch, record in heapq.merge(*map(_placed, copies), key=itemgetter(0)):
+        if offset != last or len(copies) == 1:
+            yield batch, record
+        last = offset
+
+
+def _placed(log: LogDir) -> Iterator[tuple[tuple[int, int, str], PlainBatch, PlainRecord]]:
+    for batch, record in read(log):
+        yield (record.offset, -batch.leader_epoch, log.name), batch, record
 
 
 def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | None = None) -> State:

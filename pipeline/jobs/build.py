@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 from pipeline import manifest
-from pipeline.decode.ends import log_ends
 from pipeline.decode.schema import TABLES, ddl
+from pipeline.jobs.ends import read_ends
 from pipeline.tables import commits, groups, health, lag, members, rebalances
+from pipeline.tables.copies import has_copies, without_copies
 from pipeline.tables.events import read_events, with_events
 
 Report = Callable[[str], None]
@@ -23,15 +22,6 @@ DERIVED = (
     "group_status",
     "log_health", "log_problems", "unknown_records",
 )  # fmt: skip
-ENDS = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("ts", pa.int64()),
-        ("leo", pa.int64()),
-        ("source", pa.string()),
-    ]
-)
 
 
 class Tables:
@@ -39,12 +29,10 @@ class Tables:
 
     def __init__(self, spark: SparkSession, out: Path) -> None:
         self.spark, self.out = spark, out
+        path = out / manifest.NAME
+        # When logs were read for the last time. Asked for first: the manifest that is read may be newer, but not older.
+        self.read_ms = int(path.stat().st_mtime * 1000) if path.exists() else 0
         self.manifest = manifest.load(out)
-
-    @property
-    def read_ms(self) -> int:
-        """When logs were read for the last time."""
-        return int((self.out / manifest.NAME).stat().st_mtime * 1000)
 
     def raw(self, name: str) -> DataFrame:
         """A raw table; empty when no log had such rows."""
@@ -81,10 +69,11 @@ def build(
     `now_ms` is the time as of which lag is judged; by default that of the newest commit or log end, which is now
     for a log that is being written, and for a copy the moment at which it was made.
 
-    `events` are files of the server's event log, `ends` a Parquet or JSON-lines file with log end offsets,
-    or a directory that holds the topics' own logs.
+    `events` are files of the server's event log, `ends` what `pipeline.jobs.ends` reads.
+
+    Made of the raw tables as they are at the beginning: logs may be read into them meanwhile.
     """
-    with manifest.locked(out):
+    with manifest.locked(out, manifest.BUILDER):
         tables = Tables(spark, out)
         made: dict[str, DataFrame] = {}
 
@@ -93,11 +82,11 @@ def build(
             report(name)
 
         batches, raw_commits, records = tables.raw("batches"), tables.raw("offset_commits"), tables.raw("group_records")
-        given = _ends(spark, ends, tables.read_ms)
+        given = None if ends is None else read_ends(spark, ends, tables.read_ms)
         if now_ms is None:
             now_ms = max(_newest(raw_commits, "record_ts"), 0 if given is None else _newest(given, "ts"))
         if has_copies(batches):
-            raw_commits, records = commits.without_copies(raw_commits), groups.without_copies(records)
+            raw_commits, records = without_copies(raw_commits), without_copies(records)
         put("log_problems", tables.raw("log_problems").dropDuplicates(["log_dir", "segment_base", "pos", "kind"]))
         put("unknown_records", tables.raw("unknown_records"))
         put("offset_commits", commits.offset_commits(raw_commits, batches))
@@ -133,35 +122,3 @@ def _groups(
 def _newest(rows: DataFrame, column: str) -> int:
     row = rows.agg(F.max(column).alias("ts")).first()
     return row["ts"] if row and row["ts"] is not None else 0
-
-
-def has_copies(batches: DataFrame) -> bool:
-    """Whether a partition was read from several directories, or a segment overlaps another."""
-    dirs = batches.groupBy("log_partition").agg(F.countDistinct("log_dir").alias("dirs"))
-    return not dirs.where("dirs > 1").isEmpty()
-
-
-def _ends(spark: SparkSession, path: Path | None, read_ms: int) -> DataFrame | None:
-    """Log end offsets that were handed in: topic, partition, ts, leo and, if it is there, source.
-
-    What topics' own logs took in after the groups' logs were read is left out: it would look like lag.
-    """
-    if path is None:
-        return None
-    if path.is_dir():
-        rows = [msgspec.structs.astuple(end) for end in log_ends(str(path)) if end.ts <= read_ms]
-        return spark.createDataFrame(rows, ddl(ENDS))
-    if path.name == "replication-offset-checkpoint":
-        from pipeline.decode.files import Store
-        from pipeline.decode.layout import high_watermarks
-
-        ts = int(path.stat().st_mtime * 1000)
-        marks = high_watermarks(Store(str(path.parent)))
-        rows = [(topic, number, ts, leo, "checkpoint") for (topic, number), leo in marks.items()]
-        return spark.createDataFrame(rows, ddl(ENDS))
-    read = (
-        spark.read.schema(ddl(ENDS)).json(str(path.absolute()))
-        if path.suffix != ".parquet"
-        else spark.createDataFrame(pq.read_table(path))
-    )
-    return read.withColumn("source", F.coalesce("source", F.lit("list_offsets")))

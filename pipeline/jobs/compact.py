@@ -6,6 +6,7 @@ anything from the first open transaction on is touched; they are copied as they 
 problems.
 """
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 from pipeline.decode import replay
 from pipeline.decode.headers import Headers
 from pipeline.decode.latest import Reduction
-from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, spans
+from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, logs_at, spans
 from pipeline.decode.offsets import spread
 from pipeline.decode.records import Records, markers, records
 from pipeline.decode.spans import Chunk, SpanReader
@@ -52,18 +53,33 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 def compact(source: str, target: Path, drop_tombstones_before_ms: int | None = None) -> Iterator[Compacted]:
-    """Compact every log below `source` into a directory of the same name below `target`, which must be new."""
-    for log in log_dirs([source]):
+    """Compact every log below `source` into a directory of the same name below `target`.
+
+    Raises FileNotFoundError without any log, FileExistsError for a directory that is there, CompactionRefusedError.
+    """
+    for log in logs_at([source]):
         directory = target / log.path if log.path else target / log.name
         if directory.exists():
-            raise CompactionRefusedError(f"{directory} is there already")
-        directory.mkdir(parents=True)
+            raise FileExistsError(f"{directory} is there already")
         yield _compact(log, directory, drop_tombstones_before_ms)
 
 
 def _compact(log: LogDir, directory: Path, drop_before_ms: int | None) -> Compacted:
     found = spans(log, 1 << 62)  # whole segments
     keep, limit, before = _survivors(found, drop_before_ms)
+    directory.mkdir(parents=True)  # now that the log is known to be sound
+    try:
+        after = _written(log, found, directory, keep, limit)
+    except BaseException:
+        shutil.rmtree(directory)  # half a copy looks like a whole one, and would be in the way of the next try
+        raise
+    bytes_before = sum(span.segment.size for span in found)
+    bytes_after = sum(file.stat().st_size for file in directory.glob("*.log"))
+    return Compacted(log.name, bytes_before, bytes_after, before, after, same(log, directory))
+
+
+def _written(log: LogDir, found: list[Span], directory: Path, keep: np.ndarray, limit: int) -> int:
+    """Write the segments of the copy; how many records it has."""
     after = 0
     owed: set[int] = set()  # producers of whose running transaction data was kept: their marker stays
     for span in found:
@@ -75,9 +91,7 @@ def _compact(log: LogDir, directory: Path, drop_before_ms: int | None) -> Compac
             if data:
                 _put(directory, span.segment, data)
         after += kept
-    bytes_before = sum(span.segment.size for span in found)
-    bytes_after = sum(file.stat().st_size for file in directory.glob("*.log"))
-    return Compacted(log.name, bytes_before, bytes_after, before, after, same(log, directory))
+    return after
 
 
 def _put(directory: Path, segment: Segment, data: bytes) -> None:

@@ -1,12 +1,15 @@
 """What a log consists of, without Spark: totals a log, and every problem."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from pipeline.decode.layout import entries, log_dirs, passed_over, spans
+from pipeline.decode.layout import entries, logs_at, passed_over, spans
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import TABLES
+
+Report = Callable[[str], None]
 
 
 class Scanned(msgspec.Struct, frozen=True):
@@ -17,15 +20,15 @@ class Scanned(msgspec.Struct, frozen=True):
     problems: list[dict[str, Any]]
 
 
-def scan(paths: list[str], topic: str, on_error: str = "record", decoder: str = "auto") -> Scanned:
+def scan(
+    paths: list[str], topic: str, on_error: str = "record", decoder: str = "auto", report: Report = lambda _line: None
+) -> Scanned:
     """Read all logs once; nothing is kept but counts and problems."""
     rows = dict.fromkeys(TABLES, 0)
     logs: dict[str, str] = {}
     problems: list[dict[str, Any]] = []
-    found = log_dirs(paths, topic)
-    if not found:
-        raise FileNotFoundError(f"no directory {topic}-<n> at or below {', '.join(paths)}")
-    for log in found:
+    for log in logs_at(paths, topic):
+        report(f"reading {log.name}")
         size = batches = 0
         for span in spans(log):
             size += span.end - span.start

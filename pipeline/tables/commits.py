@@ -1,20 +1,15 @@
 """What committed offsets came to count: transactions' verdicts, and the last effective commit of every key.
 
 A transactional commit counts when the next marker of its producer in that log is COMMIT; tombstones count at once,
-whatever their producer, as in Kafka. Of several copies of a record the one of the highest leader epoch is kept.
+whatever their producer, as in Kafka.
 """
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
+from pipeline.tables.copies import IDENTITY
+
 KEY = ("group", "topic", "partition")
-IDENTITY = ("log_partition", "log_offset")
-
-
-def without_copies(rows: DataFrame) -> DataFrame:
-    """One row for each record, where several copies of a log were read."""
-    order = Window.partitionBy(*IDENTITY).orderBy(F.desc("leader_epoch_of_log"), "log_dir")
-    return rows.withColumn("_nth", F.row_number().over(order)).where("_nth = 1").drop("_nth")
 
 
 def verdicts(batches: DataFrame) -> DataFrame:

@@ -14,12 +14,6 @@ CLASSIC = (
 )
 
 
-def without_copies(rows: DataFrame) -> DataFrame:
-    """One row for each record, where several copies of a log were read."""
-    order = Window.partitionBy("log_partition", "log_offset").orderBy(F.desc("leader_epoch_of_log"), "log_dir")
-    return rows.withColumn("_nth", F.row_number().over(order)).where("_nth = 1").drop("_nth")
-
-
 def group_metadata(records: DataFrame) -> DataFrame:
     """Every record of a classic group, spelled out.
 

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 from pipeline import manifest
-from pipeline.decode.layout import TOPIC
+from pipeline.decode.files import Store
+from pipeline.decode.layout import TOPIC, LogDir
+from pipeline.errors import UsageError
 from pipeline.jobs.build import DERIVED, Tables, build
-from pipeline.jobs.ingest import follow, ingest
+from pipeline.jobs.ingest import _Saved, follow, ingest
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from protocol.records import Record
@@ -114,11 +117,16 @@ def test_a_second_writer_is_kept_out(spark: Any, tmp_path: Path) -> None:
         ingest(spark, [str(tmp_path / "logs")], tmp_path / "out")
 
 
+def rowful(query: Any) -> list[Any]:
+    """The batches of a stream, as far as Spark remembers them, that had rows."""
+    return [progress for progress in query.recentProgress if progress["numInputRows"]]
+
+
 def drain(spark: Any, logs: Path, out: Path, **options: str) -> None:
-    query = follow(spark, [str(logs)], out, once=True, **options)
-    assert query.awaitTermination(60)
-    if query.exception():
-        raise query.exception()
+    with follow(spark, [str(logs)], out, once=True, **options) as query:
+        assert query.awaitTermination(60)
+        if query.exception():
+            raise query.exception()
 
 
 def test_follow_waits_for_torn_halves_and_sees_rolled_and_compacted_segments(spark: Any, tmp_path: Path) -> None:
@@ -150,22 +158,93 @@ def test_follow_while_the_log_is_written(spark: Any, tmp_path: Path) -> None:
     writers = [Writer(logs / f"{TOPIC}-{n}", segment_bytes=3000) for n in range(2)]
     for writer in writers:
         writer.append([commit(("g", "t", 0), 0, 0)])
-    query = follow(spark, [str(logs)], out, every_ms=100)
+    with follow(spark, [str(logs)], out, every_ms=100) as query:
+        query.processAllAvailable()
+        before = len(rowful(query))
 
-    def write() -> None:
-        for n in range(1, 200):
-            for writer in writers:
-                writer.append([commit(("g", "t", 0), n, n)])
-            stopped.wait(0.01)
+        def write() -> None:
+            """Goes on until two batches have ended since it began, so that the last of them began while it wrote."""
+            while len(rowful(query)) < before + 2 and written[0] < 5000:
+                for writer in writers:
+                    writer.append([commit(("g", "t", 0), written[0], written[0])])
+                written[0] += 1
+                stopped.wait(0.01)
 
-    stopped = threading.Event()
-    thread = threading.Thread(target=write)
-    thread.start()
-    thread.join(30)
-    query.processAllAvailable()
-    query.stop()
+        written, stopped = [1], threading.Event()
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+        assert len(rowful(query)) >= before + 2, "more than one batch ended while the logs were written"
+        query.processAllAvailable()
     drain(spark, logs, out)
-    assert ids(spark, out) == [(p, n) for p in range(2) for n in range(200)]
+    assert ids(spark, out) == [(p, n) for p in range(2) for n in range(written[0])]
+
+
+def test_a_stream_keeps_other_readers_of_logs_out_and_lets_tables_be_built(spark: Any, tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    writer.append([commit(("g", "t", 0), 0, 0)])
+    ingest(spark, [str(logs)], out)
+    with follow(spark, [str(logs)], out, every_ms=100) as query:
+        with manifest.locked(out, manifest.BUILDER):  # as `build` does for as long as it works
+            writer.append([commit(("g", "t", 0), 1, 1)])
+            query.processAllAvailable()
+            with pytest.raises(manifest.TablesInUseError):
+                ingest(spark, [str(logs)], out)
+            with pytest.raises(manifest.TablesInUseError), follow(spark, [str(logs)], out):
+                pass
+        assert query.isActive
+    assert not query.isActive
+    ingest(spark, [str(logs)], out)
+    assert ids(spark, out) == [(0, 0), (0, 1)]
+
+
+class Batch:
+    """What Spark hands to the function that saves, with rows of the sink."""
+
+    def __init__(self, **row: Any) -> None:
+        self.rows = [
+            Row(**{"table": None, "file": None, "rows": None, "log": None, "position": None, "place": None} | row)
+        ]
+
+    def collect(self) -> list[Any]:
+        return self.rows
+
+
+def test_a_batch_that_comes_too_late_is_not_saved(tmp_path: Path) -> None:
+    saved = _Saved(manifest.Manifest(), tmp_path, ["logs"])
+    saved(Batch(log="a-0", position="[5, 0, 100]", place="/logs/a-0"), 0)  # type: ignore[arg-type]  # all it calls
+    assert manifest.load(tmp_path).logs["a-0"].next_offset == 5
+    manifest.save(tmp_path, manifest.Manifest())  # another machine, where locks do not reach
+    with pytest.raises(manifest.TablesInUseError, match="nothing more is saved"):
+        saved(Batch(log="a-0", position="[9, 0, 200]", place="/logs/a-0"), 1)  # type: ignore[arg-type]  # as above
+    saved.end()
+    saved(Batch(log="a-0", position="[9, 0, 200]", place="/logs/a-0"), 2)  # type: ignore[arg-type]  # as above
+    assert manifest.load(tmp_path) == manifest.Manifest()
+
+
+def test_a_log_of_another_broker_is_not_taken_for_the_first_ones(spark: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for broker, records in (("broker-1", 5), ("broker-2", 3)):
+        writer = Writer(tmp_path / broker / f"{TOPIC}-0")
+        writer.append([commit(("g", broker, 0), n, n) for n in range(records)])
+    ingest(spark, [str(tmp_path / "broker-1")], out)
+    before = (out / manifest.NAME).read_bytes()
+    with pytest.raises(UsageError, match=r"__consumer_offsets-0 was read from .*broker-1.* is now in .*broker-2"):
+        ingest(spark, [str(tmp_path / "broker-2")], out)
+    with pytest.raises(UsageError), follow(spark, [str(tmp_path / "broker-2")], out):
+        pass
+    with pytest.raises(UsageError, match="was read as __consumer_offsets-0 and would be broker-1/__consumer_offsets-0"):
+        ingest(spark, [str(tmp_path)], out)
+    assert (out / manifest.NAME).read_bytes() == before
+    ingest(spark, [str(tmp_path / "broker-1" / f"{TOPIC}-0")], out)  # the same log, named more closely
+    assert ids(spark, out) == [(0, n) for n in range(5)]
+
+
+def test_places_of_logs_have_no_credentials() -> None:
+    log = LogDir(Store("s3://key:secret@bucket/logs/?region=x"), f"{TOPIC}-0", f"{TOPIC}-0", 0)
+    assert log.place == f"s3://bucket/logs/{TOPIC}-0"
 
 
 def test_a_batch_that_died_before_the_manifest_is_read_again(spark: Any, tmp_path: Path) -> None:

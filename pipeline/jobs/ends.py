@@ -1,0 +1,72 @@
+"""Log end offsets as they are handed in: a file of them, a broker's checkpoint, or the topics' own logs."""
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+from pipeline.decode.ends import log_ends
+from pipeline.decode.files import Store
+from pipeline.decode.layout import high_watermarks
+from pipeline.decode.schema import ddl
+from pipeline.errors import UsageError
+
+ENDS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("ts", pa.int64()),
+        ("leo", pa.int64()),
+        ("source", pa.string()),
+    ]
+)
+NEEDED = ("topic", "partition", "ts", "leo")
+
+
+def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
+    """(topic, partition, ts, leo, source) of a path. Raises UsageError where that tells nothing: lag would be missing.
+
+    What topics' own logs took in after the groups' logs were read (`read_ms`) is left out: it would look like lag.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there")
+    if path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet"))):
+        return _checked(path, spark.read.parquet(str(path.absolute())))
+    if path.is_dir():
+        found = [end for end in log_ends(str(path)) if end.ts <= read_ms]
+        rows = [msgspec.structs.astuple(end) for end in found]
+    elif path.name == "replication-offset-checkpoint":
+        ts = int(path.stat().st_mtime * 1000)
+        marks = high_watermarks(Store(str(path.parent)))
+        rows = [(topic, number, ts, leo, "checkpoint") for (topic, number), leo in marks.items()]
+    else:
+        return _checked(path, spark.read.schema(ddl(ENDS)).json(str(path.absolute())))
+    if not rows:
+        raise UsageError(f"{path} tells no log end from before the groups' logs were read: is it the right one?")
+    return spark.createDataFrame(rows, ddl(ENDS))
+
+
+def _checked(path: Path, read: DataFrame) -> DataFrame:
+    """With the columns that are wanted, each row whole. `source` may be missing."""
+    types = dict(read.dtypes)
+    if missing := [name for name in NEEDED if name not in types]:
+        raise UsageError(f"{path} has no column {', '.join(missing)}: a log end has {', '.join(NEEDED)}")
+    if types["ts"] not in ("bigint", "int"):
+        raise UsageError(f"{path}: ts is {types['ts']}, and must be milliseconds since 1970")
+    told = F.col("source").cast("string") if "source" in types else F.lit(None).cast("string")
+    rows = read.select(
+        F.col("topic").cast("string"),
+        F.col("partition").cast("int"),
+        F.col("ts").cast("bigint"),
+        F.col("leo").cast("bigint"),
+        F.coalesce(told, F.lit("list_offsets")).alias("source"),
+    )
+    whole = " and ".join(f"{name} is not null" for name in NEEDED)
+    said = rows.agg(F.count("*").alias("all"), F.count_if(F.expr(whole)).alias("whole")).first()
+    if not said or not said["all"]:
+        raise UsageError(f"{path} holds no log ends")
+    if said["whole"] < said["all"]:
+        raise UsageError(f"{path}: {said['all'] - said['whole']} rows lack one of {', '.join(NEEDED)}")
+    return rows
