@@ -107,8 +107,8 @@ class PushingReader(BatchReader):
             value = getattr(one, "value", None)
             if column == "group" and not self.options.group:
                 self._group(one)
-            elif column == "record_ts" and isinstance(value, int):
-                self._time(one, value)
+            elif column == "record_ts" and isinstance(value, int) and self.options.reduce != "latest":
+                self._time(one, value)  # a reduction must see the records that supersede those that are asked for
         return filters
 
     def _group(self, one: Filter) -> None:

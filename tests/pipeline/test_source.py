@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan
 
 from pipeline.decode import replay
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import TABLES
+from pipeline.options import parse
+from pipeline.source import PushingReader
 from pipeline.synth import Plan, Writer, commit, write_logs
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -56,14 +59,30 @@ def test_latest_reduced_in_the_worker_is_what_replay_says(spark: Any, logs: Path
     assert len(got) == len(offsets(row.asDict() for row in got))
 
 
-def test_filters_that_are_pushed_down_change_no_row(spark: Any, logs: Path) -> None:
-    everything = load(spark, logs, pushdown="true")
-    plain = load(spark, logs)
-    for condition in ("group = 'group-3'", "group in ('group-1')", "record_ts >= 1760000010000 and group = 'group-4'", "record_ts < 1760000010000"):  # fmt: skip
-        want = sorted(plain.toArrow().to_pylist(), key=str)
-        got = everything.where(condition).count()
-        assert got == plain.where(condition).count()
-        assert 0 < got < len(want)
+@pytest.mark.parametrize("reduce", ["none", "latest"])
+def test_filters_that_are_pushed_down_change_no_row(spark: Any, logs: Path, reduce: str) -> None:
+    pushed, plain = load(spark, logs, pushdown="true", reduce=reduce), load(spark, logs, reduce=reduce)
+    everything = plain.toArrow().to_pylist()
+    middle = sorted(row["record_ts"] for row in everything)[len(everything) // 2]
+    for condition, wanted in (
+        ("group = 'group-3'", lambda row: row["group"] == "group-3"),
+        ("group in ('group-1')", lambda row: row["group"] == "group-1"),
+        (f"record_ts >= {middle} and group = 'group-4'", lambda row: row["record_ts"] >= middle and row["group"] == "group-4"),
+        (f"record_ts < {middle}", lambda row: row["record_ts"] < middle),
+    ):  # fmt: skip
+        want = sorted((row for row in everything if wanted(row)), key=str)
+        assert sorted(pushed.where(condition).toArrow().to_pylist(), key=str) == want
+        assert 0 < len(want) < len(everything)
+
+
+def test_no_times_are_pushed_below_a_reduction() -> None:
+    """What supersedes an offset may be younger than what is asked for."""
+    filters = [LessThan(("record_ts",), 5), GreaterThan(("record_ts",), 2), EqualTo(("group",), "g")]
+    for reduce, times in (("none", (2, 5)), ("latest", (None, None))):
+        reader = PushingReader(parse({"path": "x", "reduce": reduce}))
+        assert list(reader.pushFilters(filters)) == filters
+        assert (reader.options.since_ms, reader.options.until_ms) == times
+        assert reader.options.group == "g"
 
 
 def test_a_group_is_read_from_its_own_log_alone(spark: Any, logs: Path) -> None:
