@@ -10,6 +10,7 @@ from pipeline.decode.layout import TOPIC
 from pipeline.decode.positions import Position
 from pipeline.decode.records import DECODERS
 from pipeline.decode.schema import TABLES
+from pipeline.errors import UsageError
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
@@ -39,9 +40,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
             ("decoder", DECODERS),
         ):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"kafkalog: {name}={getattr(self, name)!r} is none of {', '.join(allowed)}")
+                raise UsageError(f"kafkalog: {name}={getattr(self, name)!r} is none of {', '.join(allowed)}")
         if self.sink != "none" and not self.sink.startswith("parquet:"):
-            raise ValueError("kafkalog: sink is none, or parquet:<directory>")
+            raise UsageError("kafkalog: sink is none, or parquet:<directory>")
 
     @property
     def paths(self) -> list[str]:
@@ -71,14 +72,14 @@ def positions(said: Mapping[str, list[int]]) -> dict[str, Position]:
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
-    """Options as Spark hands them over: strings by names in any case. Raises ValueError with the name that is wrong."""
+    """Options as Spark hands them over: strings by names in any case. Raises UsageError with the name that is wrong."""
     known = {field.name: field for field in msgspec.structs.fields(SourceOptions)}
     values = {name.lower(): value for name, value in given.items()}
     if "path" not in values:
-        raise ValueError("kafkalog: no path was given: use .load(<directory>)")
+        raise UsageError("kafkalog: no path was given: use .load(<directory>)")
     if unknown := values.keys() - known.keys():
-        raise ValueError(f"kafkalog: {sorted(unknown)[0]} is no option; there are {', '.join(sorted(known))}")
+        raise UsageError(f"kafkalog: {sorted(unknown)[0]} is no option; there are {', '.join(sorted(known))}")
     try:
         return msgspec.convert(values, SourceOptions, strict=False)
     except msgspec.ValidationError as error:
-        raise ValueError(f"kafkalog: {error}") from None
+        raise UsageError(f"kafkalog: {error}") from None

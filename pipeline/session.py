@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("pyarrow", "numpy")  # by every job
 NEEDED_BY_SPARK = ("pyspark", "pandas")
-INSTALL = "the pipeline needs PySpark and Arrow: pip install 'muster[pipeline]'"
+INSTALL = "the pipeline needs PySpark and Arrow: pip install '.[pipeline]' in a checkout"
 
 
 class JavaNotFoundError(RuntimeError):

@@ -12,6 +12,7 @@ from pipeline.decode import kernels, lockstep
 from pipeline.decode.codecs import INFLATED_MAX, InflateError, inflate
 from pipeline.decode.headers import HEADER_BYTES, Array, Headers
 from pipeline.decode.spans import Chunk, Problem
+from pipeline.errors import UsageError
 
 FEW_BATCHES = 200  # below this many, lockstep's steps cost more than they carry
 LEAST_RECORD = 7  # bytes: length, attributes, two deltas, two lengths, headers
@@ -89,7 +90,7 @@ def _read(
 ) -> None:
     buffer = np.frombuffer(data, np.uint8)
     if decoder == "numba" and not kernels.HAS_NUMBA:
-        raise ValueError("numba is not installed: use auto, numpy or python")
+        raise UsageError("numba is not installed: use auto, numpy or python")
     if decoder == "numba" or (decoder == "auto" and kernels.HAS_NUMBA):
         kernels.boundaries(buffer, starts, ends, first, counts, fields, good)
     elif decoder == "python" or len(starts) < FEW_BATCHES:

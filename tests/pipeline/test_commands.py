@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from coordinator.cli import pipeline as command
+from pipeline import manifest
 from pipeline.decode.layout import TOPIC
+from pipeline.errors import UsageError
 from pipeline.session import JavaNotFoundError, refusal
 from pipeline.synth import Writer, commit
 
@@ -42,7 +44,7 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("pipeline.session.NEEDED_BY_SPARK", ("numpy", "not_there_at_all"))
     assert muster("ingest", tmp_path, "--out", tmp_path) == 2
-    assert "pip install 'muster[pipeline]' (missing: not_there_at_all)" in capsys.readouterr().err
+    assert "pip install '.[pipeline]' in a checkout (missing: not_there_at_all)" in capsys.readouterr().err
     assert muster("synth", tmp_path / "logs", "--records", 10) == 0, "what runs without Spark needs no Spark"
     monkeypatch.setattr("pipeline.session.NEEDED", ("nor_this",))
     assert muster("scan", tmp_path) == 2
@@ -58,16 +60,56 @@ def test_scan_counts_and_finds_problems(logs: Path, capsys: pytest.CaptureFixtur
     hurt = said(capsys)
     assert [p["kind"] for p in hurt["problems"]] == ["bad_crc"]
     assert hurt["rows"]["batches"] == whole["rows"]["batches"] - 1
+    assert muster("scan", logs, "--on-error", "fail") == 3
+    assert "bad_crc" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_mistake_of_ours_is_not_called_wrong_use(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr("pipeline.jobs.scan.scan", mistaken)
+    with pytest.raises(ValueError, match="a mistake of ours"):
+        muster("scan", logs)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("pipeline.decode.spans.LogDamagedError: a.log at byte 5: bad_crc, more", 3),
+        ("pipeline.errors.UsageError: numba is not installed", 2),
+        ("FileNotFoundError: no directory x-<n>", 2),
+        ("ValueError: a mistake of ours", 1),
+    ],
+)
+def test_what_a_worker_says_has_the_same_exit_code(
+    line: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from pyspark.errors import PythonException
+
+    def failing(*_: object) -> None:
+        raise PythonException(f"Job aborted.\nTraceback (most recent call last):\n  File x\n{line}\n\n\tat a.b.C\n")
+
+    monkeypatch.setattr("pipeline.jobs.scan.scan", failing)
+    assert muster("scan", tmp_path) == code
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.endswith("Job aborted." if code == 1 else line.partition(" ")[2])
 
 
 def test_wrong_use_is_one_line(tmp_path: Path, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert muster("scan", tmp_path / "nowhere") == 2
     assert muster("scan", logs, "--topic", "other") == 2
+    (tmp_path / "empty").mkdir()
+    assert muster("verify", tmp_path / "empty") == 2
+    assert muster("compact", tmp_path / "empty", "--out", tmp_path / "c") == 2
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(UsageError, match="is no manifest"):
+        manifest.load(tmp_path)
     assert muster("synth", logs) == 2
     assert muster("build", "--out", tmp_path / "nothing") == 2
     assert muster("report", "--tables", tmp_path / "nothing", "--out", tmp_path / "r.html") == 2
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 7
     assert all(line.startswith("muster pipeline ") for line in lines)
 
 
@@ -97,7 +139,9 @@ def test_dump_prints_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert muster("compact", logs, "--out", tmp_path / "c", "--json") == 0
     assert {one["proof"] for one in said(capsys)["logs"].values()} == {"replay is equal"}
-    assert muster("compact", logs, "--out", tmp_path / "c") == 3, "what is there already is not written over"
+    assert muster("compact", logs, "--out", tmp_path / "c") == 2, "what is there already is not written over"
+    damage(logs)
+    assert muster("compact", logs, "--out", tmp_path / "d") == 3
 
 
 class Kept:
@@ -139,8 +183,8 @@ def test_from_logs_to_a_report(
     damage(logs)
     assert muster("ingest", logs, "--out", tmp_path / "hurt", "--json") == 3
     capsys.readouterr()
-    assert muster("ingest", logs, "--out", tmp_path / "failed", "--on-error", "fail") == 1
-    assert "LogDamagedError" in capsys.readouterr().err.splitlines()[-1]
+    assert muster("ingest", logs, "--out", tmp_path / "failed", "--on-error", "fail") == 3
+    assert "bad_crc" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.xdist_group("spark")
@@ -153,6 +197,9 @@ def test_follow_once(
     assert muster("scan", logs, "--json") == 0
     want = said(capsys)["rows"]
     assert rows == {name: count for name, count in want.items() if count}
+    damage(logs)
+    assert muster("follow", logs, "--out", tmp_path / "hurt", "--once", "--json") == 3
+    assert said(capsys)["problems"] == 1
 
 
 def test_java_that_would_damage_data_is_refused(
