@@ -78,3 +78,29 @@ def test_damage_is_not_compacted_away(tmp_path: Path) -> None:
     file.write_bytes(data)
     with pytest.raises(CompactionRefusedError, match="bad_crc"):
         list(compact(str(tmp_path / "a"), tmp_path / "b"))
+    data[-1] ^= 1
+    file.write_bytes(data)
+    (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
+    assert result.equal, "a refusal leaves nothing that is in the way of the log once it is whole"
+
+
+def test_a_copy_that_was_cut_short_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_logs(tmp_path / "a", Plan(partitions=1, records=100, segment_bytes=2000))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline.jobs.compact._put", full)
+        with pytest.raises(OSError, match="No space"):
+            list(compact(str(tmp_path / "a"), tmp_path / "b"))
+    (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
+    assert result.equal
+    with pytest.raises(FileExistsError, match="is there already"):
+        list(compact(str(tmp_path / "a"), tmp_path / "b"))
+
+
+def test_nothing_to_compact_is_not_a_success(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(FileNotFoundError, match="no directory __consumer_offsets-<n>"):
+        list(compact(str(tmp_path / "a"), tmp_path / "b"))
