@@ -175,7 +175,7 @@ def _lag(told: Told) -> str:
     return _section(
         "Lag and progress over time",
         "Lag from lag_history, the groups with the most; it needs log end offsets of several moments. Below it offsets "
-        "advanced in each minute, from commit_velocity, the groups with the most commits.",
+        "advanced per minute, from commit_velocity, the groups with the most commits.",
         "<h3>Lag</h3>", lag, "<h3>Offsets advanced per minute</h3>", advance,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from pipeline.jobs.build import Tables
 Rows = list[dict[str, Any]]
 GROUPS, PARTITIONS, DRAWN, SERIES, LISTED = 200, 200, 24, 6, 60
 POINTS = 240  # of a line
+MINUTE_MS = 60_000
 
 
 class Told(msgspec.Struct):
@@ -105,18 +106,30 @@ def _partitions(told: Told, made: dict[str, DataFrame]) -> None:
     told.partitions = rows(worst.join(F.broadcast(owners), ["group", "topic", "partition"], "left"))
     odd = keys.where("status <> 'OK' or worst_rewind > 0 or quiet_too_long and lag_at_least > 0")
     told.trouble = rows(odd.orderBy(F.desc(bad), F.desc("worst_rewind")).limit(LISTED))
-    busiest = (
-        made["commit_velocity"].groupBy("group").agg(F.sum("commits").alias("n")).orderBy(F.desc("n")).limit(SERIES)
-    )
-    told.progress = rows(
-        made["commit_velocity"]
-        .join(F.broadcast(busiest), "group")
-        .groupBy("group", "window_start")
-        .agg(F.sum("advance").alias("advance"), F.sum("commits").alias("commits"))
-    )
+    told.progress = rows(progress(made["commit_velocity"]))
     span = made["offset_commits"].agg(F.min("record_ts").alias("first"), F.max("record_ts").alias("last")).first()
     told.first_ms, told.last_ms = (span["first"], span["last"]) if span else (None, None)
     told.lag_history = rows(total_lag(made["lag_history"]))
+
+
+def progress(velocity: DataFrame) -> DataFrame:
+    """(group, window_start, advance, commits), both a minute, of the busiest groups, at up to `POINTS` moments.
+
+    A point stands for as many whole minutes as it takes to come down to that number.
+    """
+    busiest = velocity.groupBy("group").agg(F.sum("commits").alias("n")).orderBy(F.desc("n"), "group").limit(SERIES)
+    mine = velocity.join(F.broadcast(busiest.select("group")), "group")
+    span = mine.agg(F.min("window_start").alias("first"), F.max("window_start").alias("last")).select(
+        "first", F.ceil((F.col("last") - F.col("first") + MINUTE_MS) / (MINUTE_MS * POINTS)).alias("minutes")
+    )
+    since = F.col("window_start") - F.col("first")
+    start = F.col("first") + F.floor(since / (F.col("minutes") * MINUTE_MS)) * F.col("minutes") * MINUTE_MS
+    return (
+        mine.crossJoin(F.broadcast(span))
+        .withColumn("window_start", start)
+        .groupBy("group", "window_start")
+        .agg(*(F.sum(F.col(name) / F.col("minutes")).alias(name) for name in ("advance", "commits")))
+    )
 
 
 def total_lag(history: DataFrame) -> DataFrame:

@@ -5,9 +5,16 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 REPLAY_BYTES_PER_S = 50 << 20  # what a coordinator loads in a second, roughly; only for the estimate
 
+COUNTS = [
+    "bytes", "batches", "segments", "commits", "tombstones", "aborted_commits", "open_txns", "live_commits", "problems",
+]  # fmt: skip
+
 
 def log_health(batches: DataFrame, commits: DataFrame, latest: DataFrame, problems: DataFrame) -> DataFrame:
-    """One row a log directory. `dead_ratio` is the share of offset commits that a compaction would remove."""
+    """One row a log directory, also one of which nothing but problems could be read.
+
+    `dead_ratio` is the share of offset commits that a compaction would remove.
+    """
     sizes = batches.groupBy("log_dir", "log_partition").agg(
         F.sum(F.col("size").cast("bigint")).alias("bytes"),
         F.count("*").alias("batches"),
@@ -24,12 +31,13 @@ def log_health(batches: DataFrame, commits: DataFrame, latest: DataFrame, proble
     )
     alive = commits.join(latest.select("log_partition", "log_offset"), ["log_partition", "log_offset"], "left_semi")
     living = alive.groupBy("log_dir").agg(F.count("*").alias("live_commits"))
-    hurt = problems.where("severity = 'problem'").groupBy("log_dir").agg(F.count("*").alias("problems"))
+    bad = F.sum((F.col("severity") == "problem").cast("bigint"))
+    hurt = problems.groupBy("log_dir", "log_partition").agg(bad.alias("problems"))
     return (
-        sizes.join(counted, "log_dir", "left")
+        sizes.join(hurt, ["log_dir", "log_partition"], "full")
+        .join(counted, "log_dir", "left")
         .join(living, "log_dir", "left")
-        .join(hurt, "log_dir", "left")
-        .fillna(0, ["commits", "tombstones", "aborted_commits", "open_txns", "live_commits", "problems"])
+        .fillna(0, COUNTS)
         .withColumn("dead_ratio", F.when(F.col("commits") > 0, 1 - F.col("live_commits") / F.col("commits")))
         .withColumn("replay_s", F.col("bytes") / REPLAY_BYTES_PER_S)
     )
