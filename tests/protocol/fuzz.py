@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from protocol import interpret
+from protocol import codec, interpret
 from protocol.codec import decode_request, encode_request
 from protocol.errors import ProtocolError
 from protocol.header import request_frame
@@ -24,6 +24,7 @@ from tests.protocol.mutate import mutated
 from tests.protocol.targets import REQUESTS, Target
 from tests.protocol.values import Choices, message_of
 
+codec.is_strict = True
 GOLDEN = Path(__file__).parent / "golden"
 SEEDS_MAX = 5_000
 

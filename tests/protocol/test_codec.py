@@ -157,6 +157,20 @@ def test_a_codec_that_refuses_what_construct_accepts_is_our_own_fault(monkeypatc
         encode_response(12, 4, 1, HeartbeatResponse())
 
 
+def test_it_costs_a_server_one_connection_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any) -> Any:
+        raise ValueError
+
+    monkeypatch.setattr(codec, "is_strict", False)
+    monkeypatch.setitem(codec._request_decoders, HEARTBEAT[:4], refuses)
+    with pytest.raises(ProtocolError, match="Heartbeat v4: the fast decoder refuses what construct reads") as refused:
+        decode_request(HEARTBEAT + bytes(60_000))
+    assert len(str(refused.value)) < 300
+    monkeypatch.setitem(codec._response_encoders, (12, 4), refuses)
+    with pytest.raises(ProtocolError, match="Heartbeat v4: the fast encoder refuses what construct writes"):
+        encode_response(12, 4, 1, HeartbeatResponse())
+
+
 def test_r11_no_schema_goes_deeper_than_a_handful_of_levels() -> None:
     """Nothing recurs: how deep reading goes is the schema's to say, and not the bytes'."""
     assert max(sum(1 for _ in subconstructs(target.root)) for target in TARGETS) < 100
