@@ -16,6 +16,7 @@ from tests.live import Muster
 PARTITIONS = 2
 RECORDS = 2_000
 KILLS = (("worker",), ("server",), ("server", "worker")) * 3
+COPIERS_MAX = 40  # a kill costs one or two; each ends itself after six seconds without progress
 
 
 @pytest.fixture
@@ -116,14 +117,15 @@ def test_kafka_python_commits_and_aborts(muster: Muster) -> None:
 
 
 class Copier:
-    """A worker in a process of its own (see `copier.py`)."""
+    """A worker in a process of its own (see `copier.py`). What it says on stderr is kept in a file."""
 
-    def __init__(self, bootstrap: str, count: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.compat.copier", bootstrap, str(count)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+    def __init__(self, bootstrap: str, count: int, errors: Path) -> None:
+        with errors.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.compat.copier", bootstrap, str(count)],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
 
     def committed(self) -> int:
         """Wait for the next commit, and how many records it holds; 0 when none comes, for the worker has ended."""
@@ -140,18 +142,46 @@ class Copier:
         self._process.communicate()
 
 
-def test_a_copy_loses_nothing_and_doubles_nothing_though_all_are_killed(muster: Muster) -> None:
+class Copiers:
+    """One copier after the other, not more than a few."""
+
+    def __init__(self, bootstrap: str, errors: Path) -> None:
+        self._bootstrap, self._errors, self.started = bootstrap, errors, 0
+
+    def another(self) -> Copier:
+        """Start the next one. Fails with what all of them said when there were too many."""
+        self.started += 1
+        assert self.started <= COPIERS_MAX, f"{COPIERS_MAX} copiers, and the copy is not done:\n{self.said()}"
+        return Copier(self._bootstrap, RECORDS, self._errors)
+
+    def said(self) -> str:
+        """The end of what they said on stderr."""
+        return self._errors.read_text(errors="replace")[-4000:]
+
+
+def test_nobody_starts_copiers_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cap shows what they said: here, one that cannot read how many records there are."""
+    monkeypatch.setattr("tests.compat.test_dataplane_transactions.COPIERS_MAX", 1)
+    monkeypatch.setattr("tests.compat.test_dataplane_transactions.RECORDS", "many")
+    copiers = Copiers("", tmp_path / "errors")
+    assert copiers.another().committed() == 0
+    with pytest.raises(AssertionError, match=r"ValueError.*many"):
+        copiers.another()
+
+
+def test_a_copy_loses_nothing_and_doubles_nothing_though_all_are_killed(muster: Muster, tmp_path: Path) -> None:
     """The worker, the server, or both, at moments that nobody chose: in the middle of whatever they do."""
     producer = Producer({"bootstrap.servers": muster.kafka})
     for number in range(RECORDS):
         producer.produce("in", str(number), partition=number % PARTITIONS)
     assert producer.flush(20) == 0
     dice = random.Random(7)
-    copier, committed = Copier(muster.kafka, RECORDS), 0
+    copiers = Copiers(muster.kafka, tmp_path / "copiers.stderr")
+    copier, committed = copiers.another(), 0
     for victims in KILLS:
         for _ in range(dice.randrange(1, 25)):
             while not (records := copier.committed()):  # it met an error that it did not go on after
-                copier = Copier(muster.kafka, RECORDS)
+                copier = copiers.another()
             committed += records
         time.sleep(dice.random() / 100)
         if "worker" in victims:
@@ -160,12 +190,12 @@ def test_a_copy_loses_nothing_and_doubles_nothing_though_all_are_killed(muster: 
             muster.kill()
             muster.start()
         if "worker" in victims:
-            copier = Copier(muster.kafka, RECORDS)
+            copier = copiers.another()
     assert committed < RECORDS, "there was work left to be disturbed at"
     ends = [copier.end()]
     while ends[-1] != 0:
-        assert len(ends) < 5, f"nobody disturbs them any more, and yet: {ends}"
-        ends.append(Copier(muster.kafka, RECORDS).end())
+        assert len(ends) < 5, f"nobody disturbs them any more, and yet: {ends}\n{copiers.said()}"
+        ends.append(copiers.another().end())
     for partition in range(PARTITIONS):
         expected = [str(number) for number in range(partition, RECORDS, PARTITIONS)]
         assert read(muster.kafka, "out", len(expected), partition=partition) == expected
