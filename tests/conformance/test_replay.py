@@ -7,9 +7,12 @@ failed, and if not, a warning names it, for then either the machine was busy or 
 """
 
 import re
+import signal
+import subprocess
 import time
 import warnings
 from collections.abc import Callable
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ import pytest
 from coordinator.config import KNOBS, shown
 from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.listed import LISTED, PAGE
+from tests.conformance.muster import stop
 from tests.conformance.normal import Normal
 from tests.conformance.replay import replay, unlisted
 from tests.conformance.servers import SERVERS
@@ -189,6 +193,15 @@ def test_lists_keep_their_order_unless_kafka_has_none() -> None:
         "topics": ["b", "a"],
     }
     assert normal.values({"members": ["b", "a"]}, "join_group") == {"members": ["a", "b"]}
+
+
+def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.conformance.muster.STOP_S", 0.1)
+    deaf = subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do read x; done"], stdin=PIPE, stdout=PIPE)
+    with deaf:
+        assert deaf.stdout is not None and deaf.stdout.readline()
+        stop(deaf)
+    assert deaf.returncode == -signal.SIGKILL
 
 
 def test_only_a_time_of_these_minutes_is_now() -> None:
