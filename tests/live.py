@@ -8,6 +8,7 @@ with Muster(tmp_path, "--topic", "orders:4") as muster:
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from typing import Any
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
+_ERROR = re.compile(r'^at=\S+ level=error |"level": "error"|^\s*(\+ Exception Group )?Traceback ')
 
 
 class Muster:
@@ -31,15 +33,19 @@ class Muster:
         *options: str,
         environment: dict[str, str] | None = None,
         files_max: int | None = None,
+        may_fail: bool = False,
     ) -> None:
-        """`files_max`: how many descriptors the process may have, where that is not what this one may."""
+        """`files_max`: how many descriptors the process may have, where that is not what this one may. `may_fail`: it
+        is the test's own matter whether the server ends by itself, or logs an error."""
         self.folder = folder
         self.options = options
         self.environment = environment or {}
         self.files_max = files_max
+        self.may_fail = may_fail
         self.data_dir = folder / "data"
         self.ready: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_ended = True  # by the test
         self._log = folder / "muster.log"
 
     def __enter__(self) -> "Muster":
@@ -49,11 +55,17 @@ class Muster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._process and self._process.poll() is None:
+        code = self._process.poll() if self._process else None
+        is_dead_by_itself = code is not None and not self._is_ended
+        if self._process and code is None:
             self._process.kill()
             self._process.wait(STOP_SECONDS)
         if error is not None:
             sys.stderr.write(f"--- the end of the server's log\n{self.log()[-4000:]}\n")
+        elif not self.may_fail:
+            # Clients try again: neither need show in what a test has seen.
+            assert not is_dead_by_itself, f"the server ended by itself with {code}:\n{self.log()[-4000:]}"
+            assert not self.errors(), f"the server has logged errors: {self.errors()}"
 
     @property
     def kafka(self) -> str:
@@ -70,6 +82,12 @@ class Muster:
     def pid(self) -> int:
         assert self._process is not None, "not started"
         return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None as long as it runs."""
+        assert self._process is not None, "not started"
+        return self._process.poll()
 
     def start(self) -> None:
         """Start, or start again, and wait until it is ready."""
@@ -92,22 +110,34 @@ class Muster:
             assert time.monotonic() < deadline, f"the server is not ready:\n{self.log()[-4000:]}"
             time.sleep(0.01)
         self.ready = json.loads(ready_file.read_text())
+        self._is_ended = False
 
     def kill(self) -> None:
         """SIGKILL: what a crash leaves."""
-        assert self._process is not None, "not started"
-        self._process.kill()
-        self._process.wait(STOP_SECONDS)
+        process = self._to_end()
+        process.kill()
+        process.wait(STOP_SECONDS)
 
     def stop(self, how: int = signal.SIGTERM) -> int:
         """Ask it to stop; its exit code."""
+        process = self._to_end()
+        process.send_signal(how)
+        return process.wait(STOP_SECONDS)
+
+    def _to_end(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "not started"
-        self._process.send_signal(how)
-        return self._process.wait(STOP_SECONDS)
+        if not (self.may_fail or self._is_ended):
+            assert self._process.poll() is None, f"the server had ended by itself:\n{self.log()[-4000:]}"
+        self._is_ended = True
+        return self._process
 
     def log(self) -> str:
         """What it printed, all runs together."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def errors(self) -> list[str]:
+        """The lines of its log that tell of an error, and what a traceback begins with."""
+        return [line for line in self.log().splitlines() if _ERROR.search(line)]
 
     def get(self, path: str) -> str:
         """What the admin port answers. Raises urllib.error.HTTPError for a refusal."""
