@@ -32,9 +32,11 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
     if hard < IDLE + 200:
         pytest.skip(f"a process may have {hard} descriptors here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, IDLE + 200), hard))
-    with Muster(tmp_path, "--ephemeral", "--log-level", "error", "--topic", "t:1") as server:
-        yield server
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        with Muster(tmp_path, "--ephemeral", "--log-level", "error", "--topic", "t:1") as server:
+            yield server
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def resident_kib(muster: Muster) -> int:
@@ -57,7 +59,7 @@ def test_idle_connections_cost_little(muster: Muster) -> None:
         before = resident_kib(muster)
         for _ in range(IDLE):
             assert asked(stack.enter_context(muster.connect()), question)
-            assert muster.pid
+            assert muster.exit_code is None, "it is still there"
         assert (resident_kib(muster) - before) / IDLE <= KIB_A_CONNECTION_MAX
         assert member.is_well()
         assert muster.metric("muster_connections") >= IDLE
