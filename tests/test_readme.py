@@ -21,7 +21,7 @@ def example() -> str:
 
 def test_the_first_example_consumes_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with Muster(tmp_path) as muster:
-        program = example().replace("127.0.0.1:9092", muster.kafka).replace("5000", "3000")
+        program = example().replace("127.0.0.1:9092", muster.kafka)
 
         def orders() -> list[str]:
             done = subprocess.run(
