@@ -64,11 +64,20 @@ def test_damage_is_reported_once_however_often_it_is_met(spark: Any, tmp_path: P
         writer.append([commit(("g", "t", 0), n, n)])
     path = next((logs / f"{TOPIC}-0").glob("*.log"))
     path.write_bytes(path.read_bytes() + b"\xff" * 300)
+    (logs / f"{TOPIC}-1").mkdir()
+    (logs / f"{TOPIC}-1" / path.name).write_bytes(b"\xff" * 300)
     ingest(spark, [str(logs)], out)
     ingest(spark, [str(logs)], out)
     build(spark, out, now_ms=5)
-    problems = Tables(spark, out).derived("log_problems").collect()
-    assert [(p.kind, p.severity, p.from_offset) for p in problems] == [("bad_length", "problem", 3)]
+    problems = Tables(spark, out).derived("log_problems").orderBy("log_dir").collect()
+    assert [(p.kind, p.severity, p.from_offset) for p in problems] == [
+        ("bad_length", "problem", 3),
+        ("bad_length", "problem", 0),
+    ]
+    health = Tables(spark, out).derived("log_health").orderBy("log_dir").collect()
+    assert [(h.log_partition, h.batches, h.problems) for h in health] == [(0, 3, 1), (1, 0, 1)], (
+        "also of the unread one"
+    )
 
 
 def test_every_table_is_built(spark: Any, tmp_path: Path) -> None:

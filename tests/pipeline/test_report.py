@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.report.page import page
 from pipeline.report.svg import safe
-from pipeline.report.told import GROUPS, Told, total_lag
+from pipeline.report.told import GROUPS, POINTS, Told, progress, total_lag
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\x00\n</title><img src=x onerror=alert(2)>"
 
@@ -121,6 +121,18 @@ def test_a_browser_draws_it(tmp_path: Path, groups: int) -> None:
     assert dom.count("<section>") == (9 if groups else 7)
     assert "<script" not in dom
     assert not groups or dom.count("<svg") >= 4
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize(("minutes", "points", "of_each"), [(3, 3, 1), (1000, 200, 5)])
+def test_progress_is_drawn_with_few_points(spark: Any, minutes: int, points: int, of_each: int) -> None:
+    rows = [(name, n * 60_000, n, 2) for n in range(minutes) for name in ("g", "h")]
+    velocity = spark.createDataFrame(rows, "group string, window_start bigint, advance bigint, commits bigint")
+    found = [row for row in progress(velocity).collect() if row.group == "g"]
+    assert len(found) == points <= POINTS
+    assert {row.window_start for row in found} == {n * of_each * 60_000 for n in range(points)}
+    assert {row.commits for row in found} == {2}, "a minute"
+    assert sum(row.advance for row in found) * of_each == sum(range(minutes))
 
 
 @pytest.mark.xdist_group("spark")

@@ -1,0 +1,73 @@
+"""Log end offsets that are handed in: every form that is documented, and a clear word where nothing is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import UsageError
+from pipeline.jobs.ends import read_ends
+from pipeline.synth import Plan, write_logs
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROW = {"topic": "orders", "partition": 0, "ts": 1000, "leo": 7}
+
+
+def written(path: Path, **columns: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({name: [value] for name, value in ROW.items()} | columns), path)
+    return path
+
+
+def test_parquet_as_a_file_and_as_a_directory(spark: Any, tmp_path: Path) -> None:
+    file = written(tmp_path / "ends.parquet")
+    part = written(tmp_path / "ends" / "part-00000.parquet", source=["list"], partition=[5])
+    (part.parent / "_SUCCESS").touch()
+    (one,) = read_ends(spark, file, 0).collect()
+    (other,) = read_ends(spark, part.parent, 0).collect()
+    assert one.asDict() == ROW | {"source": "list_offsets"}
+    assert other.asDict() == ROW | {"source": "list", "partition": 5}
+
+
+def test_a_brokers_checkpoint(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "replication-offset-checkpoint"
+    path.write_text("0\n1\norders 3 42\n")
+    (end,) = read_ends(spark, path, 0).collect()
+    assert (end.topic, end.partition, end.leo, end.source) == ("orders", 3, 42, "checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"leo": [None]}, "1 rows lack one of topic, partition, ts, leo"),
+        ({"ts": pa.array([1], pa.timestamp("ms"))}, "must be milliseconds"),
+        ({name: pa.array([], pa.int64()) for name in ROW}, "holds no log ends"),
+    ],
+)
+def test_parquet_that_will_not_do(spark: Any, tmp_path: Path, columns: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_ends(spark, written(tmp_path / "ends.parquet", **columns), 0)
+
+
+def test_lines_that_are_no_ends(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ends.jsonl"
+    path.write_text('{"topic":"orders","partition":0,"ts":1000,"leo":7}\n{"topic":"orders","partition":0}\n')
+    with pytest.raises(UsageError, match="1 rows lack"):
+        read_ends(spark, path, 0)
+    path.write_text("")
+    with pytest.raises(UsageError, match="holds no log ends"):
+        read_ends(spark, path, 0)
+
+
+def test_a_directory_without_a_topics_log_is_refused(tmp_path: Path) -> None:
+    """The groups' own logs tell no topic's end, nor does an empty directory."""
+    write_logs(tmp_path / "logs", Plan(records=10, partitions=1))
+    (tmp_path / "empty").mkdir()
+    for name in ("logs", "empty"):
+        with pytest.raises(UsageError, match="tells no log end"):
+            read_ends(None, tmp_path / name, 1 << 60)  # type: ignore[arg-type]  # it needs no Spark to see that
+    with pytest.raises(FileNotFoundError):
+        read_ends(None, tmp_path / "nowhere", 0)  # type: ignore[arg-type]  # as above
