@@ -22,7 +22,8 @@ class FrameBuffer:
         buffer.feed(chunk)
         for frame in buffer: ...
 
-    Between two frames `limit` may be raised, as it is after authentication.
+    `limit` is looked at with each frame, so it may be changed between two of them. The server sets it once, from
+    `socket.request.max.bytes`.
     """
 
     __slots__ = ("_data", "_position", "limit")
