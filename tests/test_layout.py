@@ -16,7 +16,6 @@ ROOT = Path(__file__).parent.parent
 DOCS = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")} | {
     "README.md": (ROOT / "README.md").read_text("utf-8")
 }
-ALL_DOCS = "\n".join(DOCS.values())
 
 
 def options(name: str) -> set[str]:
@@ -34,17 +33,61 @@ def options(name: str) -> set[str]:
     return found - {"--help"}
 
 
+def section(page: str, heading: str) -> str:
+    """What a page says under a heading that holds the text, and what the headings above that one begin with."""
+    found, above, inside = "", dict[int, str](), 0
+    for level, title, text in parts(page):
+        if inside and level > inside:
+            found += text
+            continue
+        inside = level if heading in title else 0
+        above = {upper: intro for upper, intro in above.items() if upper < level} | {level: text}
+        found += "".join(above.values()) if inside else ""
+    return found
+
+
+def parts(page: str) -> list[tuple[int, str, str]]:
+    """A page cut at its headings: the level of each, the heading, and the text up to the next one."""
+    found: list[tuple[int, str, str]] = []
+    is_code = False
+    for line in page.splitlines(keepends=True):
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and (heading := re.match(r"(#+) (.*)", line)):
+            found.append((len(heading[1]), heading[2], ""))
+        elif found:
+            level, title, text = found[-1]
+            found[-1] = (level, title, text + line)
+    return found
+
+
+def named(text: str) -> set[str]:
+    """The options that a text names, each as a whole word."""
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*(?![\w-])", text))
+
+
+def about(command: str) -> str:
+    """What the pages say of a command, in the place that is its own."""
+    if command == "pipeline":
+        return DOCS["pipeline.md"]
+    return section(DOCS["usage.md"], {"config": "Settings"}.get(command, f"`muster {command}`"))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_and_its_options_are_documented(command: str) -> None:
-    assert f"muster {command}" in ALL_DOCS
-    missing = sorted(option for option in options(command) if option not in ALL_DOCS)
-    assert missing == []
+    assert f"muster {command}" in DOCS["usage.md"]
+    assert options(command) - named(about(command)) == set()
+
+
+def test_an_option_is_documented_by_its_whole_name_in_its_own_section() -> None:
+    page = "# A\n`--json`\n## `muster x`\n`--members`\n```\n# no heading --code\n```\n### more\n`--deep`\n## `muster y`\n`--far`\n"
+    assert named(section(page, "`muster x`")) == {"--json", "--members", "--code", "--deep"}
+    assert named(section(page, "`muster y`")) == {"--json", "--far"}
+    assert section(page, "`muster z`") == ""
 
 
 def test_the_options_that_the_usage_page_names_exist() -> None:
-    section = DOCS["usage.md"].partition("## `muster serve`")[2].partition("\n## ")[0]
-    named = set(re.findall(r"^\| `(--[a-z-]+)", section, re.MULTILINE))
-    assert named == options("serve")
+    table = section(DOCS["usage.md"], "`muster serve`")
+    assert set(re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE)) == options("serve")
 
 
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
@@ -79,8 +122,8 @@ def test_what_is_deployed_asks_for_metrics_and_causes_that_exist() -> None:
 
 
 def test_every_cause_is_documented() -> None:
-    section = DOCS["usage.md"].partition("## Why did it rebalance?")[2].partition("\n## ")[0]
-    tables = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+    why = section(DOCS["usage.md"], "Why did it rebalance?")
+    tables = "\n".join(line for line in why.splitlines() if line.startswith("|"))
     assert set(re.findall(r"`([a-z ]+)`", tables)) == {cause.value for cause in Cause}
 
 
@@ -99,5 +142,7 @@ def test_every_module_says_what_it_is() -> None:
 
 def test_every_subcommand_that_is_written_can_be_called() -> None:
     folder = ROOT / "coordinator" / "cli"
-    written = {path.stem for path in folder.glob("*.py") if re.search(r"^HELP = ", path.read_text("utf-8"), re.MULTILINE)}
+    written = {
+        path.stem for path in folder.glob("*.py") if re.search(r"^HELP = ", path.read_text("utf-8"), re.MULTILINE)
+    }
     assert written == set(COMMANDS)
