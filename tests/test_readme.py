@@ -46,6 +46,19 @@ def test_the_two_commands_are_those_of_the_project() -> None:
     )
 
 
+def test_a_source_distribution_has_what_the_tests_read() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    shipped = {*project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"], "pyproject.toml"}
+    read = {
+        name
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"\bROOT / \"([\w.]+)\"", path.read_text("utf-8"))
+        if (ROOT / name).exists()
+    }
+    assert {".ci", "deploy", "docs"} <= read, "the expression finds them"
+    assert read - shipped == set()
+
+
 def test_every_page_that_is_named_is_there() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert (ROOT / project["readme"]).exists()
