@@ -6,7 +6,7 @@ from coordinator.core.catalog import alterations
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
-from coordinator.core.catalog.refusal import Refusal
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (

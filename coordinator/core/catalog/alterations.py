@@ -8,7 +8,7 @@ from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Reso
 from coordinator.core.catalog.describe_configs import unknown_broker
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
-from coordinator.core.catalog.refusal import Refusal
+from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
 
 Settings = Mapping[str, str]

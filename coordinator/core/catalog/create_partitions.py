@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord, TopicKey
-from coordinator.core.catalog.refusal import Refusal
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (

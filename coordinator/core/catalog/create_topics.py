@@ -8,8 +8,8 @@ from coordinator.core.catalog.catalog import TOPIC, Catalog
 from coordinator.core.catalog.names import INTERNAL, RESERVED, reason_invalid
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
-from coordinator.core.catalog.refusal import Refusal
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (

@@ -7,8 +7,8 @@ from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.outcome import Outcome
-from coordinator.core.catalog.refusal import Refusal
 from coordinator.core.catalog.settings import BrokerSetting
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (

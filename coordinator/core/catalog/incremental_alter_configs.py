@@ -8,7 +8,7 @@ from coordinator.core.catalog import alterations, group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
-from coordinator.core.catalog.refusal import Refusal
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (

@@ -7,6 +7,8 @@ than a name: no separator, no `.` or `..`, nothing longer than a directory entry
 from string import ascii_letters, digits
 from typing import Final
 
+from coordinator.core.refusal import told
+
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 CATALOG_TOPIC: Final = "__muster_catalog"  # our own log of topics and transactions; no client sees it
 
@@ -19,6 +21,11 @@ _LEGAL: Final = frozenset(ascii_letters + digits + "._-")
 
 def reason_invalid(name: str) -> str | None:
     """Why no topic may have that name, in Kafka's words, or None when it may."""
+    reason = _reason_invalid(name)
+    return reason and told(reason)
+
+
+def _reason_invalid(name: str) -> str | None:
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):

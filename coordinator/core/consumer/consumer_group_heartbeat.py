@@ -27,13 +27,14 @@ from coordinator.core.consumer.membership import (
     wrong_epoch,
 )
 from coordinator.core.consumer.owners import Owned
-from coordinator.core.consumer.refusal import Refusal, fenced_instance, unknown_instance, unknown_member
+from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
 from coordinator.core.consumer.removal import removed
 from coordinator.core.consumer.steps import Changes, advance
 from coordinator.core.consumer.turn import JOIN, SYNC, Turn
 from coordinator.core.consumer.validation import malformed
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result, SetTimer
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode

@@ -18,11 +18,11 @@ from coordinator.core.classic.story import Why, event
 from coordinator.core.classic.voting import CONSUMER, chosen_protocol, subscribed_topics
 from coordinator.core.consumer import facts
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.turn import Turn, group_timers
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.records import Record
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import CancelTimer, Result
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError

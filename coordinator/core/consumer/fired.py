@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from coordinator.core import timers
 from coordinator.core.consumer import patterns
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.removal import removed
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.turn import JOIN, REGEX, SYNC, Turn
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Effect, Result, SetTimer
 from coordinator.core.topics import Topics
 

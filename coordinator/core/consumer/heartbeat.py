@@ -6,10 +6,10 @@ from coordinator.core.classic.heartbeat import ANSWERS
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.membership import identified
 from coordinator.core.consumer.owners import is_free
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.turn import JOIN
 from coordinator.core.limits import Limits
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Effect, Result, SetTimer
 from coordinator.core.timers import session
 from coordinator.core.topics import Topics

@@ -19,12 +19,12 @@ from coordinator.core.consumer import downgrade
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.membership import identified, is_full, taken_over
 from coordinator.core.consumer.reconcile import Told
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.steps import advance, keep, move
 from coordinator.core.consumer.turn import JOIN, SYNC, Turn, group_timers
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits, MigrationPolicy
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, CancelTimer, Result
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError

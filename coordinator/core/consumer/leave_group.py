@@ -4,11 +4,12 @@ from typing import Any, Final
 
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.membership import identified
-from coordinator.core.consumer.refusal import Refusal, unknown_instance
+from coordinator.core.consumer.refusal import unknown_instance
 from coordinator.core.consumer.removal import removed
 from coordinator.core.consumer.turn import Turn
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode

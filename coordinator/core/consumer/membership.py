@@ -5,9 +5,10 @@ from msgspec.structs import replace
 from coordinator.core.consumer import facts
 from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
 from coordinator.core.consumer.reconcile import Told, is_within
-from coordinator.core.consumer.refusal import Refusal, fenced_instance, unknown_instance, unknown_member
+from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
 from coordinator.core.consumer.turn import Turn
 from coordinator.core.limits import Limits
+from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
 
 

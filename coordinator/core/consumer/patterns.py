@@ -9,7 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from coordinator.core.consumer import facts, regex
+from coordinator.core import regex
+from coordinator.core.consumer import facts
 from coordinator.core.consumer.group import ConsumerGroup, Resolved, Resolving
 from coordinator.core.consumer.subscription import metadata_hash
 from coordinator.core.consumer.turn import REGEX, Turn

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.owners import Owned, Owners, is_free
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.subscription import topic_ids
+from coordinator.core.refusal import Refusal
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions

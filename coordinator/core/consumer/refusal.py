@@ -1,15 +1,8 @@
 """What a member may do wrong, as a value: the error it is answered, and a sentence for people."""
 
-from msgspec import Struct
-
+from coordinator.core import regex
+from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
-
-
-class Refusal(Struct, frozen=True, gc=False):
-    """Why a request is not granted. The text is for people; clients read the code."""
-
-    error: ErrorCode
-    message: str | None = None
 
 
 def unknown_member(member_id: str, group_id: str) -> Refusal:
@@ -26,3 +19,12 @@ def fenced_instance(instance_id: str, member_id: str) -> Refusal:
     """The static member goes by another member id by now."""
     message = f"Static member {member_id} with instance id {instance_id} was fenced by another member."
     return Refusal(ErrorCode.FENCED_INSTANCE_ID, message)
+
+
+def of_pattern(pattern: str) -> Refusal | None:
+    """Why nobody can subscribe to what matches the pattern, or None when one can."""
+    reason = regex.reason_invalid(pattern)
+    if reason is None:
+        return None
+    message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}."
+    return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message)

@@ -9,10 +9,10 @@ from typing import Any
 
 from coordinator.core.consumer import downgrade, facts
 from coordinator.core.consumer.group import Member
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.subscription import metadata_hash
 from coordinator.core.consumer.turn import Turn
 from coordinator.core.events import Cause
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 
 

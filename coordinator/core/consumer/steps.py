@@ -6,14 +6,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.assignors.spec import AssignorError
-from coordinator.core.consumer import facts, patterns, regex, target
+from coordinator.core.consumer import facts, patterns, target
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.reconcile import Told, reconciled
-from coordinator.core.consumer.refusal import Refusal
+from coordinator.core.consumer.refusal import of_pattern
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.subscription import have_changed, metadata_hash
 from coordinator.core.consumer.turn import Turn
 from coordinator.core.events import Cause
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
 
@@ -48,7 +49,7 @@ def keep(turn: Turn, found: Member, metadata: Metadata, call: Call) -> Changes |
     before, group_id = turn.group, turn.group.group_id
     is_new = found.member_id not in before.members
     change = _pattern_change(before, found.pattern, metadata.subscribed_topic_regex or "")
-    if change.is_new and (wrong := regex.refusal(metadata.subscribed_topic_regex or "")):
+    if change.is_new and (wrong := of_pattern(metadata.subscribed_topic_regex or "")):
         return wrong
     if is_new or metadata != found.metadata:
         turn.write(facts.member(group_id, found.member_id, metadata))

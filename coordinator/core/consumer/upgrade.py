@@ -14,12 +14,12 @@ from coordinator.core.classic.group import Member as ClassicMember
 from coordinator.core.classic.replies import join_refused, sync_refused
 from coordinator.core.consumer import facts
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.consumer.subscription import metadata_hash
 from coordinator.core.consumer.turn import Turn
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
+from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, CancelTimer, Effect, Reply
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError

@@ -1,8 +1,8 @@
 """What is wrong with a ConsumerGroupHeartbeat as such, before any group is looked at."""
 
 from coordinator.core.consumer.group import AWAY, LEFT
-from coordinator.core.consumer.refusal import Refusal
 from coordinator.core.limits import Limits
+from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

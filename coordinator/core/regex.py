@@ -3,28 +3,25 @@
 Python's own engine backtracks, so that a pattern such as `(a+)+b` would stop the whole server.
 """
 
-import re2
+from collections.abc import Iterable
 
-from coordinator.core.consumer.refusal import Refusal
-from protocol.errors import ErrorCode
+import re2
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # a wrong pattern is answered, not logged
 
 
-def refusal(pattern: str) -> Refusal | None:
-    """Why the pattern is none, or None when it is one."""
+def reason_invalid(pattern: str) -> str | None:
+    """Why the pattern is none, in the engine's words, or None when it is one."""
     try:
         re2.compile(pattern, _OPTIONS)
     except re2.error as error:
         reason = error.args[0]
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {text}."
-        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
+        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     return None
 
 
-def matches(pattern: str, names: list[str]) -> list[str]:
+def matches(pattern: str, names: Iterable[str]) -> list[str]:
     """The names that the pattern matches as a whole. Raises `re2.error` for a pattern that is none."""
     is_match = re2.compile(pattern, _OPTIONS).fullmatch
     return [name for name in names if is_match(name)]

@@ -1,0 +1,30 @@
+"""Why something that was asked for is not done: the error that is answered, and a sentence for people."""
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from protocol.errors import ErrorCode
+
+TOLD_MAX: Final = 1_000  # characters: at most 4,000 of the 32,767 bytes that a text may have in an answer
+
+
+class Refusal(Struct, frozen=True, gc=False):
+    """Kafka's error code, and words for whoever reads the client's log; clients themselves read the code.
+
+    The words may hold what the client sent, which may be as long as an answer's text or longer.
+    """
+
+    error: ErrorCode
+    message: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.message is not None and len(self.message) > TOLD_MAX:
+            force_setattr(self, "message", told(self.message))
+
+
+def told(text: str) -> str:
+    """A text as it may be answered: of a long one the beginning and the end, where the sentence says what it is
+    about."""
+    return text if len(text) <= TOLD_MAX else f"{text[: TOLD_MAX // 2]} ... {text[-TOLD_MAX // 2 + 5 :]}"
