@@ -6,17 +6,20 @@ from typing import Final
 
 log = logging.getLogger("muster.server")
 
+OPEN_MAX: Final = 10_240  # what macOS gives where it calls the hard limit infinite, and does not mean it
 SLACK: Final = 96  # listeners, the lock, the catalog's and the events' files, Trio's own, files that are only read
 
 
 def raised() -> int:
     """Raise the soft limit to the hard one. Returns how many descriptors the process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (OSError, ValueError):  # macOS calls the hard one infinite, and does not mean it
-        return soft
-    return hard
+    for wanted in (hard, max(soft, OPEN_MAX)):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            continue
+        return wanted
+    return soft
 
 
 def room_for_clients(limit: int, kept: int) -> int:

@@ -26,6 +26,20 @@ def test_a_limit_that_is_too_low_is_told(caplog: pytest.LogCaptureFixture) -> No
     assert "there are few descriptors" in caplog.text
 
 
+def test_a_hard_limit_that_is_not_meant_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS: 256, of an infinity of which 10240 are given."""
+    now = [256]
+
+    def give(_: int, limits: tuple[int, int]) -> None:
+        if not 0 <= limits[0] <= 10_240:
+            raise ValueError("current limit exceeds maximum limit")
+        now[0] = limits[0]
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (now[0], resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", give)
+    assert raised() == 10_240 == now[0]
+
+
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
