@@ -262,6 +262,10 @@ class Log:
         if offset > self.start_offset:
             if offset == self.end_offset:
                 self.roll()
+            elif (
+                offset > self.segments[-1].base_offset
+            ):  # else a power cut could leave a log that ends before it begins
+                self.segments[-1].open().sync()
             self._save(start_offset=offset)
             self._drop_deleted()
         return self.start_offset

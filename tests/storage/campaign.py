@@ -36,6 +36,8 @@ def judged(disk: FakeFiles, before: FakeFiles, models: dict[str, Model], where: 
             log = Log.open(disk, directory, CONFIG)
             wrong = model.verdict(log, power_cut=power_cut)
             end = log.end_offset
+            if log.start_offset > end:
+                wrong = f"begins at {log.start_offset}, behind its end at {end}"
             log.append(encode([Record(b"after", b"the crash", (), 0, 1)]))
             log.release()
             again = Log.open(disk, directory, CONFIG)
@@ -52,7 +54,7 @@ def crash_points(seed: int, operations: int = 300, every: int = 1) -> int:
     """R1: crash after every storage call of one history, in every way that the disk knows. Returns how many were
     judged.
 
-    `every` judges only each so-manieth of the power cuts; a killed process is judged at each call.
+    Of the power cuts only every nth is judged, by `every`; a killed process is judged at each call.
     """
     disk = FakeFiles()
     history = History(disk, seed, operations)
@@ -227,7 +229,7 @@ def main() -> None:
     )
     parser.add_argument("--histories", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every", type=int, default=8, help="judge each so-manieth of the power cuts; 1 for all")
+    parser.add_argument("--every", type=int, default=8, help="judge only every nth of the power cuts; 1 for all")
     arguments = parser.parse_args()
     seeds = range(arguments.seed, arguments.seed + arguments.histories)
     campaigns: list[tuple[str, Callable[[int], int], range]] = [

@@ -79,7 +79,7 @@ def tombstones_stay_their_time() -> None:
     put(log, (b"a", None))
     cleaner.run(log, 10_000)
     assert records(log) == [(1, b"b", b"1"), (2, b"a", None)], "seen for the first time"
-    assert [found.header.delete_horizon_ms for found in log.batches()] == [None, 11_000]
+    assert [found.header.delete_horizon_ms for found in log.batches()] == [None, 11_000], "until when is written down"
     put(log, (b"c", b"1"))
     cleaner.run(log, 10_999)
     assert records(log) == [(1, b"b", b"1"), (2, b"a", None), (3, b"c", b"1")], "not yet over"
