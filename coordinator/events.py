@@ -78,35 +78,38 @@ class EventLog:
             file.append(b"\n".join([*lost, *lines, b""]))
         except StorageFailed:
             self.lost += len(lines)
-            self._file = None  # opened anew the next time, when the disk may be well again
+            self._let_go()  # opened anew the next time, when the disk may be well again
             return
         self.lost = 0
-        if file.size() >= self._bytes_max:
-            with suppress(StorageFailed):  # then the file grows on until a rotation succeeds
+        with suppress(StorageFailed):  # then the file grows on until a rotation succeeds
+            if file.size() >= self._bytes_max:
                 self._rotate()
 
     def close(self) -> None:
         """Write what waits, and let go of the file."""
         self.flush()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the file, if it is open. What a failing disk says to that changes nothing."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(StorageFailed):
+                file.close()
 
     def _opened(self) -> File:
         """The file. A line that a crash or a full disk has torn is ended, so that it tears no other."""
         if self._file is None:
-            file = self._files.open(self._path(0), create=True)
-            size = file.size()
-            if size and file.pread(size - 1, 1) != b"\n":
-                file.append(b"\n")
-            self._file = file
+            self._file = self._files.open(self._path(0), create=True)  # closed by `flush` if what follows fails
+            size = self._file.size()
+            if size and self._file.pread(size - 1, 1) != b"\n":
+                self._file.append(b"\n")
         return self._file
 
     def _rotate(self) -> None:
         """Put the full file aside, and those before it one further; the oldest goes."""
         assert self._file is not None, "only an open file can be full"
-        self._file.close()
-        self._file = None
+        self._let_go()
         if self._files.exists(self._path(self._files_max - 1)):
             self._files.remove(self._path(self._files_max - 1))
         for age in range(self._files_max - 2, -1, -1):

@@ -2,11 +2,16 @@
 
 import errno
 import json
+import os
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from coordinator.core.events import Cause, Event
 from coordinator.events import WAITING_MAX, EventLog, Events, Ring
 from storage.fake_files import FakeFiles
+from storage.files import RealFiles
 
 
 def event(number: int, group: str = "g") -> Event:
@@ -33,6 +38,10 @@ def made(bytes_max: int = 10_000) -> tuple[FakeFiles, EventLog]:
     files = FakeFiles()
     files.make_directory("data")
     return files, EventLog(files, "data", bytes_max=bytes_max, files_max=3)
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_the_ring_keeps_the_latest_and_their_numbers() -> None:
@@ -108,6 +117,26 @@ def test_a_line_that_was_torn_tears_no_other() -> None:
     log.tell(event(2))
     log.flush()
     assert [line["at_ms"] for line in lines(files)] == [2]
+
+
+@pytest.mark.parametrize("there", [b"", b'{"at_ms":1}\n', b'{"at_ms":1,"gro'])
+def test_a_full_disk_costs_no_descriptors(there: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "no room")
+
+    (tmp_path / "events.jsonl").write_bytes(there)
+    log = EventLog(RealFiles(), str(tmp_path))
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", full)
+        before = open_descriptors()
+        for number in range(10):
+            log.tell(event(number))
+            log.flush()
+        assert open_descriptors() == before
+    assert log.lost == 10
+    log.tell(event(11))
+    log.close()
+    assert b'\n{"lost":10}\n' in b"\n" + (tmp_path / "events.jsonl").read_bytes()
 
 
 def test_too_many_at_once_are_counted_and_not_kept() -> None:
