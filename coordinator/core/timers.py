@@ -42,7 +42,7 @@ class Timers:
     def __init__(self) -> None:
         self._due: dict[TimerKey, int] = {}
         self._looks: dict[TimerKey, int] = {}  # when the live heap entry of a key comes up
-        self._heap: list[tuple[int, int, TimerKey]] = []  # (when, how manieth push, key)
+        self._heap: list[tuple[int, int, TimerKey]] = []  # (when, number of the push, key)
         self._pushes = 0
 
     def __len__(self) -> int:

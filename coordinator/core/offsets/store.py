@@ -23,7 +23,7 @@ _NOBODY: Final[dict[tuple[str, int], set[int]]] = {}
 class Pending(Struct, gc=False):
     """A transactional offset whose transaction is open."""
 
-    order: int  # how manieth of the records applied it was
+    order: int  # its number among the records applied
     value: OffsetCommitValue
     overtaken: bool = False  # something later has been committed: its marker will change nothing
 
