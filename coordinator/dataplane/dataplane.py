@@ -33,7 +33,7 @@ from coordinator.dataplane.metadata import metadata, missing
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
 from coordinator.dataplane.produce import NO_ANSWER, produce
 from coordinator.dataplane.state import Runtime, State
-from coordinator.dataplane.topic_logs import Partition, TopicLogs
+from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -172,7 +172,9 @@ class DataPlane:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
         self._state.polls.appended((OFFSETS_TOPIC, index), size)
 
-    def _mark(self, partition: Partition, log: Log, producer_id: int, epoch: int, committed: bool, now_ms: int) -> None:
+    def _mark(
+        self, partition: TopicPartition, log: Log, producer_id: int, epoch: int, committed: bool, now_ms: int
+    ) -> None:
         marker = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
         batch = record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch)
         self._state.logs.append(partition, log, batch, now_ms)
@@ -186,7 +188,7 @@ class DataPlane:
         for topic in left & self._state.catalog.deleted:
             self._state.logs.drop(topic)
 
-    def _opened(self, partition: Partition, log: Log) -> None:
+    def _opened(self, partition: TopicPartition, log: Log) -> None:
         """Abort what is open in a log and in no transaction: its beginning was lost with the power, or is not ours."""
         for producer_id, producer in log.producers.items():
             is_open = producer.first_open_offset is not None

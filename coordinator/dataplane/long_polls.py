@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-Partition = tuple[str, int]
+from coordinator.dataplane.topic_logs import TopicPartition
 
 GRAIN_MS_MAX: Final = 20
 GRAINS_A_WAIT: Final = 25
@@ -24,7 +24,7 @@ class Waiting(Struct):
     deadline_ms: int
     missing: int
     fetch: Any
-    partitions: tuple[Partition, ...]
+    partitions: tuple[TopicPartition, ...]
     found: Any = None  # what there was when it was parked, if no records: all there is as long as nothing has changed
     is_stale: bool = False  # whether something has changed, or `found` was not kept
 
@@ -34,7 +34,7 @@ class LongPolls:
 
     def __init__(self) -> None:
         self._waiting: dict[int, Waiting] = {}
-        self._by_partition: dict[Partition, dict[int, Waiting]] = {}
+        self._by_partition: dict[TopicPartition, dict[int, Waiting]] = {}
         self._deadlines: list[tuple[int, int]] = []  # a heap of (ms, ticket), with some whose tickets are gone
         self._woken: dict[int, Waiting] = {}
 
@@ -64,7 +64,7 @@ class LongPolls:
                 del self._by_partition[partition]
         return waiting
 
-    def appended(self, partition: Partition, size: int) -> None:
+    def appended(self, partition: TopicPartition, size: int) -> None:
         """A partition has grown by `size` bytes."""
         for ticket, waiting in self._by_partition.get(partition, {}).items():
             waiting.is_stale = True
@@ -72,7 +72,7 @@ class LongPolls:
             if waiting.missing <= 0:
                 self._woken[ticket] = waiting
 
-    def changed(self, partition: Partition) -> None:
+    def changed(self, partition: TopicPartition) -> None:
         """Look again at all who wait for this partition: a transaction has ended in it, or it is no more."""
         waiting = self._by_partition.get(partition, {})
         for one in waiting.values():

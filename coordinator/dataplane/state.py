@@ -17,7 +17,7 @@ from storage.log import Log
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024  # of answers that are not sent yet: beyond it a fetch gets a batch at a time
 
 
-class Ledger(Protocol):
+class LedgerLike(Protocol):
     """The catalog and the transactions, with the log that remembers them."""
 
     @property
@@ -34,7 +34,7 @@ class Runtime(Protocol):
     """What the data plane needs of the runtime that it is a part of."""
 
     @property
-    def ledger(self) -> Ledger: ...
+    def ledger(self) -> LedgerLike: ...
     def record(self, outcome: Outcome, now_ms: int) -> Any:
         """Make an outcome true: its records, then its markers. Returns its answer."""
 

@@ -13,7 +13,7 @@ from storage.outdated import Outdated
 
 log = logging.getLogger("muster.dataplane")
 
-Partition = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 FILES_MAX: Final = 256  # files that are kept open to be appended to; more topics than descriptors is no reason to fail
 
@@ -26,17 +26,17 @@ class TopicLogs:
         files: Files,
         data_dir: str,
         governing: Callable[[str], TopicSettings],
-        on_open: Callable[[Partition, Log], None],
+        on_open: Callable[[TopicPartition, Log], None],
     ) -> None:
         self._files = files
         self._data_dir = data_dir
         self._governing = governing
         self._on_open = on_open
-        self._open: dict[Partition, Log] = {}
-        self._dirty: dict[Partition, Log] = {}
-        self._damaged: set[Partition] = set()
-        self._held: dict[Partition, None] = {}  # whose file is open, the one that was written to longest ago first
-        self._begun: dict[Partition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
+        self._open: dict[TopicPartition, Log] = {}
+        self._dirty: dict[TopicPartition, Log] = {}
+        self._damaged: set[TopicPartition] = set()
+        self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
+        self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
         self._outdated = Outdated(files)
 
     def log(self, topic: str, partition: int) -> Log:
@@ -63,7 +63,7 @@ class TopicLogs:
             return False
         return True
 
-    def is_to_be_tended(self, partition: Partition, now_ms: int) -> Generator[None, None, bool]:
+    def is_to_be_tended(self, partition: TopicPartition, now_ms: int) -> Generator[None, None, bool]:
         """Whether the log is open, or may hold records past their time or beyond their size; in short steps."""
         if partition in self._open:
             return True
@@ -73,7 +73,7 @@ class TopicLogs:
         directory = self._directory(*partition)
         return (yield from self._outdated.may_be(directory, now_ms, governing.retention_ms, governing.retention_bytes))
 
-    def _hold(self, partition: Partition) -> None:
+    def _hold(self, partition: TopicPartition) -> None:
         """The partition's file is open; let go of the one that was written to longest ago if there are too many."""
         self._held.pop(partition, None)
         self._held[partition] = None
@@ -82,7 +82,7 @@ class TopicLogs:
             del self._held[oldest]
             self._open[oldest].release()
 
-    def append(self, partition: Partition, log: Log, batch: bytes, timestamp: int) -> int:
+    def append(self, partition: TopicPartition, log: Log, batch: bytes, timestamp: int) -> int:
         """Append a batch whose latest record is of `timestamp` (ms), and return the offset of its first.
 
         A segment holds records of `segment.ms` at most, counted from its first batch: so old ones can go as a whole.
@@ -99,7 +99,7 @@ class TopicLogs:
         self._hold(partition)
         return offset
 
-    def _begun_ms(self, partition: Partition, log: Log) -> int:
+    def _begun_ms(self, partition: TopicPartition, log: Log) -> int:
         """The time of the first batch in the active segment; looked up once for each segment that is found at start."""
         active = log.segments[-1]
         base_offset, begun = self._begun.get(partition, (-1, 0))
@@ -132,11 +132,11 @@ class TopicLogs:
             self._outdated.forget(f"{self._data_dir}/{directory}")
         self._files.sync_directory(self._data_dir)
 
-    def on_disk(self) -> list[Partition]:
+    def on_disk(self) -> list[TopicPartition]:
         """The partitions that have anything on the disk."""
         return [found for _, found in self._directories()]
 
-    def opened(self) -> list[tuple[Partition, Log]]:
+    def opened(self) -> list[tuple[TopicPartition, Log]]:
         """The logs that are open, with their partitions."""
         return list(self._open.items())
 
@@ -155,7 +155,7 @@ class TopicLogs:
     def _directory(self, topic: str, partition: int) -> str:
         return f"{self._data_dir}/{partition_directory(topic, partition)}"
 
-    def _directories(self) -> Iterator[tuple[str, Partition]]:
+    def _directories(self) -> Iterator[tuple[str, TopicPartition]]:
         for name in self._files.list(self._data_dir):
             if (found := partition_of(name)) is not None:
                 yield name, found
