@@ -19,6 +19,13 @@ def add_commands(parser: Parser) -> None:
             sub.add_argument("--memory", default="1g", help="of the driver (1g)")
 
 
+def _some(text: str) -> int:
+    """A number from 1 on."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too little")
+    return number
+
+
 def _logs(parser: Parser) -> None:
     parser.add_argument(
         "paths", nargs="+", metavar="DIR", help="a log directory, or one that holds some; also s3://..."
@@ -59,10 +66,10 @@ def _build(parser: Parser) -> None:
 
 def _follow(parser: Parser) -> None:
     _ingest(parser)
-    parser.add_argument("--every", type=int, default=500, metavar="MS", help="look for more this often (500)")
+    parser.add_argument("--every", type=_some, default=500, metavar="MS", help="look for more this often (500)")
     parser.add_argument("--once", action="store_true", help="stop when all that is there now has been read")
     parser.add_argument("--for", dest="seconds", type=float, metavar="SECONDS", help="stop after this long")
-    parser.add_argument("--max-bytes", type=int, metavar="N", help="read at most about so much at a time")
+    parser.add_argument("--max-bytes", type=_some, metavar="N", help="read at most about so much at a time")
 
 
 def _compact(parser: Parser) -> None:
@@ -90,15 +97,15 @@ def _synth(parser: Parser) -> None:
     parser.add_argument("path", metavar="DIR", help="where the made-up logs go; must be new")
     parser.add_argument("--seed", type=int, default=1, help="(1)")
     parser.add_argument("--records", type=int, default=20_000, help="offset commits (20000)")
-    parser.add_argument("--groups", type=int, default=20, help="(20)")
-    parser.add_argument("--partitions", type=int, default=4, help="logs (4)")
+    parser.add_argument("--groups", type=_some, default=20, help="(20)")
+    parser.add_argument("--partitions", type=_some, default=4, help="logs (4)")
     parser.add_argument(
         "--lives", type=int, default=10, help="groups with members that come and go, in one more log (10)"
     )
 
 
 def _bench(parser: Parser) -> None:
-    parser.add_argument("--mb", type=int, default=100, help="size of the largest made-up log (100)")
+    parser.add_argument("--mb", type=_some, default=100, help="size of the largest made-up log (100)")
     parser.add_argument("--out", metavar="DIR", help="where the made-up logs go (a temporary directory)")
 
 

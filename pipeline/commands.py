@@ -49,14 +49,10 @@ def _from_spark(error: Exception) -> tuple[int, str] | None:
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
     lines = [line.strip() for line in str(error).splitlines()]
-    codes = {
-        "LogDamagedError:": PROBLEMS,
-        "UsageError:": USAGE,
-        "TablesInUseError:": USAGE,
-        "FileNotFoundError:": USAGE,
-    }
+    codes = {"LogDamagedError": PROBLEMS, "UsageError": USAGE, "TablesInUseError": USAGE}
+    codes["FileNotFoundError"] = FAILED  # it was there when the work was planned
     for line in reversed(lines):
-        name, _, said = line.partition(" ")
+        name, _, said = line.partition(": ")
         if (code := codes.get(name.rpartition(".")[2])) is not None:
             return code, said
     return FAILED, lines[0]

@@ -8,7 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.fs as pafs
+
+from pipeline.errors import UsageError
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -23,7 +26,10 @@ class Entry(msgspec.Struct, frozen=True):
 def _filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
     """Open what a path or URI names. A query such as `?endpoint_override=...` is for the file system alone."""
     if "://" in uri:
-        filesystem, path = pafs.FileSystem.from_uri(uri)
+        try:
+            filesystem, path = pafs.FileSystem.from_uri(uri)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UsageError(str(error)) from None
         return filesystem, path
     return pafs.LocalFileSystem(), str(Path(uri).absolute())
 
