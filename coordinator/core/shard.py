@@ -5,29 +5,31 @@ log; it writes `Result.records` of one result as one atomic batch, and releases 
 timers but to call `fire` when `next_deadline_ms` has come.
 
 Requests for one group come through `handle`: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete,
-TxnOffsetCommit, ConsumerGroupHeartbeat. Requests for many groups are split by the router, over all shards, and merged
+TxnOffsetCommit, ConsumerGroupHeartbeat. Requests for many groups are split over all shards by the runtime, and merged
 there; for them a shard has a function for one group, or for all of its own: `describe`, `describe_consumer`, `listed`,
 `delete`, `fetch_offsets`.
 
-Decided before a request comes here, by the router: who may do what (ACLs), whose partition it is and whether it is
-loaded (errors 14, 15, 16), and that the group id is one (24) where Kafka asks that of the service and not of the group.
-Decided here: whether topics and partitions exist (O-003, O-004), since `topics` is a value the shard has anyway; the
-router takes out only what the client may not see.
+Decided before a request comes here, in `runtime/groups`: whose partition it is, whether that is loaded (14), and for
+an offset in a transaction whether the producer has that open. Decided here is all the rest: whether the group id is one
+(24), whether topics and partitions exist, since `topics` is a value the shard has anyway. Everybody may do everything:
+there are no ACLs, and no client for whom `call.sees` hides a topic.
 
 Consumer groups (KIP-848) have the same way in, by the class of the group, through the functions of `consumer.api`:
 
-    consumer_group_heartbeat(group | None, request, call, limits, topics) -> Result    upgrades a ClassicGroup
-    join_group, sync_group, heartbeat, leave_group(group, request, call, limits, topics) -> Result     classic members
+    consumer_group_heartbeat(group | None, request, call, limits, topics, assignors) -> Result   upgrades a ClassicGroup
+    join_group(group, request, call, limits, topics, assignors) -> Result                           of a classic member
+    sync_group, heartbeat, leave_group(group, request, call, limits, topics) -> Result               of classic members
     fired(group, kind, member_id, deadline_ms, now_ms, limits, topics) -> Result       a timer of the group went off
     loaded(group, now_ms, limits, topics) -> Result               is_subscribed(group, topic) -> bool
     replay(group | None, record) -> ConsumerGroup | None          tombstones(group) -> tuple[Record, ...]
     commit_refusal(group, request, call, topics) -> ErrorCode     fetch_refusal(group, member_id, epoch) -> ErrorCode
     describe(group, limits, topics) -> DescribedGroup             not_found(group_id) -> DescribedGroup
+    group_timers(group) -> tuple[TimerKey, ...]                   malformed(request, version, limits) -> Refusal | None
 
 That topics have changed a consumer group finds out for itself, at its next heartbeat.
 
 All that is durable is in the groups, in the offsets, and in the records that made them. What is soft, and named here
-once: parked requests and pending members (in the classic groups), and the timers.
+once: parked requests and pending members (in the classic groups), the timers, and the tally of offsets.
 """
 
 from collections import Counter

@@ -18,7 +18,7 @@ from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.create_topics import auto_create
 from coordinator.core.catalog.handlers import HANDLERS as CATALOG_HANDLERS
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.catalog.outcome import Markers, Outcome
+from coordinator.core.catalog.outcome import COORDINATOR_EPOCH, Markers, Outcome
 from coordinator.core.result import Call
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.handlers import HANDLERS as TRANSACTION_HANDLERS
@@ -54,7 +54,6 @@ from storage.log import Log
 
 __all__ = ["NO_ANSWER", "DataPlane"]
 
-COORDINATOR_EPOCH: Final = 0  # there is one coordinator, and it never moves
 PRODUCER_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms: how long an idle producer's sequence is known
 
 

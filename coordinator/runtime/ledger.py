@@ -10,6 +10,7 @@ from typing import Final
 
 from coordinator.core.catalog import records
 from coordinator.core.catalog.catalog import Catalog, Change
+from coordinator.core.catalog.names import CATALOG_TOPIC
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.catalog.settings import Settings
@@ -19,8 +20,9 @@ from protocol import record_batch
 from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
 from storage.log import Log
+from storage.names import partition_directory
 
-DIRECTORY: Final = "__muster_catalog-0"
+DIRECTORY: Final = partition_directory(CATALOG_TOPIC, 0)
 
 
 class Ledger:

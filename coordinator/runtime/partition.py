@@ -1,17 +1,16 @@
 """One partition of `__consumer_offsets`: its shard, which decides, and its log, which remembers."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from coordinator.core import records
+from coordinator.core.catalog.outcome import COORDINATOR_EPOCH
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
 from protocol import record_batch
 from protocol.records import EndMarker
 from protocol.records import Record as LogRecord
 from storage.log import Log
-
-COORDINATOR_EPOCH: Final = 0  # there is one coordinator, and it never moves
 
 
 class Partition:

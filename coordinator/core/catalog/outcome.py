@@ -1,10 +1,12 @@
 """What a request to the catalog or about a transaction leads to: an answer, facts for the log, markers to write."""
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from coordinator.core.catalog.records import CatalogRecord
+
+COORDINATOR_EPOCH: Final = 0  # what each marker says of who wrote it: there is one coordinator, and it never moves
 
 
 class Markers(Struct, frozen=True):
