@@ -1,7 +1,7 @@
 """Reads group logs, of Muster or of a Kafka cluster, and tells what happened to the groups.
 
 Exit codes: 0 done, 1 it failed, 2 wrong use or something is not installed, 3 the logs have problems (results are
-written all the same), 4 two ways of reading a log disagree.
+written all the same, but by `compact` and with `--on-error fail`), 4 two ways of reading a log disagree.
 """
 
 import argparse

@@ -50,8 +50,8 @@ def follow(
         try:
             yield query
         finally:
-            query.stop()
             saved.end()
+            query.stop()
 
 
 class _Saved:
@@ -63,7 +63,7 @@ class _Saved:
         self._saving = threading.Lock()
 
     def __call__(self, batch: DataFrame, _number: int) -> None:
-        """Called on a thread of Spark's. A stream that is stopped does not wait for it, so it may come too late."""
+        """Called on a thread of Spark's, which a stream that is stopped does not wait for: it may come too late."""
         rows = batch.collect()
         with self._saving:
             if self._ended:
