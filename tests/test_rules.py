@@ -1,5 +1,6 @@
 """Every rule of the rule book is named by a test that shows it, or it is said here why nothing here can show it.
 
+The rule book is the project's own, of how Kafka behaves; docs/rules.md says in a line what each number is about.
 A rule counts as named where it stands in something that runs: a script, a test file, a story that Kafka has recorded.
 What is excused must be no rule that a test names: a row that has become untrue fails.
 """
@@ -120,6 +121,13 @@ EXCUSES = {rules: reason for reason, rules in EXCUSED.items()}
 
 def test_every_rule_is_shown_or_excused() -> None:
     assert sorted(rules() - named() - {*listed(SHOWN_BY), *listed(EXCUSES)}) == []
+
+
+def test_every_rule_can_be_looked_up() -> None:
+    """docs/rules.md has each of them once, and no other."""
+    page = (HERE.parent / "docs" / "rules.md").read_text("utf-8")
+    heads = re.findall(r"^- \*\*(.+?)\*\* \S", page, re.MULTILINE)
+    assert sorted(rule for head in heads for rule in expanded(head)) == sorted(rules())
 
 
 def test_nothing_is_excused_that_a_test_shows() -> None:
