@@ -80,8 +80,10 @@ def forgotten(
 
     Offsets of other topics stay, whether there are such topics or not: a log that was copied from a cluster has them.
     """
-    keys = orphaned(group_id, offsets, gone.keys() - topics.keys())
-    again = {name: ids for name, ids in gone.items() if name in topics}
+    named = {*offsets.of_group(group_id), *(topic for topic, _ in offsets.pending_of(group_id))}
+    touched = [name for name in named if name in gone]  # nearly always none: groups are many, and may be asked at once
+    keys = orphaned(group_id, offsets, [name for name in touched if name not in topics])
+    again = {name: gone[name] for name in touched if name in topics}
     if again:
         of_old = (key for key, value in offsets.entries(group_id) if value.topic_id in again.get(key.topic, ()))
         keys += dict.fromkeys(of_old)
