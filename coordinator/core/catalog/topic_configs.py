@@ -41,9 +41,9 @@ def _number(parse: Callable[[str], float], words: str) -> Callable[[TopicConfig,
         except ValueError:
             return f"Not a number of type {words}"
         if config.least is not None and value < config.least:
-            return f"Value must be at least {config.least:g}"
+            return f"Value must be at least {config.least}"
         if config.most is not None and value > config.most:
-            return f"Value must be no more than {config.most:g}"
+            return f"Value must be no more than {config.most}"
         return None
 
     return reason

@@ -8,7 +8,7 @@ from coordinator.core.catalog.catalog import BROKER, FORMATTED, TOPIC, Catalog
 from coordinator.core.catalog.handlers import HANDLERS
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.catalog.settings import BrokerSetting, Settings
-from coordinator.core.catalog.topic_configs import LONG
+from coordinator.core.catalog.topic_configs import BY_NAME, LONG
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
@@ -162,3 +162,9 @@ def test_the_old_way_replaces_all_settings(catalog: Catalog) -> None:
     assert {one.error_code for one in ask(catalog, twice).responses} == {ErrorCode.INVALID_REQUEST}
     bad = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, "t", (one("retention.ms", None),)),))
     assert ask(catalog, bad).responses[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_bound_is_told_in_full() -> None:
+    assert BY_NAME["segment.bytes"].reason_invalid("10000") == (
+        "Invalid value 10000 for configuration segment.bytes: Value must be at least 1048576"
+    )
