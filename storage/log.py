@@ -165,6 +165,11 @@ class Log:
         return self._checkpoint
 
     @property
+    def has_file_open(self) -> bool:
+        """Whether the active segment's file is, until `release`. Appending opens it, and so does what rolls."""
+        return bool(self.segments) and self.segments[-1].is_open
+
+    @property
     def size(self) -> int:
         """Bytes of all segments."""
         return sum([segment.size for segment in self.segments])

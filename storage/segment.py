@@ -99,6 +99,10 @@ class Segment:
             self._file = self._files.open(self.path, create=create)
         return self._file
 
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
     def release(self) -> None:
         if self._file is not None:
             self._file.close()

@@ -206,6 +206,7 @@ class DataPlane:
             is_due = yield from state.logs.is_to_be_tended((topic, index), now_ms)
             if is_due and state.refusal(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
                 self._cut(topic, state.logs.log(topic, index), now_ms)
+                state.logs.tended((topic, index))
             yield
 
     def _cut(self, topic: str, log: Log, now_ms: int) -> None:
@@ -215,9 +216,11 @@ class DataPlane:
             log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
 
     def compacted_logs(self) -> Iterator[Log]:
-        """The open logs of topics whose `cleanup.policy` says so."""
-        governing = self._state.catalog.governing
-        return (log for (topic, _), log in self._state.logs.opened() if governing(topic).is_compacted)
+        """The open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked for."""
+        for partition, log in self._state.logs.opened():
+            if self._state.catalog.governing(partition[0]).is_compacted:
+                yield log
+                self._state.logs.tended(partition)
 
     def log_bytes(self) -> dict[str, int]:
         """Bytes by topic, of the logs that were opened since the start."""

@@ -73,6 +73,12 @@ class TopicLogs:
         directory = self._directory(*partition)
         return (yield from self._outdated.may_be(directory, now_ms, governing.retention_ms, governing.retention_bytes))
 
+    def tended(self, partition: TopicPartition) -> None:
+        """Upkeep is done with a log. If that has begun a segment its file is open, and counts among those that are."""
+        found = self._open.get(partition)
+        if found is not None and found.has_file_open and partition not in self._held:
+            self._hold(partition)
+
     def _hold(self, partition: TopicPartition) -> None:
         """The partition's file is open; let go of the one that was written to longest ago if there are too many."""
         self._held.pop(partition, None)

@@ -128,8 +128,22 @@ def test_more_partitions_than_files_may_be_open(broker: Broker, monkeypatch: pyt
         for partition in range(10):
             assert broker.produce("t", partition, batch(str(turn))).base_offset == turn
     assert all(broker.values("t", partition) == ["0", "1", "2"] for partition in range(10))
-    opened = [log for _, log in broker.plane._state.logs.opened() if log.segments[-1]._file is not None]
-    assert len(opened) == 3
+    assert sum(log.has_file_open for _, log in broker.plane._state.logs.opened()) == 3
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_upkeep_leaves_no_more_files_open(broker: Broker, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    """Where all records go, and where a log is compacted, a segment is begun: one file more for each idle partition."""
+    monkeypatch.setattr(topic_logs, "FILES_MAX", 3)
+    broker.create("t", partitions=10, retention_ms="1", cleanup_policy=policy)
+    for partition in range(10):
+        broker.produce("t", partition, batch("a", key="k"))
+    list(broker.plane.tend(NOW + HOUR_MS))
+    for log in broker.plane.compacted_logs():
+        cleaner.run(log, NOW)
+    logs = [log for _, log in broker.plane._state.logs.opened()]
+    assert [log.segments[-1].base_offset for log in logs] == [1] * 10
+    assert sum(log.has_file_open for log in logs) == 3
 
 
 def test_directories_of_others_are_left_alone(broker: Broker) -> None:
