@@ -6,6 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from tests.compat.consumers import STOPS
 from tests.live import Muster
 
 ROOT = Path(__file__).parent.parent
@@ -19,6 +20,7 @@ def example() -> str:
     return found[1]
 
 
+@STOPS
 def test_the_first_example_consumes_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with Muster(tmp_path) as muster:
         program = example().replace("127.0.0.1:9092", muster.kafka)

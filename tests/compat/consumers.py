@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
+import pytest
+
 WAIT_SECONDS = 60.0
 
 
@@ -20,6 +22,11 @@ def wait_until(what: str, true: Callable[[], bool], seconds: float = WAIT_SECOND
     while not true():
         assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
         time.sleep(0.05)
+
+
+STOPS = pytest.mark.flaky(reruns=2)
+"""For groups of kafka-python: now and then its 3.0.12 stops for good after a rebalance, most of all on a busy machine. It
+did so against Apache Kafka 4.3.1 as well, twice in some fifty groups of three, as often as here: see docs/clients.md."""
 
 
 class Member:

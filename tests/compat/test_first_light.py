@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.client import Client
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.compat.consumers import Member, produce, share, wait_until
+from tests.compat.consumers import STOPS, Member, produce, share, wait_until
 from tests.live import Muster
 
 PARTITIONS = 4
@@ -31,7 +31,7 @@ def committed(muster: Muster, group: str) -> dict[int, int]:
     return {one.partition_index: one.committed_offset for topic in group_answer.topics for one in topic.partitions}
 
 
-@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka", "aiokafka"])
+@pytest.mark.parametrize("client", [pytest.param("kafka-python", marks=STOPS), "confluent-kafka", "aiokafka"])
 def test_a_group_lives_through_all_that_happens_to_groups(muster: Muster, client: str) -> None:
     with ExitStack() as stack:
         members = [stack.enter_context(Member(client, muster.kafka, "shop", "orders")) for _ in range(3)]
