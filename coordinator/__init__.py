@@ -1,3 +1,3 @@
-"""Muster: Kafka's group coordinator as a server of its own."""
+"""Muster: a standalone Kafka group coordinator."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
