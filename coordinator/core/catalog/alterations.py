@@ -6,7 +6,7 @@ from typing import Final
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
 from coordinator.core.catalog.describe_configs import unknown_broker
-from coordinator.core.catalog.names import reason_invalid
+from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
 from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
@@ -48,6 +48,9 @@ def _of_topic(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_CONFIG, reason)
     if name not in catalog.facts:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if name in INTERNAL and wanted.get("cleanup.policy", "").strip() != "compact":
+        # Kafka takes any policy, and then deletes the offsets that are older than retention.ms.
+        return Refusal(ErrorCode.INVALID_CONFIG, f"The cleanup.policy of the internal topic {name} must be compact.")
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.core.catalog import topic_configs
-from coordinator.core.catalog.names import metric_name
+from coordinator.core.catalog.names import OFFSETS_TOPIC, metric_name
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
 from coordinator.core.catalog.settings import Settings, TopicSettings
 from coordinator.core.topics import Topic, Topics
@@ -19,8 +19,12 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's
 
 Resource = tuple[int, str]
 
-# What Kafka 4 writes down when it formats a cluster (KIP-966): tools find it set, and not a default.
-FORMATTED: Final[Mapping[Resource, Mapping[str, str]]] = {(BROKER, ""): {"min.insync.replicas": "1"}}
+# What Kafka 4 sets when it formats a cluster (KIP-966), and when it creates its topic of offsets
+# (`GroupCoordinatorService.groupMetadataTopicConfigs`): tools see it as set, not as a default.
+FORMATTED: Final[Mapping[Resource, Mapping[str, str]]] = {
+    (BROKER, ""): {"min.insync.replicas": "1"},
+    (TOPIC, OFFSETS_TOPIC): {"cleanup.policy": "compact", "compression.type": "producer"},
+}
 
 
 class Change(Struct, frozen=True):

@@ -5,6 +5,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord, TopicKey
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
@@ -46,6 +47,9 @@ def _refusal(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -
     fact = catalog.facts.get(topic.name)
     if fact is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.name in INTERNAL:
+        # The number of partitions decides which of them owns a group: Kafka lets it grow, and loses the groups.
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The internal topic {topic.name} cannot grow.")
     if topic.count == fact.partitions:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {fact.partitions} partition(s).")
     more = topic.count - fact.partitions

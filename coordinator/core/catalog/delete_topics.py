@@ -25,8 +25,11 @@ def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) ->
     results: list[DeleteTopicsResponseDeletableTopicResult] = []
     gone: dict[str, None] = {}
     for (name, topic_id), count in times.items():
-        error, message, found = _found(catalog, name, topic_id, count)
-        if error == ErrorCode.NONE:
+        error, message, found = _find_topic(catalog, name, topic_id, count)
+        if found in INTERNAL:
+            # Kafka deletes even its own topics, and every committed offset with them.
+            error, message = ErrorCode.INVALID_TOPIC_EXCEPTION, f"The internal topic {found} cannot be deleted."
+        elif error == ErrorCode.NONE:
             assert found is not None, "a topic to delete has a name"
             gone[found] = None
             name, topic_id = found, catalog.facts[found].id
@@ -35,8 +38,10 @@ def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) ->
     return Outcome(DeleteTopicsResponse(responses=tuple(results)), records)
 
 
-def _found(catalog: Catalog, name: str | None, topic_id: bytes, count: int) -> tuple[ErrorCode, str | None, str | None]:
-    """The topic that is meant, or what is wrong with the way it is named."""
+def _find_topic(
+    catalog: Catalog, name: str | None, topic_id: bytes, count: int
+) -> tuple[ErrorCode, str | None, str | None]:
+    """Return the name of the topic that the request means, or the error in the way it names one."""
     if name is None and topic_id == NO_ID:
         return ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.", None
     if name is not None and topic_id != NO_ID:
@@ -48,9 +53,6 @@ def _found(catalog: Catalog, name: str | None, topic_id: bytes, count: int) -> t
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.", None
         return ErrorCode.NONE, None, topic.name
-    if name in INTERNAL and name not in catalog.facts:
-        # Kafka deletes even this one, and every group's offsets with it; here it is not a topic like the others.
-        return ErrorCode.INVALID_REQUEST, f"The internal topic {name} cannot be deleted here.", None
     if name not in catalog.facts:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", None
     return ErrorCode.NONE, None, name

@@ -168,3 +168,19 @@ def test_a_bound_is_told_in_full() -> None:
     assert BY_NAME["segment.bytes"].reason_invalid("10000") == (
         "Invalid value 10000 for configuration segment.bytes: Value must be at least 1048576"
     )
+
+
+def test_the_topic_of_offsets_stays_compacted(catalog: Catalog) -> None:
+    """With any other policy the offsets of groups would be deleted by their age."""
+    offsets = "__consumer_offsets"
+    catalog.replay(CatalogRecord(TopicKey(offsets), TopicValue(b"o" * 16, 50, 1)))
+    assert describe(catalog, TOPIC, offsets, "cleanup.policy") == {"cleanup.policy": ("compact", 1)}
+    for policy in ("delete", "compact,delete", ""):
+        assert change(catalog, TOPIC, offsets, ("cleanup.policy", SET, policy)) == ErrorCode.INVALID_CONFIG
+    assert change(catalog, TOPIC, offsets, ("cleanup.policy", DELETE, None)) == ErrorCode.INVALID_CONFIG
+    assert change(catalog, TOPIC, offsets, ("cleanup.policy", APPEND, "delete")) == ErrorCode.INVALID_CONFIG
+    without = AlterConfigsRequest((AlterConfigsRequestResource(TOPIC, offsets),))
+    assert ask(catalog, without).responses[0].error_code == ErrorCode.INVALID_CONFIG
+    assert catalog.configs == FORMATTED
+    assert change(catalog, TOPIC, offsets, ("retention.ms", SET, "1")) == ErrorCode.NONE
+    assert not catalog.governing(offsets).is_deleted

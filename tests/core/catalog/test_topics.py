@@ -233,3 +233,30 @@ def test_bytes_that_are_no_fact_are_refused() -> None:
     ):
         with pytest.raises(ProtocolError):
             decode(key, value)
+
+
+OFFSETS = "__consumer_offsets"
+
+
+@pytest.fixture
+def with_offsets(catalog: Catalog) -> Catalog:
+    """A catalog with the coordinator's own topic."""
+    catalog.replay(CatalogRecord(TopicKey(OFFSETS), TopicValue(b"o" * 16, 50, 1, 5)))
+    return catalog
+
+
+@pytest.mark.parametrize("named", [Named(OFFSETS), Named(None, b"o" * 16)])
+def test_the_topic_of_offsets_cannot_be_deleted_by_name_nor_by_id(with_offsets: Catalog, named: Named) -> None:
+    (result,) = ask(with_offsets, DeleteTopicsRequest((named,))).responses
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    (result,) = ask(with_offsets, DeleteTopicsRequest(topic_names=(OFFSETS,))).responses
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert OFFSETS in with_offsets.facts
+    (result,) = ask(with_offsets, DeleteTopicsRequest((Named("__transaction_state"),))).responses
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_topic_of_offsets_cannot_grow(with_offsets: Catalog) -> None:
+    """The number of its partitions decides which of them owns a group."""
+    assert grow(with_offsets, OFFSETS, 60) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert with_offsets.facts[OFFSETS].partitions == 50
