@@ -1,4 +1,4 @@
-"""The seam to the disk: the few calls that a log needs, and the real ones. `fake_files.py` is the twin in memory.
+"""The seam to the disk: the few calls that a log needs, and the real ones. Its twin for tests is `CrashingDisk`.
 
 Every call that fails raises `StorageFailed`, and nothing is ever tried again: after a failed fsync the kernel may have
 dropped the very pages that it could not write, so a second fsync that succeeds proves nothing. What has failed is known

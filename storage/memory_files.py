@@ -1,5 +1,4 @@
-"""Files that live as long as the process: for a server that keeps nothing. Unlike `fake_files` they forget nothing,
-and never fail."""
+"""Files that live as long as the process: for a server that keeps nothing. They forget nothing, and never fail."""
 
 from __future__ import annotations
 

@@ -120,7 +120,9 @@ class _Reader:
     def read(self, segment: Segment, is_last: bool) -> None:
         expected = segment.base_offset if self._expected is None else self._expected
         gap = segment.base_offset - expected
-        if gap and (gap < 0 or expected >= self._contiguous_from):
+        # A power cut may bring back any of the deleted segments, so gaps before the log's start are no damage.
+        is_deleted = segment.base_offset <= self.findings.checkpoint.start_offset
+        if gap < 0 or (gap and not is_deleted and expected >= self._contiguous_from):
             raise DamagedLog(segment.path, 0, "a segment is missing before this one", expected)
         self.findings.segments.append(segment)
         with segment.reading() as file:

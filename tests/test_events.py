@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.core.events import Cause, Event
 from coordinator.events import WAITING_MAX, EventLog, Events, Ring
-from storage.fake_files import FakeFiles
 from storage.files import RealFiles
+from tests.storage.crashing_disk import CrashingDisk
 
 
 def event(number: int, group: str = "g") -> Event:
@@ -29,13 +29,13 @@ def event(number: int, group: str = "g") -> Event:
     )
 
 
-def lines(files: FakeFiles, name: str = "events.jsonl") -> list[dict[str, Any]]:
+def lines(files: CrashingDisk, name: str = "events.jsonl") -> list[dict[str, Any]]:
     file = files.open(f"data/{name}", readonly=True)
     return [json.loads(line) for line in file.pread(0, file.size()).splitlines() if line.endswith(b"}")]
 
 
-def made(bytes_max: int = 10_000) -> tuple[FakeFiles, EventLog]:
-    files = FakeFiles()
+def made(bytes_max: int = 10_000) -> tuple[CrashingDisk, EventLog]:
+    files = CrashingDisk()
     files.make_directory("data")
     return files, EventLog(files, "data", bytes_max=bytes_max, files_max=3)
 

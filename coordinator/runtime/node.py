@@ -144,9 +144,20 @@ class Node:
     def _serve(self, partition: Partition, now_ms: int) -> None:
         """The partition's log has been replayed, if there is one: from now on its groups are served."""
         partition.is_loaded = True
+        self._abort_unknown_transactions(partition, now_ms)
         for result in partition.shard.loaded(now_ms, self.ledger.catalog.gone):
             self.take(partition, result, now_ms)
         self._watch(partition)  # offsets expire though nobody ever joins a group
+
+    def _abort_unknown_transactions(self, partition: Partition, now_ms: int) -> None:
+        """Abort what is open in a partition's log and in no transaction, because a power cut took its beginning."""
+        for producer_id, producer in partition.log.producers.items() if partition.has_log else ():
+            name = (OFFSETS_TOPIC, partition.index)
+            if producer.first_open_offset is not None and not self.ledger.transactions.is_open(producer_id, name):
+                for result in partition.shard.end_transaction(producer_id, committed=False):
+                    self.take(partition, result, now_ms)
+                partition.mark(producer_id, producer.epoch, committed=False, now_ms=now_ms)
+                self._dirty[partition] = None
 
     def _finish_transactions(self, now_ms: int) -> None:
         """Write the markers that a crash has cut off, and those of ends decided while a partition was loading."""

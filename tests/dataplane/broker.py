@@ -36,8 +36,8 @@ from protocol.messages.produce import (
     ProduceResponsePartition,
 )
 from protocol.records import EndMarker, Record
-from storage.fake_files import FakeFiles
 from storage.log import Log, scan
+from tests.storage.crashing_disk import CrashingDisk
 
 DATA = "data"
 NOW = 1_000_000
@@ -69,7 +69,7 @@ _IDS = iter(range(1, 2**40))
 class Ledger:
     """Catalog and transactions, their log written at once."""
 
-    def __init__(self, files: FakeFiles, config: Config) -> None:
+    def __init__(self, files: CrashingDisk, config: Config) -> None:
         settings = catalog_settings(config, (0,))
         self.catalog, self.transactions = Catalog(settings), Transactions(settings)
         self.log = Log.open(files, f"{DATA}/__muster_catalog-0")
@@ -95,8 +95,8 @@ class Ledger:
 class Broker:
     """A runtime of one turn a request. `real_ms` is the time that long polls go by; a test moves it."""
 
-    def __init__(self, files: FakeFiles | None = None, **settings: Any) -> None:
-        self.files = files or FakeFiles()
+    def __init__(self, files: CrashingDisk | None = None, **settings: Any) -> None:
+        self.files = files or CrashingDisk()
         self.config = Config({name.replace("_", "."): value for name, value in settings.items()})
         self.real_ms = 0
         self.ledger = Ledger(self.files, self.config)

@@ -15,9 +15,9 @@ from protocol.messages.incremental_alter_configs import (
 )
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from storage import cleaner
-from storage.fake_files import FakeFiles
 from tests.dataplane.broker import NOW, Broker, batch
 from tests.dataplane.test_transactions import Server
+from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
 
@@ -147,7 +147,7 @@ def test_upkeep_leaves_no_more_files_open(broker: Broker, monkeypatch: pytest.Mo
 
 
 def test_directories_of_others_are_left_alone(broker: Broker) -> None:
-    files = FakeFiles()
+    files = CrashingDisk()
     files.put("data/photos-0/cat.jpg", b"cat")
     files.put("data/t-0/notes.txt", b"not ours")
     Broker(files)
@@ -158,7 +158,7 @@ def test_directories_of_others_are_left_alone(broker: Broker) -> None:
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> None:
     """Deleted and made anew: never half of its records, and never the old ones in the new one."""
-    files = FakeFiles()
+    files = CrashingDisk()
     server = Server(files, is_synced)
     server.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))
     for partition in (0, 1):

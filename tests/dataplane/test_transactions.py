@@ -25,8 +25,8 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from storage.fake_files import FakeFiles
 from tests.dataplane.broker import NOW, VERSIONS, Broker, batch, call, fetch_request, fresh_ids, read_values
+from tests.storage.crashing_disk import CrashingDisk
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ GROUP = "g"
 class Server:
     """A whole node on a disk in memory."""
 
-    def __init__(self, files: FakeFiles, is_synced: bool) -> None:
+    def __init__(self, files: CrashingDisk, is_synced: bool) -> None:
         setup = Setup(
             config=Config({"offsets.topic.num.partitions": 1}),
             files=files,
@@ -236,12 +236,14 @@ class Server:
 
 
 STORY = (True, False, True, False, True)  # which of the transactions commit
-Found = tuple[str, FakeFiles, int]  # how the crash went, what it left, how many transactions were acknowledged by then
+Found = tuple[
+    str, CrashingDisk, int
+]  # how the crash went, what it left, how many transactions were acknowledged by then
 
 
 def crashed(version: int, is_synced: bool) -> list[Found]:
     """What a crash at each call to the disk may leave of the story."""
-    files, found = FakeFiles(), []
+    files, found = CrashingDisk(), []
     server = Server(files, is_synced)
     producer, ended = server.begun(), 0
 

@@ -21,9 +21,9 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
-from storage.fake_files import FakeFiles
 from storage.files import StorageFailed
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
+from tests.storage.crashing_disk import CrashingDisk
 
 VERSIONS = (ApiVersionsRequest("test", "1"), 3)
 
@@ -141,7 +141,7 @@ def test_a_member_whose_client_disconnects_while_it_joins_stays_a_member() -> No
 
 def test_nobody_hears_of_what_could_not_be_written() -> None:
     """R6: the answer to a commit whose append fails never leaves; the turn ends with the failure."""
-    files = FakeFiles()
+    files = CrashingDisk()
     server = InMemory(files)
     peer = server.connect()
     assert peer.ask(*committing(5)).topics[0].partitions[0].error_code == ErrorCode.NONE

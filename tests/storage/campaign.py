@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import cleaner
-from storage.fake_files import HOLE, FakeFiles
 from storage.files import StorageFailed
 from storage.layout import SWAP, DamagedLog
 from storage.log import Log, LogConfig
+from tests.storage.crashing_disk import HOLE, CrashingDisk
 from tests.storage.history import CONFIG, DATA, History, Model, state_of
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EINTR, errno.EDQUOT)
 
 
-def judged(disk: FakeFiles, before: FakeFiles, models: dict[str, Model], where: str) -> None:
+def judged(disk: CrashingDisk, before: CrashingDisk, models: dict[str, Model], where: str) -> None:
     """Recover both logs of what a crash has left, twice: what was mended once must stay so, and must take appends.
 
     Where a write of several batches has left a hole with a whole batch behind it, that cannot be told from damage,
@@ -56,7 +56,7 @@ def crash_points(seed: int, operations: int = 300, every: int = 1) -> int:
 
     Of the power cuts only every nth is judged, by `every`; a killed process is judged at each call.
     """
-    disk = FakeFiles()
+    disk = CrashingDisk()
     history = History(disk, seed, operations)
     seen = points = 0
 
@@ -77,7 +77,7 @@ def crash_points(seed: int, operations: int = 300, every: int = 1) -> int:
 
 def days(seed: int, operations: int = 300) -> int:
     """No crash at all: after each compaction the log as it stands says what the model says."""
-    disk = FakeFiles()
+    disk = CrashingDisk()
     history = History(disk, seed, operations)
 
     def look(operation: str, path: str) -> None:
@@ -92,12 +92,12 @@ def days(seed: int, operations: int = 300) -> int:
 def failing_calls(seed: int, operations: int, errors: Iterable[int] = ERRORS) -> int:
     """R6: fail each storage call of one history in turn. The process ends there; nothing acknowledged may be
     missing."""
-    whole = FakeFiles()
+    whole = CrashingDisk()
     History(whole, seed, operations).play()
     rounds = 0
     for number in range(1, whole.calls + 1):
         for error in errors:
-            disk = FakeFiles()
+            disk = CrashingDisk()
             disk.fail = {number: error}
             history = History(disk, seed, operations)
             try:
@@ -125,7 +125,7 @@ def _spoilt(data: bytes, at: int, dice: random.Random) -> Iterator[tuple[str, by
 def torn_tails(seed: int, batches: int = 6, spoilt_batches: int = 3) -> int:
     """R2: spoil the last batches of a log from every byte on; what came before opens, and nothing else does."""
     dice = random.Random(seed)
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = Log.open(disk, DATA, LogConfig())
     ends: list[tuple[int, int]] = []
     for number in range(batches):
@@ -151,11 +151,11 @@ def torn_tails(seed: int, batches: int = 6, spoilt_batches: int = 3) -> int:
 def torn_compactions(seed: int) -> int:
     """R2: spoil the file of a compaction from every byte on, before and after it is the truth."""
     dice = random.Random(seed)
-    disk = FakeFiles()
+    disk = CrashingDisk()
     history = History(disk, seed, 40)
     history.play()
     opens = 0
-    seen: list[tuple[str, FakeFiles]] = []
+    seen: list[tuple[str, CrashingDisk]] = []
     log = Log.open(disk, "data/__consumer_offsets-0", CONFIG)
     state, end = state_of(log), log.end_offset
     disk.after_call = lambda operation, path: seen.append((f"{operation} {path}", disk.copy()))
@@ -190,7 +190,7 @@ def bit_flips(seed: int, flips: int | None = None, size: int = 64 * 1024) -> int
 
     None flips all of them.
     """
-    disk = FakeFiles()
+    disk = CrashingDisk()
     config = LogConfig(segment_bytes=size // 4)
     log = Log.open(disk, DATA, config)
     dice = random.Random(seed)
@@ -209,7 +209,7 @@ def bit_flips(seed: int, flips: int | None = None, size: int = 64 * 1024) -> int
     return flips or len(bits)
 
 
-def _detected(disk: FakeFiles, config: LogConfig, path: str, bit: int) -> None:
+def _detected(disk: CrashingDisk, config: LogConfig, path: str, bit: int) -> None:
     try:
         Log.open(disk, DATA, config)
     except DamagedLog as damage:

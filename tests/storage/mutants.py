@@ -12,12 +12,12 @@ import pytest
 
 from storage import checkpoint, cleaner, layout, recovery
 from storage.compaction import Batch, Decided, Kept, Noted, Repacker, Survivors
-from storage.fake_files import FakeFile, FakeFiles
 from storage.layout import Layout
 from storage.log import Log
 from storage.recovery import Cut
 from storage.segment import Segment, base_offset_of, file_name, walk
 from tests.storage import campaign
+from tests.storage.crashing_disk import CrashingDisk, CrashingFile
 from tests.storage.history import History
 from tests.storage.test_compaction import tombstones_stay_their_time
 
@@ -79,7 +79,7 @@ def leaves_the_torn_tail(patch: Patch) -> None:
 
     def recovered(self: Log, on_progress: recovery.Progress | None) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(FakeFile, "truncate", lambda self, size: None)
+            inner.setattr(CrashingFile, "truncate", lambda self, size: None)
             recover(self, on_progress)
 
     patch.setattr(Log, "_recover", recovered)
@@ -90,7 +90,7 @@ def rolls_without_a_sync(patch: Patch) -> None:
 
     def rolled(self: Log) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(FakeFile, "sync", others)
+            inner.setattr(CrashingFile, "sync", others)
             roll(self)
 
     patch.setattr(Log, "roll", rolled)
@@ -116,14 +116,14 @@ def deletes_what_is_not_on_the_disk(patch: Patch) -> None:
     def deleted(self: Log, offset: int) -> int:
         with pytest.MonkeyPatch.context() as inner:
             if offset < self.end_offset:
-                inner.setattr(FakeFile, "sync", others)
+                inner.setattr(CrashingFile, "sync", others)
             return delete_before(self, offset)
 
     patch.setattr(Log, "delete_before", deleted)
 
 
-def _syncs_all_but_segments() -> Callable[[FakeFile], None]:
-    sync = FakeFile.sync
+def _syncs_all_but_segments() -> Callable[[CrashingFile], None]:
+    sync = CrashingFile.sync
     return lambda file: None if file.path.endswith(".log") else sync(file)
 
 
@@ -134,9 +134,9 @@ def _fields(value: checkpoint.Checkpoint) -> dict[str, int]:
 def replaces_the_checkpoint_unsynced(patch: Patch) -> None:
     write = checkpoint.write
 
-    def written(files: FakeFiles, directory: str, value: checkpoint.Checkpoint) -> None:
+    def written(files: CrashingDisk, directory: str, value: checkpoint.Checkpoint) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(FakeFile, "sync", lambda self: None)
+            inner.setattr(CrashingFile, "sync", lambda self: None)
             write(files, directory, value)
 
     patch.setattr(checkpoint, "write", written)
@@ -147,7 +147,7 @@ def swaps_an_unsynced_file(patch: Patch) -> None:
 
     def unsynced(self: cleaner._Target) -> Segment:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(FakeFile, "sync", lambda self: None)
+            inner.setattr(CrashingFile, "sync", lambda self: None)
             return swapped_in(self)
 
     patch.setattr(cleaner._Target, "swapped_in", unsynced)
@@ -167,7 +167,7 @@ def removes_the_sources_first(patch: Patch) -> None:
 def ignores_a_finished_swap(patch: Patch) -> None:
     look = layout.look
 
-    def blind(files: FakeFiles, directory: str) -> Layout:
+    def blind(files: CrashingDisk, directory: str) -> Layout:
         found = look(files, directory)
         names = files.list(directory)
         bases = [base for name in names if (base := base_offset_of(name)) is not None]

@@ -14,15 +14,15 @@ from protocol import record_batch
 from protocol.record_batch import encode, encode_marker
 from protocol.records import EndMarker, Record
 from storage import cleaner, compaction
-from storage.fake_files import FakeFiles
 from storage.log import Log, LogConfig, scan
+from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/__consumer_offsets-0"
 RETENTION_MS = 1000
 
 
 def new_log(**changes: int) -> Log:
-    return Log.open(FakeFiles(), DIRECTORY, LogConfig(**{"delete_retention_ms": RETENTION_MS, **changes}))
+    return Log.open(CrashingDisk(), DIRECTORY, LogConfig(**{"delete_retention_ms": RETENTION_MS, **changes}))
 
 
 def put(log: Log, *pairs: tuple[bytes, bytes | None], timestamp: int = 5) -> int:

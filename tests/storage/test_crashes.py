@@ -8,7 +8,7 @@ from tests.storage import campaign
 
 
 def test_a_crash_after_any_storage_call_loses_nothing_acknowledged() -> None:
-    assert campaign.crash_points(seed=1, operations=300, every=16) >= 2_000
+    assert campaign.crash_points(seed=1, operations=300, every=64) >= 2_000
 
 
 def test_the_log_says_what_the_model_says_after_each_compaction() -> None:

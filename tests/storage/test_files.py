@@ -14,19 +14,19 @@ import pytest
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
-from storage.fake_files import FakeFiles
 from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
 from storage.segment import base_offset_of, file_name
+from tests.storage.crashing_disk import CrashingDisk
 
 
 @pytest.fixture(params=["real", "fake", "memory"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
     disks: dict[str, tuple[Files, str]] = {
         "real": (RealFiles(), str(tmp_path / "data")),
-        "fake": (FakeFiles(), "data"),
+        "fake": (CrashingDisk(), "data"),
         "memory": (MemoryFiles(), "data"),
     }
     return disks[request.param]
@@ -71,7 +71,7 @@ def test_what_is_not_there_fails_with_its_name(disk: tuple[Files, str]) -> None:
         assert not failed.value.is_full
 
 
-@pytest.mark.parametrize("files", [RealFiles(), FakeFiles()], ids=["real", "fake"])
+@pytest.mark.parametrize("files", [RealFiles(), CrashingDisk()], ids=["real", "fake"])
 def test_a_directory_is_held_once(files: Files, tmp_path: Path) -> None:
     root = str(tmp_path)
     files.make_directory(root)
@@ -135,7 +135,7 @@ def test_a_short_write_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_reserve_gives_way_on_a_full_disk() -> None:
-    files = FakeFiles()
+    files = CrashingDisk()
     files.make_directory("data")
     assert reserve.keep(files, "data")
     assert len(files.contents()["data/muster.reserve"]) == reserve.RESERVE_BYTES

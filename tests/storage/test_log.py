@@ -13,17 +13,17 @@ from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
 from storage import checkpoint
 from storage.checkpoint import Checkpoint
-from storage.fake_files import FakeFiles
 from storage.files import StorageFailed
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
+from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
 
 
-def new_log(files: FakeFiles | None = None, config: LogConfig = SMALL) -> Log:
-    return Log.open(files or FakeFiles(), DIRECTORY, config)
+def new_log(files: CrashingDisk | None = None, config: LogConfig = SMALL) -> Log:
+    return Log.open(files or CrashingDisk(), DIRECTORY, config)
 
 
 def batch(count: int = 2, timestamp: int = 1000) -> bytes:
@@ -45,7 +45,7 @@ def offsets(data: bytes) -> list[int]:
 
 
 def test_nothing_is_made_before_the_first_append() -> None:
-    files = FakeFiles()
+    files = CrashingDisk()
     log = new_log(files)
     assert (log.start_offset, log.end_offset, log.last_stable_offset, log.size) == (0, 0, 0, 0)
     assert log.read(0, 100) == b""
@@ -67,7 +67,7 @@ def test_an_append_places_the_batch_and_leaves_the_rest_as_it_was() -> None:
 
 
 def test_the_batches_of_a_turn_are_one_write() -> None:
-    files = FakeFiles()
+    files = CrashingDisk()
     log = new_log(files)
     log.append(batch())
     calls: list[str] = []
@@ -97,7 +97,7 @@ def test_a_batch_larger_than_a_segment_gets_one_of_its_own() -> None:
 
 
 def test_a_failed_append_is_the_end_of_the_log() -> None:
-    files = FakeFiles()
+    files = CrashingDisk()
     log = new_log(files)
     log.append(batch())
     files.fail = {files.calls + 1: errno.ENOSPC}
@@ -114,7 +114,7 @@ def test_a_failed_append_is_the_end_of_the_log() -> None:
 
 
 def test_a_failed_sync_is_not_tried_again() -> None:
-    files = FakeFiles()
+    files = CrashingDisk()
     log = new_log(files)
     log.append(batch())
     files.fail = {files.calls + 1: errno.EIO}
@@ -317,7 +317,7 @@ def test_progress_is_told_on_long_logs() -> None:
 
 
 def test_a_copy_of_another_brokers_log_is_adopted_with_its_gaps_and_epochs() -> None:
-    files = FakeFiles()
+    files = CrashingDisk()
     parts = [
         b"".join(record_batch.placed(batch(2), offset, epoch)) for offset, epoch in ((5, 0), (9, 0), (30, 2), (32, 3))
     ]
@@ -345,3 +345,19 @@ def test_the_checkpoint_reads_what_it_writes() -> None:
     from crc32c import crc32c
 
     assert checkpoint.decode(body + b"crc32c %08x\n" % crc32c(body)) is None, "of another format"
+
+
+def test_of_deleted_segments_any_may_come_back() -> None:
+    """A power cut may bring back the name of one deleted segment and not that of the next."""
+    files = CrashingDisk()
+    log = new_log(files)
+    while len(log.segments) < 4:
+        log.append(batch(1))
+    first, data = log.segments[0].path, files.contents()[log.segments[0].path]
+    end, start = log.end_offset, log.segments[2].base_offset
+    log.delete_before(start)
+    log.release()
+    files.put(first, data)
+    again = new_log(files)
+    assert (again.start_offset, again.end_offset) == (start, end)
+    assert not files.exists(first)

@@ -9,16 +9,18 @@ import pytest
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import outdated
-from storage.fake_files import FakeFiles
 from storage.log import Log, LogConfig
 from storage.outdated import Outdated
+from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
 CONFIG = LogConfig(segment_bytes=500)
 FOR_EVER = -1
 
 
-def told(files: FakeFiles, now_ms: int, retention_ms: int, retention_bytes: int, asked: Outdated | None = None) -> bool:
+def told(
+    files: CrashingDisk, now_ms: int, retention_ms: int, retention_bytes: int, asked: Outdated | None = None
+) -> bool:
     steps = (asked or Outdated(files)).may_be(DIRECTORY, now_ms, retention_ms, retention_bytes)
     while True:
         try:
@@ -27,8 +29,8 @@ def told(files: FakeFiles, now_ms: int, retention_ms: int, retention_bytes: int,
             return bool(stop.value)
 
 
-def a_log(*times: int) -> FakeFiles:
-    files = FakeFiles()
+def a_log(*times: int) -> CrashingDisk:
+    files = CrashingDisk()
     log = Log.open(files, DIRECTORY, CONFIG)
     for timestamp in times:
         log.append(encode([Record(None, b"v" * 40, timestamp=timestamp)]))

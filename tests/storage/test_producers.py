@@ -7,9 +7,9 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.record_batch import BatchHeader, encode, encode_marker, header_at
 from protocol.records import EndMarker, Record
-from storage.fake_files import FakeFiles
 from storage.log import Log
 from storage.producers import SEQUENCE_MAX, Producers
+from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
 ID = 7
@@ -38,7 +38,7 @@ def reopened(request: pytest.FixtureRequest) -> bool:
 
 
 def log_of(parts: list[bytes], reopened: bool) -> Log:
-    log = Log.open(FakeFiles(), DIRECTORY)
+    log = Log.open(CrashingDisk(), DIRECTORY)
     for part in parts:
         log.append(part)
     return Log.open(log.files, DIRECTORY) if reopened else log

@@ -17,12 +17,12 @@ from protocol.record_batch import encode
 from protocol.records import Record
 from storage import layout, recovery, repair
 from storage.checkpoint import Checkpoint
-from storage.fake_files import FakeFiles
 from storage.files import DirectoryLocked, Files, RealFiles
 from storage.layout import DamagedLog, Layout
 from storage.log import Log, LogConfig, scan
 from storage.repair import Survey
 from tests.storage import kafka_tools
+from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
 CONFIG = LogConfig(segment_bytes=600)
@@ -32,7 +32,7 @@ def values(log: Log) -> list[tuple[int, bytes | None]]:
     return [(record.offset, record.value) for _, records in scan(log) for record in records]
 
 
-def a_log(files: FakeFiles | RealFiles, directory: str = DIRECTORY, batches: int = 20) -> Log:
+def a_log(files: CrashingDisk | RealFiles, directory: str = DIRECTORY, batches: int = 20) -> Log:
     log = Log.open(files, directory, CONFIG)
     for number in range(batches):
         log.append(
@@ -42,13 +42,13 @@ def a_log(files: FakeFiles | RealFiles, directory: str = DIRECTORY, batches: int
     return log
 
 
-def flipped(disk: FakeFiles, path: str, byte: int, bit: int = 1) -> None:
+def flipped(disk: CrashingDisk, path: str, byte: int, bit: int = 1) -> None:
     data = bytearray(disk.contents()[path])
     data[byte] ^= bit
     disk.put(path, bytes(data))
 
 
-def repaired(disk: FakeFiles) -> tuple[Survey, Log]:
+def repaired(disk: CrashingDisk) -> tuple[Survey, Log]:
     found = layout.look(disk, DIRECTORY)
     plan = repair.survey(disk, DIRECTORY, found)
     before = disk.contents()
@@ -60,13 +60,13 @@ def repaired(disk: FakeFiles) -> tuple[Survey, Log]:
 
 
 def test_a_whole_log_needs_nothing() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     a_log(disk)
     assert not repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY)).is_needed
 
 
 def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     everything = values(log)
     segment = log.segments[1]
@@ -85,7 +85,7 @@ def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
 
 @pytest.mark.parametrize("byte", [*range(8), 8, 11, *range(12, 17)])
 def test_a_damaged_header_is_put_right_without_loss(byte: int) -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     everything = values(log)
     flipped(disk, log.segments[2].path, byte, 4)
@@ -96,7 +96,7 @@ def test_a_damaged_header_is_put_right_without_loss(byte: int) -> None:
 
 
 def test_a_missing_segment_in_the_middle_is_lost_alone() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     everything = values(log)
     gone = log.segments[2]
@@ -107,7 +107,7 @@ def test_a_missing_segment_in_the_middle_is_lost_alone() -> None:
 
 
 def test_a_missing_first_segment_moves_the_start() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     disk.remove(log.segments[0].path)
     plan, mended = repaired(disk)
@@ -116,7 +116,7 @@ def test_a_missing_first_segment_moves_the_start() -> None:
 
 
 def test_a_missing_end_is_lost_and_its_offsets_are_not_used_again() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     disk.remove(log.segments[-1].path)
     _, mended = repaired(disk)
@@ -125,7 +125,7 @@ def test_a_missing_end_is_lost_and_its_offsets_are_not_used_again() -> None:
 
 
 def test_with_all_segments_gone_only_the_offsets_are_kept() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     for segment in log.segments:
         disk.remove(segment.path)
@@ -135,7 +135,7 @@ def test_with_all_segments_gone_only_the_offsets_are_kept() -> None:
 
 
 def test_an_unreadable_checkpoint_is_written_anew() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     log = Log.open(disk, DIRECTORY, CONFIG)
     log.delete_before(5)
@@ -146,7 +146,7 @@ def test_an_unreadable_checkpoint_is_written_anew() -> None:
 
 
 def test_a_torn_tail_is_no_loss() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     log = a_log(disk)
     path = log.segments[-1].path
     disk.put(path, disk.contents()[path] + b"\0" * 33)
@@ -158,7 +158,7 @@ def test_a_torn_tail_is_no_loss() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_was_done_to_it_a_repaired_log_opens_and_makes_nothing_up(seed: int) -> None:
     dice = random.Random(seed)
-    disk = FakeFiles()
+    disk = CrashingDisk()
     everything = dict(values(a_log(disk)))
     for _ in range(dice.randint(1, 5)):
         path = dice.choice([path for path in disk.contents() if path.endswith(".log")])
@@ -372,7 +372,7 @@ def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_says_more_than_the_files_is_damage() -> None:
-    disk = FakeFiles()
+    disk = CrashingDisk()
     a_log(disk)
     found = layout.look(disk, DIRECTORY)
     findings = recovery.examine(disk, DIRECTORY, found, 4096)

@@ -1,0 +1,379 @@
+"""A disk in memory that knows what was made durable, can fail any call, and can say what a crash may leave of it.
+
+It is the twin of `files.RealFiles`. As on a real disk, a file's bytes are made durable by `sync`, and its name by
+`sync_directory`; a directory's own name needs the sync of the directory above it. After a power cut every name that
+was changed and every file that was written since has a fate of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from storage.files import DirectoryLocked, File, Lock, StorageFailed
+
+MIXES: Final = 2  # in `crashes`: how many states, for each set of names, give every file a fate of its own
+SUBSETS_UP_TO: Final = 3  # in `crashes`: of how many pending names every subset is a state
+
+
+class Killed(BaseException):
+    """The process ends at this call. No handler of the product's own may catch it."""
+
+
+class _Content:
+    """What a name refers to: the bytes that a reader sees and those that would survive a power cut."""
+
+    __slots__ = ("data", "durable")
+
+    def __init__(self, data: bytes = b"", durable: bytes = b"") -> None:
+        self.data = bytearray(data)
+        self.durable = durable
+
+
+_Names = dict[str, _Content | None]  # a directory has no content
+
+
+class _Change(NamedTuple):
+    """A change of names that its directory's next sync makes durable: a rename is one change, not two."""
+
+    directory: str
+    gone: str | None
+    name: str | None
+    content: _Content | None
+
+    def apply(self, names: _Names) -> None:
+        if self.gone is not None:
+            names.pop(self.gone, None)
+        if self.name is not None:
+            names[self.name] = self.content
+
+
+class CrashingFile:
+    """A handle; it stays readable when its name is changed or removed."""
+
+    def __init__(self, disk: CrashingDisk, path: str, content: _Content, *, is_readonly: bool) -> None:
+        self.path = path
+        self._disk, self._content = disk, content
+        self._is_readonly = is_readonly
+        self._is_open = True
+
+    def append(self, data: bytes) -> None:
+        self._check("append to", writes=True)
+        try:
+            self._disk.call("append to", self.path)
+            self._disk.take_room(self.path, len(data))
+        except (StorageFailed, Killed):  # a write that fails may have written a part
+            self._content.data += data[: len(data) // 2]
+            raise
+        self._content.data += data
+        self._disk.done("append to", self.path)
+
+    def pread(self, position: int, size: int) -> bytes:
+        self._check("read")
+        self._disk.call("read", self.path)
+        return bytes(self._content.data[position : position + size])
+
+    def size(self) -> int:
+        self._check("look at")
+        return len(self._content.data)
+
+    def truncate(self, size: int) -> None:
+        self._check("truncate", writes=True)
+        self._disk.call("truncate", self.path)
+        del self._content.data[size:]
+        self._content.data.extend(bytes(size - len(self._content.data)))
+        self._disk.done("truncate", self.path)
+
+    def sync(self) -> None:
+        self._check("sync")
+        self._disk.call("sync", self.path)
+        self._content.durable = bytes(self._content.data)
+        self._disk.done("sync", self.path)
+
+    def start_writing_back(self, position: int, size: int) -> None:
+        """Say nothing of what is durable."""
+
+    def close(self) -> None:
+        """Make nothing durable."""
+        self._check("close")
+        self._is_open = False
+        self._disk.handles -= 1
+
+    def _check(self, operation: str, *, writes: bool = False) -> None:
+        if not self._is_open or (writes and self._is_readonly):
+            raise _error(errno.EBADF, operation, self.path)
+
+
+class CrashingDisk:
+    """The disk.
+
+    `fail` names the calls (counted from 1) that fail and with which errno; at call `killed_at` the process ends;
+    `bytes_max` is how much fits; `after_call` sees each call that succeeds and changes something.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.handles = 0  # files that are open
+        self.fail: dict[int, int] = {}
+        self.killed_at: int | None = None
+        self.bytes_max: int | None = None
+        self.after_call: Callable[[str, str], None] | None = None
+        self._names: _Names = {"": None}
+        self._durable: _Names = {"": None}
+        self._pending: list[_Change] = []
+        """Changes of names since the last sync of their directory, in order."""
+        self._locked: set[str] = set()
+
+    # -- the calls -----------------------------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
+        self.call("open", path)
+        is_new = path not in self._names
+        if is_new and (not create or not self._is_directory(_parent(path))):
+            raise _error(errno.ENOENT, "open", path)
+        if is_new:
+            self._change(_Change(_parent(path), None, path, _Content()))
+        content = self._names[path]
+        if content is None:
+            raise _error(errno.EISDIR, "open", path)
+        if is_new:
+            self.done("open", path)
+        self.handles += 1
+        return CrashingFile(self, path, content, is_readonly=readonly)
+
+    def exists(self, path: str) -> bool:
+        return path in self._names
+
+    def list(self, directory: str) -> list[str]:
+        self.call("list", directory)
+        if self.exists(directory) and not self._is_directory(directory):
+            raise _error(errno.ENOTDIR, "list", directory)
+        return sorted(path.rpartition("/")[2] for path in self._names if path and _parent(path) == directory)
+
+    def make_directory(self, path: str) -> None:
+        missing = list(itertools.takewhile(lambda name: name not in self._names, _ancestors(path)))
+        for directory in reversed(missing):
+            self.call("make directory", directory)
+            self._change(_Change(_parent(directory), None, directory, None))
+            self.done("make directory", directory)
+            self.sync_directory(_parent(directory))
+
+    def rename(self, old: str, new: str) -> None:
+        self.call("rename", old)
+        self._expect_file("rename", old)
+        self._change(_Change(_parent(old), old, new, self._names[old]))
+        self.done("rename", old)
+
+    def remove(self, path: str) -> None:
+        self.call("remove", path)
+        self._expect_file("remove", path)
+        self._change(_Change(_parent(path), path, None, None))
+        self.done("remove", path)
+
+    def remove_directory(self, path: str) -> None:
+        self.call("remove directory", path)
+        if not self._is_directory(path):
+            raise _error(errno.ENOENT, "remove directory", path)
+        if any(_parent(name) == path for name in self._names if name):
+            raise _error(errno.ENOTEMPTY, "remove directory", path)
+        self._change(_Change(_parent(path), path, None, None))
+        self.done("remove directory", path)
+
+    def sync_directory(self, path: str) -> None:
+        self.call("sync directory", path)
+        if not self._is_directory(path):
+            raise _error(errno.ENOENT, "sync directory", path)
+        for change in self._pending:
+            if change.directory == path:
+                change.apply(self._durable)
+        self._pending = [change for change in self._pending if change.directory != path]
+        self.done("sync directory", path)
+
+    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
+        for sync in syncs:
+            sync()
+
+    def lock(self, path: str) -> Lock:
+        self.call("lock", path)
+        if path in self._locked:
+            raise DirectoryLocked(path, os.getpid())
+        self._locked.add(path)
+        return _Lock(self._locked, path)
+
+    # -- what a test may ask -------------------------------------------------------------------------------------------
+
+    def contents(self) -> dict[str, bytes]:
+        """The bytes of each file as a reader sees them now."""
+        return {path: bytes(content.data) for path, content in self._names.items() if content is not None}
+
+    def synced_size(self, path: str) -> int:
+        """How many bytes of a file are on the disk for certain."""
+        content = self._names.get(path)
+        return 0 if content is None else len(content.durable)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Place a file that has always been there."""
+        for directory in _ancestors(_parent(path)):
+            self._names[directory] = self._durable[directory] = None
+        self._names[path] = self._durable[path] = _Content(data, data)
+
+    def copy(self) -> CrashingDisk:
+        """The disk as another process would find it now, which is what a killed process leaves."""
+        return self._with(self._names, lambda path, content: bytes(content.data))
+
+    def crash(self, dice: Random) -> CrashingDisk:
+        """One state that a power cut at this moment may leave: every changed name and every file has its own fate."""
+        names = dict(self._durable)
+        for change in self._pending:
+            if dice.random() < 0.5:
+                change.apply(names)
+        return self._with(names, _mixed(dice))
+
+    def crashes(self) -> Iterator[tuple[str, CrashingDisk]]:
+        """What may be found after a crash at this moment, each with its name. States that are alike come once.
+
+        The process killed: all that was written is there. The power cut: some of the changes of names since the last
+        sync of their directory; of the bytes those that were synced, and of the later ones none, half, all, zeros in
+        their place, or a hole of zeros in their first half: for all files the same, or for each its own (but no hole).
+        """
+        yield "killed", self.copy()
+        seen: set[tuple[tuple[str, bytes | None], ...]] = set()
+        for number, chosen in enumerate(_subsets(len(self._pending))):
+            names = dict(self._durable)
+            for at in chosen:
+                self._pending[at].apply(names)
+            for fate, survive in self._fates(names, number):
+                left = self._with(names, survive)
+                state = tuple(sorted((p, None if c is None else c.durable) for p, c in left._names.items()))
+                if state not in seen:
+                    seen.add(state)
+                    which = f"{chosen} of {len(self._pending)} names" if self._pending else "no name"
+                    yield f"power cut, {which}, {fate}", left
+
+    def _fates(self, names: _Names, number: int) -> Iterator[tuple[str, _Survives]]:
+        for fate, survive in FATES.items():
+            yield fate, lambda path, content, survive=survive: survive(content.durable, bytes(content.data))  # type: ignore[misc]  # mypy infers no default
+        unsynced = [c for c in names.values() if c is not None and c.durable != c.data]
+        if len(unsynced) > 1:
+            for mix in range(MIXES):
+                yield f"mix {mix}", _mixed(Random(number * MIXES + mix))
+
+    def _with(self, names: _Names, survive: _Survives) -> CrashingDisk:
+        """A disk of these names, without those whose directory is not among them."""
+        disk = CrashingDisk()
+        for path in sorted(names):
+            if path and _parent(path) in disk._names:
+                content = names[path]
+                data = b"" if content is None else survive(path, content)
+                disk._names[path] = disk._durable[path] = None if content is None else _Content(data, data)
+        return disk
+
+    # -- how a call goes -----------------------------------------------------------------------------------------------
+
+    def call(self, operation: str, path: str) -> None:
+        """Count a call. Raises what is to happen at it."""
+        self.calls += 1
+        if self.killed_at is not None and self.calls >= self.killed_at:
+            raise Killed(f"{operation} {path}")
+        number = self.fail.get(self.calls)
+        if number is not None:
+            raise _error(number, operation, path)
+
+    def done(self, operation: str, path: str) -> None:
+        if self.after_call is not None:
+            self.after_call(operation, path)
+
+    def take_room(self, path: str, size: int) -> None:
+        """Raise ENOSPC if so many more bytes do not fit."""
+        if self.bytes_max is not None and self.used_bytes() + size > self.bytes_max:
+            raise _error(errno.ENOSPC, "append to", path)
+
+    def used_bytes(self) -> int:
+        return sum(len(content.data) for content in self._names.values() if content is not None)
+
+    def _is_directory(self, path: str) -> bool:
+        return path in self._names and self._names[path] is None
+
+    def _expect_file(self, operation: str, path: str) -> None:
+        if path not in self._names:
+            raise _error(errno.ENOENT, operation, path)
+        if self._names[path] is None:
+            raise _error(errno.EISDIR, operation, path)
+
+    def _change(self, change: _Change) -> None:
+        change.apply(self._names)
+        self._pending.append(change)
+
+
+_Survives = Callable[[str, _Content], bytes]
+
+
+def _subsets(count: int) -> Iterable[tuple[int, ...]]:
+    """Which of so many pending changes survive. Of many: the first so many, all but one, and one alone."""
+    every = tuple(range(count))
+    if count <= SUBSETS_UP_TO:
+        return [chosen for size in range(count + 1) for chosen in itertools.combinations(every, size)]
+    prefixes = [every[:size] for size in range(count + 1)]
+    return dict.fromkeys(prefixes + [(at,) for at in every] + [every[:at] + every[at + 1 :] for at in every])
+
+
+def _half(durable: bytes, data: bytes) -> bytes:
+    if not data.startswith(durable):
+        return durable  # truncated since: the old end may come back
+    return durable + data[len(durable) : len(durable) + (len(data) - len(durable)) // 2]
+
+
+def _zeros(durable: bytes, data: bytes) -> bytes:
+    return durable + bytes(len(data) - len(durable)) if data.startswith(durable) else durable
+
+
+def _hole(durable: bytes, data: bytes) -> bytes:
+    half = len(_half(durable, data))
+    return durable + bytes(half - len(durable)) + data[half:] if data.startswith(durable) else durable
+
+
+HOLE: Final = "a hole in the rest"
+"""Later bytes of one write are on the disk and earlier ones are not: rare, for file systems grow a file in order."""
+
+FATES: Final[dict[str, Callable[[bytes, bytes], bytes]]] = {
+    "synced bytes": lambda durable, _: durable,
+    "all bytes": lambda _, data: data,
+    "half of the rest": _half,
+    "zeros for the rest": _zeros,
+    HOLE: _hole,
+}
+
+_IN_ORDER: Final = [survive for fate, survive in FATES.items() if fate != HOLE]
+
+
+def _mixed(dice: Random) -> _Survives:
+    """A fate for each file, none of them a hole."""
+    return lambda path, content: dice.choice(_IN_ORDER)(content.durable, bytes(content.data))
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """The path itself and each directory above it, the root last."""
+    while path:
+        yield path
+        path = _parent(path)
+    yield ""
+
+
+def _error(number: int, operation: str, path: str) -> StorageFailed:
+    return StorageFailed(operation, path, number, os.strerror(number))
+
+
+class _Lock:
+    def __init__(self, locked: set[str], path: str) -> None:
+        self._locked, self._path = locked, path
+
+    def release(self) -> None:
+        self._locked.discard(self._path)
