@@ -1,11 +1,18 @@
-"""What all tests share: one option, and that what is marked `long` runs only when it is asked for.
+"""What all tests share: one option, how properties are tried, and that tests marked `long` run only on request.
 
-That is by `-m long`, or by the test's own name. Another mark expression (`-m "not other"`) does not ask for it.
+`-m long` or the test's own name requests them. Another mark expression (`-m "not other"`) does not.
 """
 
 import re
 
+import hypothesis
 import pytest
+
+# A property may take any time on a busy machine, and the default run tries the same examples each time.
+hypothesis.settings.register_profile(
+    "muster", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("muster")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
