@@ -1,0 +1,1 @@
+"""Mutation testing: plant small faults in the product, and count those that its tests find."""

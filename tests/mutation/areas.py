@@ -1,0 +1,20 @@
+"""The parts of the product that are mutated, with the tests that must find the faults and the share they must find."""
+
+from msgspec import Struct
+
+
+class Area(Struct, frozen=True):
+    """A part of the product: the files to mutate, and the tests that run against each mutant."""
+
+    only_mutate: tuple[str, ...]
+    tests: tuple[str, ...]
+    goal: float  # the least share of the mutants that the tests must find
+
+
+AREAS = {
+    "core": Area(("coordinator/core/*",), ("tests/core", "tests/conformance/test_replay.py"), 0.85),
+    "runtime": Area(("coordinator/runtime/*",), ("tests/runtime", "tests/server", "tests/simulation"), 0.85),
+    "storage": Area(("storage/*",), ("tests/storage",), 0.85),
+    "server": Area(("coordinator/server/*",), ("tests/server",), 0.75),
+    "pipeline": Area(("pipeline/tables/*",), ("tests/pipeline",), 0.75),
+}
