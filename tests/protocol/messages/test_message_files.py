@@ -98,15 +98,20 @@ def test_every_field_has_a_default_of_its_type(schema: Schema) -> None:
         assert field.type is not UUID or len(value) == 16, field.name
 
 
-def test_null_is_a_default_only_where_every_version_allows_it(schema: Schema) -> None:
-    message = schema.cls()
-    for field in schema.fields:
-        assert field.nullable_since is None or getattr(message, field.name) is not None, field.name
+def test_null_is_a_default_only_where_every_version_allows_it() -> None:
+    """A field that became nullable in a later version has a default that every version can write."""
+    later = [(schema, field) for schema in ALL.values() for field in schema.fields if field.nullable_since is not None]
+    assert len(later) >= 5
+    for schema, field in later:
+        assert getattr(schema.cls(), field.name) is not None, f"{schema.cls.__name__}.{field.name}"
 
 
-def test_tags_of_a_struct_count_up_from_zero(schema: Schema) -> None:
-    tags = [field.tag for field in schema.fields if field.tag is not None]
-    assert sorted(tags) == list(range(len(tags)))
+def test_tags_of_a_struct_count_up_from_zero() -> None:
+    tagged = {name: [field.tag for field in schema.fields if field.tag is not None] for name, schema in ALL.items()}
+    tagged = {name: tags for name, tags in tagged.items() if tags}
+    assert len(tagged) >= 5
+    for name, tags in tagged.items():
+        assert sorted(tags) == list(range(len(tags))), name
 
 
 def test_every_file_is_in_the_table() -> None:
