@@ -2,6 +2,7 @@
 
 - A UUID, or anything that holds one, becomes `<id-1>`, `<id-2>` ... by first appearance; known topic ids get their name.
 - A producer id becomes `<producer-1>` ...; a time of these minutes `<now>`; the port and cluster id their names.
+- A character that is there a thousand times and more in a row is shown once, with its count.
 - Messages for people are not normative: any text becomes `<text>`, none stays null.
 - Lists that Kafka gives in no order (`UNORDERED`) are sorted by what is fixed in their items. All others stay as they are.
 """
@@ -16,6 +17,7 @@ from tests.conformance import batches
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SHORT_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+LONG_RUN = re.compile(r"(.)\1{999,}", re.DOTALL)
 NOW_MS = 5 * 60_000  # no story lasts longer, on the clock that it is told by
 UNORDERED = {  # by API, the lists whose order is not the same in each run of Kafka, or is an accident of its parts
     # maps and sets by hash: of member ids and topic ids, which are drawn, and of names
@@ -89,7 +91,7 @@ class Normal:
             return "<text>" if value not in ("", "NONE") else value  # FindCoordinator's success is the text NONE
         if key == "cluster_id" and value:
             return "<cluster>"
-        value = value.replace(self.prefix, "")
+        value = LONG_RUN.sub(lambda run: f"<{len(run[0])} x {run[1]}>", value.replace(self.prefix, ""))
         if value in self.names:
             return self.names[value]
         if key in IDS and SHORT_UUID.fullmatch(value):

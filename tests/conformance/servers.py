@@ -27,10 +27,14 @@ SERVERS: Mapping[str, Settings] = {
     "upgrade": {"group.consumer.migration.policy": "upgrade"},
     "downgrade": {"group.consumer.migration.policy": "downgrade"},
     "disabled": {"group.consumer.migration.policy": "disabled"},
+    "wide": {"offset.metadata.max.bytes": "40000", "group.max.session.timeout.ms": "2147483647"},
+    "epochs": {},  # tens of thousands of requests, in which no other story shall wait
+    "deletion": {},  # one story, which deletes the offsets topic under all others
 }
 
 
-INDOORS = {"expiry"}  # the least retention that Kafka can be told is a minute: Muster replays it without waiting
+# Muster plays these without a process. The least retention that Kafka can be told is a minute: here it takes no time.
+INDOORS = {"expiry", "epochs", "deletion"}
 
 
 def settings(server: str) -> dict[str, str]:

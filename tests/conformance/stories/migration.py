@@ -390,3 +390,163 @@ def a_classic_member_fetches_with_its_generation(k: Stage) -> None:
             "topics": [{"name": topic, "partition_indexes": [0]}],
         }
         c.line.call("offset_fetch", 9, groups=[one])
+
+
+def half_upgraded(k: Stage, topic: str, partitions: int, **modern: Any) -> tuple[Member, Modern]:
+    """A consumer group of one classic member and one consumer member that own half of the partitions each."""
+    c = classic(k, "c", topic, list(range(partitions)))
+    n = Modern(k, "n", k.name("g"), **modern)
+    n.join(topic)
+    c.joined(c.ask_join())
+    c.sync()
+    n.beat()
+    return c, n
+
+
+@story("K-254 K-256 K-266", server="upgrade")
+def the_last_consumer_member_leaves_and_the_classic_member_beats_on(k: Stage) -> None:
+    """Policy upgrade: what the classic member's heartbeats get, and who owns what while it does not rejoin."""
+    topic = k.topic(partitions=4)
+    c, n = half_upgraded(k, topic, 4)
+    n.leave()
+    for _ in range(3):
+        c.beat()
+        k.pause(500)
+    describe(k, n.group)
+    k.line("watch").call("describe_groups", 6, groups=[c.group])
+    c.commit(topic)
+
+
+@story("K-254 K-256 K-266", server="upgrade")
+def a_change_of_topics_gives_the_classic_member_the_rest(k: Stage) -> None:
+    """Policy upgrade: after the last consumer member has left, the topic grows; then the classic member rejoins."""
+    topic = k.topic(partitions=2)
+    c, n = half_upgraded(k, topic, 2)
+    n.leave()
+    c.beat()
+    grown = {"name": topic, "count": 4, "assignments": None}
+    k.line("stage").quietly("create_partitions", 3, topics=[grown], timeout_ms=10_000)
+    k.await_topic(topic, lambda shown: len(shown.partitions) == 4)
+    k.pause(1000)
+    c.beat()
+    describe(k, n.group)
+    c.joined(c.ask_join())
+    c.sync()
+    c.beat()
+    describe(k, n.group)
+
+
+@story("K-254 K-256 K-051 K-266", server="upgrade")
+def the_last_consumer_member_expires_beside_a_classic_member(k: Stage) -> None:
+    """Policy upgrade: its session ends without a word; the classic member beats on."""
+    topic = k.topic(partitions=2)
+    k.group_config(k.name("g"), consumer_session_timeout_ms=1000, consumer_heartbeat_interval_ms=500)
+    c, n = half_upgraded(k, topic, 2)
+    k.pause(1600)
+    for _ in range(2):
+        c.beat()
+        k.pause(300)
+    describe(k, n.group)
+
+
+@story("K-254 K-256 K-259 K-266", server="upgrade")
+def the_last_consumer_member_is_removed_beside_a_classic_member(k: Stage) -> None:
+    """Policy upgrade: an operator removes it by LeaveGroup; the classic member beats on, then rejoins."""
+    topic = k.topic(partitions=2)
+    c, n = half_upgraded(k, topic, 2)
+    k.line("admin").call("leave_group", 5, group_id=n.group, members=[{"member_id": n.member_id}])
+    for _ in range(2):
+        c.beat()
+        k.pause(300)
+    describe(k, n.group)
+    c.joined(c.ask_join())
+    c.sync()
+    c.beat()
+    describe(k, n.group)
+
+
+@story("K-254 K-256 K-266", server="upgrade")
+def the_last_consumer_member_leaves_before_the_classic_member_has_rejoined(k: Stage) -> None:
+    """Policy upgrade: the classic member still owns all; it beats, rejoins, and keeps what it had."""
+    topic = k.topic(partitions=2)
+    c = classic(k, "c", topic, [0, 1])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    c.beat()
+    n.leave()
+    c.beat()
+    describe(k, n.group)
+    c.joined(c.ask_join())
+    c.sync()
+    c.beat()
+    describe(k, n.group)
+
+
+@story("K-254 K-256 K-266", server="upgrade")
+def one_of_two_classic_members_rejoins_after_the_last_consumer_member_left(k: Stage) -> None:
+    """Policy upgrade: the first to rejoin moves the group; the other is then told to rejoin."""
+    topic = k.topic(partitions=6)
+    c, n = half_upgraded(k, topic, 6)
+    d = Member(k, "d", k.name("g"), protocols=reads(topic))
+    d.join()
+    d.sync()
+    n.beat()
+    n.owns()
+    c.joined(c.ask_join())
+    c.sync()
+    d.joined(d.ask_join())
+    d.sync()
+    n.beat()
+    n.leave()
+    c.beat()
+    d.beat()
+    k.pause(500)
+    c.beat()
+    d.beat()
+    describe(k, n.group)
+    c.joined(c.ask_join())
+    c.sync()
+    d.beat()
+    d.joined(d.ask_join())
+    d.sync()
+    c.beat()
+    d.beat()
+    describe(k, n.group)
+
+
+@story("K-254 K-256 K-052 K-266", server="upgrade")
+def the_last_consumer_member_is_static_and_away_for_a_while(k: Stage) -> None:
+    """Policy upgrade: it leaves with epoch -2 and comes back; its half waits for it."""
+    topic = k.topic(partitions=2)
+    c, n = half_upgraded(k, topic, 2, instance="one")
+    n.leave(-2)
+    c.beat()
+    k.pause(300)
+    c.beat()
+    describe(k, n.group)
+    again = Modern(k, "n again", k.name("g"), instance="one")
+    again.join(topic)
+    c.beat()
+    describe(k, n.group)
+
+
+@story("K-254 K-256", server="upgrade")
+def one_of_two_consumer_members_leaves_beside_a_classic_member(k: Stage) -> None:
+    """Policy upgrade: the consumer member that stays beats, which makes the new assignment for both."""
+    topic = k.topic(partitions=6)
+    c, n = half_upgraded(k, topic, 6)
+    m = Modern(k, "m", k.name("g"))
+    m.join(topic)
+    n.beat()
+    n.owns()
+    c.joined(c.ask_join())
+    c.sync()
+    m.beat()
+    m.leave()
+    c.beat()
+    n.beat()
+    c.beat()
+    c.joined(c.ask_join())
+    c.sync()
+    c.beat()
+    describe(k, n.group)

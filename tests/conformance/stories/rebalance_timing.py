@@ -1,6 +1,6 @@
 """When a rebalance of a classic group ends: the initial delay, the rebalance timeout, the wait for SyncGroup."""
 
-from tests.conformance.people import Member, stable
+from tests.conformance.people import Member, Modern, stable
 from tests.conformance.stage import Stage
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.story import story
@@ -214,3 +214,66 @@ def a_new_generation_starts_a_new_wait_for_syncs(k: Stage) -> None:
     k.pause(1500)
     a.beat()
     b.beat()
+
+
+@story("C-015 C-101")
+def rebalance_timeouts_that_are_no_time(k: Stage) -> None:
+    """0, -1, the least and the greatest integer: a lone member joins, syncs 0.2 s later, and beats."""
+    for timeout in (0, -1, -(2**31), 2**31 - 1):
+        a = Member(k, f"a {timeout}", k.name(f"g {timeout}"), rebalance_timeout_ms=timeout, instance="one")
+        a.joined(a.ask_join())
+        k.pause(200)
+        a.sync({a.member_id: b"all"})
+        k.pause(200)
+        a.beat()
+
+
+@story("C-015 C-153 C-180")
+def a_static_member_with_no_rebalance_timeout_stays_when_the_other_leaves(k: Stage) -> None:
+    """A static member with rebalance timeout 0 and a member with a minute are stable; the other leaves."""
+    a = Member(k, "a", k.name("g"), instance="one", rebalance_timeout_ms=0)
+    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=60_000)
+    b.join()
+    b.sync({b.member_id: b"all"})
+    waiting = a.ask_join()
+    k.pause(150)
+    b.joined(b.ask_join())
+    a.joined(waiting)
+    syncs = [b.ask_sync({a.member_id: b"one", b.member_id: b"two"}), a.ask_sync()]
+    for pending in syncs:
+        pending.answer()
+    b.leave()
+    k.pause(300)
+    a.beat()
+    k.line("watch").call("describe_groups", 6, groups=[a.group])
+    a.joined(a.ask_join())
+    k.pause(300)
+    k.line("watch").call("describe_groups", 6, groups=[a.group])
+
+
+@story("C-015 C-153 C-180")
+def members_without_a_rebalance_timeout_have_no_time_to_sync(k: Stage) -> None:
+    """A member with rebalance timeout 0 joins and is out before it can sync; another fares the same."""
+    a = Member(k, "a", k.name("g"), rebalance_timeout_ms=0, instance="one")
+    b = Member(k, "b", k.name("g"), rebalance_timeout_ms=0, instance="two")
+    a.joined(a.ask_join())
+    k.pause(300)
+    b.joined(b.ask_join())
+    k.pause(300)
+    a.beat()
+    b.beat()
+    k.line("watch").call("describe_groups", 6, groups=[a.group])
+
+
+@story("K-016 K-019")
+def rebalance_timeouts_of_a_consumer_member_that_are_no_time(k: Stage) -> None:
+    """-1, the least and the greatest integer, -2 and 0 when it joins; then a member that is to give up a partition."""
+    topic = k.topic(partitions=2)
+    for timeout in (-1, -(2**31), 2**31 - 1, -2, 0):
+        a = Modern(k, f"n {timeout}", k.name(f"g {timeout}"))
+        a.join(topic, rebalance_timeout_ms=timeout)
+    Modern(k, "b", a.group).join(topic)
+    a.beat()
+    k.pause(300)
+    a.beat()
+    k.line("watch").call("consumer_group_describe", 1, group_ids=[a.group])

@@ -331,3 +331,56 @@ def the_producers_of_a_partition_are_described(k: Stage) -> None:
     p.end(True)
     settled(k, topic, 4)
     k.line("watch").call("describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}])
+
+
+def raised(p: Producer, epoch: int) -> None:
+    """Ask for producer ids, many at a time, until the epoch is this one. Stage setting: not in the transcript."""
+    known = {"transactional_id": p.transactional_id, "transaction_timeout_ms": p.timeout_ms}
+    p.begin()
+    while p.epoch < epoch:
+        flights = [p.line.wire.send("init_producer_id", 4, known) for _ in range(min(500, epoch - p.epoch))]
+        answers = [p.line.arrive(flight, 60_000) for flight in flights]
+        p.id, p.epoch = answers[-1]["producer_id"], answers[-1]["producer_epoch"]
+
+
+@story("O-100", server="epochs")
+def the_epochs_of_a_producer_id_come_to_their_end(k: Stage) -> None:
+    """From 32,765 on: each InitProducerId raises the epoch until another producer id begins at 0."""
+    p = Producer(k)
+    raised(p, 32_765)
+    for _ in range(3):
+        p.begin()
+
+
+@story("O-100", server="epochs")
+def the_last_epoch_with_a_transaction_open(k: Stage) -> None:
+    """At 32,765 a transaction is open and InitProducerId aborts it; EndTxn is asked for again at 32,765 and 32,766."""
+    topic = k.topic()
+    p = Producer(k)
+    raised(p, 32_765)
+    add(p, topic)
+    p.begin()
+    k.pause(500)
+    for epoch in (32_765, 32_766):
+        p.end(False, version=5, producer_epoch=epoch)
+    p.line.eventually(
+        "init_producer_id",
+        4,
+        lambda answer: bool(answer.error_code == "NONE"),
+        transactional_id=p.transactional_id,
+        transaction_timeout_ms=60_000,
+    )
+    k.line("watch").call("describe_transactions", 0, transactional_ids=[p.transactional_id])
+
+
+@story("O-100", server="epochs")
+def the_last_epochs_are_used_up_by_transactions(k: Stage) -> None:
+    """From 32,764 on each EndTxn of version 5 raises the epoch, until another producer id begins at 0."""
+    topic = k.topic()
+    p = Producer(k)
+    raised(p, 32_764)
+    for committed in (True, False, True):
+        add(p, topic)
+        p.end(committed, version=5)
+        k.pause(300)
+    k.line("watch").call("describe_transactions", 0, transactional_ids=[p.transactional_id])
