@@ -92,6 +92,7 @@ class Snapshot(Struct, frozen=True):
     offset_expirations: int
     offset_deletions: int
     partitions: Mapping[str, int]  # of __consumer_offsets, by state: loading, active
+    partitions_closed: int  # of topics, because their logs are damaged or the disk has failed them
     log_bytes: Mapping[str, int]  # by topic
     connections: int
     recovery_seconds: float
@@ -161,6 +162,8 @@ def _gauges(now: Snapshot) -> Iterator["Metric"]:
     )
     yield Gauge("muster_offsets", "Committed offsets that are held.", value=now.offsets)
     yield _family(Gauge, "muster_partitions", "Partitions of __consumer_offsets by state.", ("state",), now.partitions)
+    closed = "Partitions of topics that are closed until the next start: their logs are damaged or have failed."
+    yield Gauge("muster_topic_partitions_closed", closed, value=now.partitions_closed)
     yield _family(Gauge, "muster_log_bytes", "Bytes of log on disk by topic.", ("topic",), now.log_bytes)
     yield Gauge("muster_connections", "Clients that are connected.", value=now.connections)
     yield Gauge("muster_recovery_seconds", "How long the start took to read the logs.", value=now.recovery_seconds)

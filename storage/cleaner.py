@@ -7,6 +7,7 @@ Neighbouring segments are rewritten together into one file of at most the segmen
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +15,8 @@ import msgspec
 from protocol import record_batch
 from storage import layout
 from storage.compaction import Batch, Decided, Noted, Repacker, Survivors
-from storage.files import Files
+from storage.files import Files, StorageFailed
+from storage.index import RELATIVE_MAX
 from storage.layout import CLEANED, SWAP, Swap
 from storage.segment import Segment, file_name
 
@@ -40,6 +42,8 @@ class Cleaned(msgspec.Struct, frozen=True):
 
 def is_due(log: Log) -> bool:
     """Whether so much of the log is new since the last compaction that another one pays."""
+    if log.failure is not None or log.compaction_failure is not None:
+        return False
     stable, cleaned_to = log.last_stable_offset, log.checkpoint.cleaned_to
     ready = [segment for segment in log.segments if segment.end_offset <= stable]
     total = sum([segment.size for segment in ready])
@@ -113,10 +117,11 @@ def _noted(
 
 
 def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together."""
+    """Neighbours that fit into one segment together: by their bytes, and by the offsets that they span."""
     group: list[Segment] = []
     for segment in sources:
-        if group and sum([s.size for s in group]) + segment.size > segment_bytes:
+        is_too_large = sum([s.size for s in group]) + segment.size > segment_bytes
+        if group and (is_too_large or segment.end_offset - group[0].base_offset > RELATIVE_MAX):
             yield group
             group = []
         group.append(segment)
@@ -131,30 +136,42 @@ def _rewritten(
     if any(segment not in log.segments for segment in group):  # before there is a file, which needs its directory
         return None
     target = _Target(log.files, log.directory, group, log.config.index_interval_bytes)
-    done = 0
-    for segment in group:
-        if segment not in log.segments:
-            target.give_up()
+    try:
+        for segment in group:
+            if segment not in log.segments:
+                return None
+            yield from _copy_survivors(segment, target, survivors, epochs, step_bytes)
+        target.add(target.repacker.upto(group[-1].end_offset, max(epochs, default=0)))
+        target.write()
+        yield
+        if any(segment not in log.segments for segment in group):
             return None
-        for found in segment.batches():
-            header = found.header
-            epochs.add(header.leader_epoch)
-            done += header.size
-            if survivors.has_any(header):
-                batch = Batch.at(found.chunk, found.at, header)
-                target.add(target.repacker.take(batch, survivors.of(batch)))
-            if done >= step_bytes:
-                done = 0
-                target.write()
-                yield
-    target.add(target.repacker.upto(group[-1].end_offset, max(epochs, default=0)))
-    target.write()
-    yield
-    if any(segment not in log.segments for segment in group):
+        target.swap_in()
+        log.replace(group, target.segment)
+        return target.segment
+    except StorageFailed as failure:
+        if target.is_swapped:  # only the next start knows which of the files are the log
+            log.compaction_failure = failure
+        raise
+    finally:
         target.give_up()
-        return None
-    log.replace(group, target.swapped_in())
-    return target.segment
+
+
+def _copy_survivors(
+    segment: Segment, target: _Target, survivors: Survivors, epochs: set[int], step_bytes: int
+) -> Iterator[None]:
+    """Write what survives of one segment; each `next` is a short step."""
+    for found in segment.batches():
+        header = found.header
+        epochs.add(header.leader_epoch)
+        target.step_bytes += header.size
+        if survivors.has_any(header):
+            batch = Batch.at(found.chunk, found.at, header)
+            target.add(target.repacker.take(batch, survivors.of(batch)))
+        if target.step_bytes >= step_bytes:
+            target.step_bytes = 0
+            target.write()
+            yield
 
 
 class _Target:
@@ -170,6 +187,11 @@ class _Target:
         self._file = files.open(self._path, create=True)
         self._file.truncate(0)  # an earlier attempt may have been given up
         self._pending: list[bytes] = []
+        self._is_open = True
+        self.step_bytes = 0
+        """Bytes that were read since the last step."""
+        self.is_swapped = False
+        """Whether the file is the truth for the offsets that it spans."""
 
     def add(self, batches: list[bytes]) -> None:
         for batch in batches:
@@ -183,16 +205,23 @@ class _Target:
             self._file.append(data)
             self._file.start_writing_back(self.segment.size - len(data), len(data))
 
-    def swapped_in(self) -> Segment:
+    def swap_in(self) -> None:
         self._file.sync()
-        self._file.close()
+        self._close()
         self._files.rename(self._path, f"{self._directory}/{file_name(self._swap.base_offset, SWAP)}")
+        self.is_swapped = True
         self._files.sync_directory(self._directory)
         layout.finish(self._files, self._directory, self._swap)
         self.segment.write_indexes(b"")  # nothing of an aborted transaction is left
-        return self.segment
 
     def give_up(self) -> None:
-        self._file.close()
-        if self._files.exists(self._path):  # a log that is removed takes it along
-            self._files.remove(self._path)
+        """Remove what was written, unless it was swapped in."""
+        with suppress(StorageFailed):
+            self._close()
+        if not self.is_swapped:
+            layout.remove_if_possible(self._files, self._path)  # a log that is removed takes it along
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._file.close()

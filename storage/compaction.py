@@ -35,12 +35,12 @@ from protocol.record_batch import (
     BatchHeader,
 )
 from protocol.records import Outline, Record
+from storage.index import RELATIVE_MAX
 from storage.producers import Aborted, Producers
 
 MERGED_BYTES = 16 * 1024
 ALONE_BYTES = 512
 """From so many bytes of survivors on a plain batch stays a batch of its own: its header is then a small part of it."""
-_SPAN_MAX = 2**31 - 1
 STEP_KEYS = 20_000
 """So many are marked between two looks at what else there is to do: a millisecond or two."""
 MARKED_MAX = 16_000_000
@@ -245,7 +245,7 @@ class Repacker:
             return [*self.upto(header.base_offset, header.leader_epoch), self._alone(batch, kept)]
         alike = (header.leader_epoch, kept.delete_horizon_ms)
         finished: list[bytes] = []
-        if self._plain and (alike != self._alike or header.last_offset - self._next > _SPAN_MAX):
+        if (self._plain and alike != self._alike) or header.last_offset - self._next > RELATIVE_MAX:
             finished = self.upto(header.base_offset, self._alike[0])
         self._alike = alike
         self._plain += batch.records(batch.outlines if outlines is None else outlines)
@@ -258,7 +258,7 @@ class Repacker:
         """What has been collected, as batches that reach to `end_offset`."""
         finished: list[bytes] = []
         while self._next < end_offset:
-            last = min(end_offset - 1, self._next + _SPAN_MAX)
+            last = min(end_offset - 1, self._next + RELATIVE_MAX)
             finished.append(self._merged(last, self._alike[0] if self._plain else leader_epoch))
             self._next = last + 1
             self._plain, self._plain_bytes = [], 0

@@ -16,6 +16,8 @@ import struct
 from array import array
 from bisect import bisect_right
 
+RELATIVE_MAX = 2**31 - 1
+"""How far offsets and positions can be from the start of their segment, in Kafka's index files and in a batch."""
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
@@ -57,11 +59,16 @@ class Index:
 
     def offset_file(self) -> bytes:
         base = self.base_offset
-        return b"".join([_OFFSET_ENTRY.pack(o - base, p) for o, p in zip(self._offsets, self._positions, strict=True)])
+        entries = zip(self._offsets, self._positions, strict=True)
+        return b"".join([_OFFSET_ENTRY.pack(o - base, p) for o, p in entries if self._is_near(o) and p <= RELATIVE_MAX])
 
     def time_file(self, max_timestamp: int, max_timestamp_offset: int) -> bytes:
         """With the segment's greatest timestamp as the last entry, as Kafka closes a segment's time index."""
         entries = list(zip(self._times, self._time_offsets, strict=True))
         if max_timestamp >= 0 and (not entries or max_timestamp > entries[-1][0]):
             entries.append((max_timestamp, max_timestamp_offset))
-        return b"".join([_TIME_ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in entries])
+        return b"".join([_TIME_ENTRY.pack(t, o - self.base_offset) for t, o in entries if self._is_near(o)])
+
+    def _is_near(self, offset: int) -> bool:
+        """Whether Kafka's format can tell the offset: no segment of Muster spans more, one that was repaired may."""
+        return offset - self.base_offset <= RELATIVE_MAX

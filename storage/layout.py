@@ -13,10 +13,14 @@ the swap is the same four steps from wherever they stopped.
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
-from storage.files import Files
+from storage.files import Files, StorageFailed
 from storage.segment import BadBatch, base_offset_of, file_name, walk
+
+log = logging.getLogger("muster.storage")
 
 CLEANED, SWAP, DELETED = ".log.cleaned", ".log.swap", ".log.deleted"
 INDEXES = (".index", ".timeindex", ".txnindex")
@@ -90,13 +94,21 @@ def finish(files: Files, directory: str, swap: Swap) -> None:
     files.sync_directory(directory)
     for base in swap.sources:
         for suffix in INDEXES:
-            if files.exists(path := f"{directory}/{file_name(base, suffix)}"):
-                files.remove(path)
+            remove_if_possible(files, f"{directory}/{file_name(base, suffix)}")
     own = f"{directory}/{file_name(swap.base_offset)}"
     files.rename(f"{directory}/{file_name(swap.base_offset, SWAP)}", own)
     files.sync_directory(directory)
     for base in others:
-        files.remove(f"{directory}/{file_name(base, DELETED)}")
+        remove_if_possible(files, f"{directory}/{file_name(base, DELETED)}")
+
+
+def remove_if_possible(files: Files, path: str) -> None:
+    """Remove a file that nothing refers to any more. One that stays only costs room."""
+    try:
+        if files.exists(path):
+            files.remove(path)
+    except StorageFailed as failure:
+        log.warning("a file that is not needed any more stays: %s", failure)
 
 
 def tidy(files: Files, directory: str, layout: Layout) -> None:
@@ -104,4 +116,4 @@ def tidy(files: Files, directory: str, layout: Layout) -> None:
     for swap in layout.swaps:
         finish(files, directory, swap)
     for name in layout.rubbish:
-        files.remove(f"{directory}/{name}")
+        remove_if_possible(files, f"{directory}/{name}")

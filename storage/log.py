@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import TypeVar
 
@@ -21,12 +22,12 @@ from storage import checkpoint as checkpoints
 from storage import layout, recovery
 from storage.checkpoint import Checkpoint
 from storage.files import Files, StorageFailed
+from storage.index import RELATIVE_MAX
 from storage.producers import Aborted, Producers
 from storage.recovery import Cut, Progress, end_marker_of
 from storage.segment import Found, Segment, file_name
 
 _WRITE_BACK_BYTES = 1 << 20
-_RELATIVE_MAX = 2**31 - 1
 
 
 class LogConfig(msgspec.Struct, frozen=True):
@@ -78,6 +79,9 @@ class Log:
         self.cut: Cut | None = None
         """What recovery has taken off the end, for the caller to log."""
         self.failure: StorageFailed | None = None
+        """Why nothing can be appended any more."""
+        self.compaction_failure: StorageFailed | None = None
+        """Why the log cannot be compacted before the next start has finished an interrupted swap."""
         self.files = files
         self._checkpoint = Checkpoint()
         self._written_back = 0
@@ -129,7 +133,8 @@ class Log:
     def release(self) -> None:
         """Let go of the file and leave the rest to the next start, as a killed process does."""
         for segment in self.segments:
-            segment.release()
+            with suppress(StorageFailed):  # what is to be on the disk was synced before
+                segment.release()
 
     def abandon(self) -> None:
         """Let go of all of it, for its files are about to be removed: a compaction under way finds no segment left."""
@@ -219,7 +224,7 @@ class Log:
         if not self.segments:
             self._begin()
         active = self.segments[-1]
-        too_long = end_offset - active.base_offset > _RELATIVE_MAX
+        too_long = end_offset - active.base_offset > RELATIVE_MAX
         if active.size and (active.size + size > self.config.segment_bytes or too_long):
             self.roll()
         return self.segments[-1]
@@ -293,12 +298,14 @@ class Log:
         return self.delete_before(max(upto, self.start_offset))
 
     def _drop_deleted(self) -> None:
-        """Remove the segments that lie before the start of the log altogether, the active one never."""
+        """Remove the segments that lie before the start of the log altogether, the active one never.
+
+        A file that cannot be removed stays until the next start, which finds it before the start of the log as well.
+        """
         while len(self.segments) > 1 and self.segments[0].end_offset <= self.start_offset:
             segment = self.segments.pop(0)
             for suffix in (*layout.INDEXES, ".log"):
-                if self.files.exists(path := segment.path.removesuffix(".log") + suffix):
-                    self.files.remove(path)
+                layout.remove_if_possible(self.files, segment.path.removesuffix(".log") + suffix)
         self.producers.forget_before(self.start_offset)
 
     # -- compaction: `cleaner.py` writes, and tells the log what has changed -------------------------------------------
@@ -320,14 +327,6 @@ class Log:
         if is_ours and end_offset >= self._checkpoint.contiguous_from:
             changes["contiguous_from"] = self.segments[0].base_offset
         self._save(**changes)
-
-    @staticmethod
-    def remove(files: Files, directory: str) -> None:
-        """Remove a log with everything in it. What a crash leaves of it is removed by calling this again."""
-        for name in files.list(directory):
-            files.remove(f"{directory}/{name}")
-        if files.exists(directory):
-            files.remove_directory(directory)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,12 @@ class MemoryFiles:
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
+        if old in self._directories:
+            self._directories.remove(old)
+            self._directories.add(new)
+            for path in [path for path in self._files if path.startswith(f"{old}/")]:
+                self._files[new + path.removeprefix(old)] = self._files.pop(path)
+            return
         if old not in self._files:
             raise _missing("rename", old)
         self._files[new] = self._files.pop(old)

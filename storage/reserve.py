@@ -6,6 +6,8 @@ to write a checkpoint or compact before there is room again, and this is where t
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from storage.files import Files, StorageFailed
 
 NAME = "muster.reserve"
@@ -13,19 +15,19 @@ RESERVE_BYTES = 1024 * 1024
 
 
 def keep(files: Files, data_dir: str) -> bool:
-    """Have the reserve. False when the disk is too full for it, which an operator wants to be told."""
-    file = files.open(f"{data_dir}/{NAME}", create=True)
+    """Have the reserve. False when the disk refuses it, which an operator wants to be told and nothing else needs."""
     try:
-        if (missing := RESERVE_BYTES - file.size()) > 0:
-            file.append(bytes(missing))
-            file.sync()
-    except StorageFailed as failure:
-        if not failure.is_full:
-            raise
-        give_way(files, data_dir)
+        file = files.open(f"{data_dir}/{NAME}", create=True)
+        try:
+            if (missing := RESERVE_BYTES - file.size()) > 0:
+                file.append(bytes(missing))
+                file.sync()
+        finally:
+            file.close()
+    except StorageFailed:
+        with suppress(StorageFailed):
+            give_way(files, data_dir)
         return False
-    finally:
-        file.close()
     return True
 
 

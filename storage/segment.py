@@ -6,14 +6,18 @@ read back at start-up. What a torn or damaged batch means is decided in `recover
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, PREFIX_BYTES, BatchHeader, crc_of
-from storage.files import File, Files
+from storage.files import File, Files, StorageFailed
 from storage.index import Index
+
+log = logging.getLogger("muster.storage")
 
 CHUNK_BYTES = 1 << 20
 NAME_DIGITS = 20
@@ -130,12 +134,21 @@ class Segment:
         self.size += header.size
 
     def batches(self, offset: int | None = None, *, checked: bool = False) -> Iterator[Found]:
-        """The batches from the one that holds `offset` on. They were checked when they were appended or recovered."""
+        """The batches from the one that holds `offset` on. They were checked when they were appended or recovered.
+
+        Raises `StorageFailed` where the file has changed since.
+        """
         with self.reading() as file:
             position = 0 if offset is None else self.index.position(offset)
-            for found in walk(file, position, self.size, checked=checked):
-                if offset is None or found.header.last_offset >= offset:
-                    yield found
+            try:
+                for found in walk(file, position, self.size, checked=checked):
+                    if offset is None or found.header.last_offset >= offset:
+                        yield found
+            except BadBatch as bad:
+                raise self._changed(bad.position, bad.reason) from bad
+
+    def _changed(self, position: int, reason: str) -> StorageFailed:
+        return StorageFailed("read", self.path, errno.EIO, f"changed since it was written: byte {position}: {reason}")
 
     def read(self, offset: int, max_bytes: int, min_one: bool, before: int | None) -> bytes:
         """Whole batches from the one that holds `offset`, up to `max_bytes` and none that begins at `before` or
@@ -145,6 +158,8 @@ class Segment:
             if start == self.size:
                 return b""
             data = file.pread(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
+            if len(data) < HEADER_BYTES:
+                raise self._changed(start, "the file ends here")
             whole = _whole(data, max_bytes, before)
             if not whole and min_one and (before is None or _header(data).base_offset < before):
                 return file.pread(start, _header(data).size)
@@ -157,14 +172,27 @@ class Segment:
         while position < self.size:
             if position + HEADER_BYTES > start + len(chunk):
                 chunk, start = file.pread(position, 8192), position
+                if len(chunk) < HEADER_BYTES:
+                    raise self._changed(position, "the file ends here")
             header = _header(chunk, position - start)
             if header.last_offset >= offset:
                 return position
+            if header.length <= 0:
+                raise self._changed(position, f"a batch of length {header.length}")
             position += header.size
         return self.size
 
     def write_indexes(self, transactions: bytes) -> None:
-        """Leave Kafka's index files beside the segment. They are not synced: nothing here relies on them."""
+        """Leave Kafka's index files beside the segment. They are not synced: nothing here relies on them.
+
+        So a disk that refuses them is no failure of the log.
+        """
+        try:
+            self._write_indexes(transactions)
+        except StorageFailed as failure:
+            log.info("an index file is not written, which costs nothing: %s", failure)
+
+    def _write_indexes(self, transactions: bytes) -> None:
         stem = self.path.removesuffix(".log")
         contents: list[tuple[str, Callable[[], bytes]]] = [
             (".index", self.index.offset_file),

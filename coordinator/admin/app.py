@@ -1,9 +1,9 @@
 """What the admin port answers: is it alive, is it ready, what does it count, and what happened to the groups lately."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
@@ -23,6 +23,7 @@ class Readiness(Struct, frozen=True):
     ready: bool
     loading: int  # partitions of __consumer_offsets
     total: int
+    closed: Mapping[str, str] = {}  # partitions of topics whose logs are closed until the next start: the reasons
 
 
 class Numbered(Struct, frozen=True):
@@ -70,7 +71,9 @@ class App:
 
     def _readyz(self, _: Asked) -> Answer:
         now = self._readiness()
-        body = {"ready": now.ready, "partitions": {"loading": now.loading, "total": now.total}}
+        body: dict[str, Any] = {"ready": now.ready, "partitions": {"loading": now.loading, "total": now.total}}
+        if now.closed:  # everything else is served, so this is no reason to send clients elsewhere
+            body["closed"] = dict(now.closed)
         return Answer(json.dumps(body).encode() + b"\n", 200 if now.ready else 503, "application/json")
 
     def _events(self, asked: Asked) -> Answer:

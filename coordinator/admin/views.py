@@ -12,7 +12,8 @@ from coordinator.runtime.node import Node
 
 def readiness(node: Node, is_ready: bool) -> Readiness:
     """Whether all is loaded."""
-    return Readiness(ready=is_ready, loading=node.loading, total=len(node.partitions))
+    closed = {f"{topic}-{index}": reason for (topic, index), reason in node.dataplane.closed.items()}
+    return Readiness(is_ready, node.loading, len(node.partitions), closed)
 
 
 def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: int) -> Snapshot:
@@ -48,6 +49,7 @@ def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: 
         offset_expirations=tally.expirations,
         offset_deletions=tally.deletions,
         partitions={"loading": loading, "active": len(node.partitions) - loading},
+        partitions_closed=len(node.dataplane.closed),
         log_bytes=node.log_bytes(),
         connections=connections,
         recovery_seconds=recovery_seconds,

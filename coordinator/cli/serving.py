@@ -193,12 +193,16 @@ class Server:
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
         self._say_ready()
-        if self._options.data_dir is not None and not reserve.keep(self._files, self._options.data_dir):
-            log.warning("the disk is nearly full: there is no room for the reserve")
         janitor = Janitor(self._node)
+        has_reserve, has_warned = self._options.data_dir is None, False
         while True:
             for _ in janitor.round(self._clock.now_ms()):
                 await trio.lowlevel.checkpoint()
+            if not has_reserve:  # not before the janitor has had the room to compact
+                has_reserve = reserve.keep(self._files, str(self._options.data_dir))
+                if not has_reserve and not has_warned:
+                    has_warned = True
+                    log.warning("the disk is nearly full: there is no room for the reserve")
             await trio.sleep(TEND_SECONDS)
 
     def _say_ready(self) -> None:

@@ -49,7 +49,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records import EndMarker
-from storage.files import Files
+from storage.files import Files, StorageFailed
 from storage.log import Log
 
 __all__ = ["NO_ANSWER", "DataPlane"]
@@ -72,7 +72,6 @@ class DataPlane:
         self._real_ms = real_ms
         self._cluster_id = cluster_id
         self._now_ms = 0  # of the latest call: when a log that is opened has to be mended
-        self._remove_deleted()
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -146,13 +145,27 @@ class DataPlane:
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------
 
-    def mark(self, markers: Markers, now_ms: int) -> None:
-        """Write the end of a transaction into its partitions here. Those of the coordinator are the runtime's."""
+    def mark(self, markers: Markers, now_ms: int) -> bool:
+        """Write the end of a transaction into its partitions here. Those of the coordinator are the runtime's.
+
+        Return whether every marker is written that can ever be: a topic that is gone needs none, but the marker of a
+        partition that is closed is still to come, and the transaction is not complete before it has.
+        """
+        is_complete = True
         for topic, index in markers.partitions:
-            # A topic that is gone has nothing to end; nor has a log that cannot be read.
-            if topic != OFFSETS_TOPIC and self._state.refusal(topic, index) == ErrorCode.NONE:
-                log = self._state.logs.log(topic, index)
-                self._mark((topic, index), log, markers.producer_id, markers.producer_epoch, markers.committed, now_ms)
+            if topic == OFFSETS_TOPIC or not self._state.has(topic, index):
+                continue
+            try:
+                if self._state.logs.is_whole(topic, index):
+                    producer = (markers.producer_id, markers.producer_epoch)
+                    log = self._state.logs.log(topic, index)
+                    self._mark((topic, index), log, *producer, markers.committed, now_ms)
+                else:
+                    is_complete = False
+            except StorageFailed as failure:
+                self._state.close_failed(topic, index, failure)
+                is_complete = False
+        return is_complete
 
     def topics_changed(self, changes: Iterable[Change]) -> None:
         """Topics came, grew or went: remove the records of those that went."""
@@ -181,12 +194,6 @@ class DataPlane:
 
     # -- start, upkeep and end -----------------------------------------------------------------------------------------
 
-    def _remove_deleted(self) -> None:
-        """Remove what a crash has left of topics that the ledger took back. Others' directories are left alone."""
-        left = {topic for topic, _ in self._state.logs.on_disk()}
-        for topic in left & self._state.catalog.deleted:
-            self._state.logs.drop(topic)
-
     def _opened(self, partition: TopicPartition, log: Log) -> None:
         """Abort what is open in a log and in no transaction: its beginning was lost with the power, or is not ours."""
         for producer_id, producer in log.producers.items():
@@ -200,13 +207,18 @@ class DataPlane:
         A log that nobody has asked for since the start is opened, which reads all of it, only if it has such records.
         """
         state = self._state
+        state.logs.purge()
         for topic, index in state.logs.on_disk():
             if topic == OFFSETS_TOPIC or not state.has(topic, index):
                 continue
-            is_due = yield from state.logs.is_to_be_tended((topic, index), now_ms)
-            if is_due and state.refusal(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
-                self._cut(topic, state.logs.log(topic, index), now_ms)
-                state.logs.tended((topic, index))
+            try:
+                is_due = yield from state.logs.is_to_be_tended((topic, index), now_ms)
+                if is_due and state.refusal(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
+                    self._cut(topic, state.logs.log(topic, index), now_ms)
+                    state.logs.tended((topic, index))
+            except StorageFailed as failure:
+                if state.has(topic, index):
+                    state.close_failed(topic, index, failure)
             yield
 
     def _cut(self, topic: str, log: Log, now_ms: int) -> None:
@@ -220,7 +232,14 @@ class DataPlane:
         for partition, log in self._state.logs.opened():
             if self._state.catalog.governing(partition[0]).is_compacted:
                 yield log
+                if (failure := log.failure or log.compaction_failure) is not None:
+                    self._state.logs.close_failed(partition, failure)
                 self._state.logs.tended(partition)
+
+    @property
+    def closed(self) -> Mapping[TopicPartition, str]:
+        """The partitions of topics that are closed until the next start, each with the reason."""
+        return self._state.logs.closed
 
     def log_bytes(self) -> dict[str, int]:
         """Bytes by topic, of the logs that were opened since the start."""

@@ -12,6 +12,7 @@ from protocol.messages.delete_records import (
     DeleteRecordsResponsePartitionResult,
     DeleteRecordsResponseTopicResult,
 )
+from storage.files import StorageFailed
 
 ALL: Final = -1
 
@@ -37,7 +38,10 @@ def _deleted(state: State, topic: str, index: int, offset: int) -> DeleteRecords
     if not 0 <= upto <= log.end_offset:
         return DeleteRecordsResponsePartitionResult(index, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
     if upto > log.start_offset:
-        log.delete_before(upto)
+        try:
+            log.delete_before(upto)
+        except StorageFailed as failure:
+            return DeleteRecordsResponsePartitionResult(index, -1, state.close_failed(topic, index, failure))
         state.polls.changed((topic, index))
     return DeleteRecordsResponsePartitionResult(index, log.start_offset)
 

@@ -31,6 +31,7 @@ from protocol.messages.fetch import (
     FetchResponsePartitionData,
 )
 from protocol.record_batch import HEADER_FAST, PREFIX_BYTES
+from storage.files import StorageFailed
 from storage.log import Log
 
 BY_ID_SINCE: Final = 13
@@ -171,7 +172,10 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
     records = b""
     if asked.offset < (stable if committed else end) and (room > 0 or is_first):
         limit = min(asked.max_bytes, room)
-        records = log.read(asked.offset, limit, min_one=is_first, before=stable if committed else None)
+        try:
+            records = log.read(asked.offset, limit, min_one=is_first, before=stable if committed else None)
+        except StorageFailed as failure:
+            return _error(index, state.close_failed(name, index, failure))
     return FetchResponsePartitionData(
         partition_index=index,
         high_watermark=end,

@@ -14,6 +14,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
+from storage.files import StorageFailed
 from storage.log import Log
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -52,7 +53,13 @@ def _answered(
     if asked.current_leader_epoch > LEADER_EPOCH:
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     log = state.log(topic, index)
-    offset, timestamp = _offset_in(log, asked.timestamp, committed) if log is not None else _in_nothing(asked.timestamp)
+    if log is None:
+        offset, timestamp = _in_nothing(asked.timestamp)
+    else:
+        try:
+            offset, timestamp = _offset_in(log, asked.timestamp, committed)
+        except StorageFailed as failure:
+            return _error(index, state.close_failed(topic, index, failure))
     epoch = -1 if offset < 0 else LEADER_EPOCH
     return ListOffsetsResponsePartition(index, timestamp=timestamp, offset=offset, leader_epoch=epoch)
 

@@ -25,6 +25,7 @@ from protocol.messages.produce import (
 )
 from protocol.produced import Refusal, Rules
 from protocol.record_batch import BatchHeader
+from storage.files import StorageFailed
 from storage.log import Log
 from storage.producers import Written
 
@@ -105,7 +106,10 @@ def _appended(
         batch = _stamped(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
     elif judged.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
         batch = _stamped(batch, header.attributes, judged.max_timestamp)
-    base_offset = state.logs.append(partition, log, batch, max(time_ms, judged.max_timestamp))
+    try:
+        base_offset = state.logs.append(partition, log, batch, max(time_ms, judged.max_timestamp))
+    except StorageFailed as failure:
+        return Refusal(state.close_failed(name, data.index, failure), "The log of this topic-partition is closed.")
     state.polls.appended(partition, len(batch))
     return Appended(base_offset, time_ms, log.start_offset)
 

@@ -1,5 +1,6 @@
 """What the handlers of the data plane work on: facts, logs, and who waits."""
 
+import logging
 from typing import Any, Final, Protocol
 
 from coordinator.config import Config
@@ -12,7 +13,10 @@ from coordinator.dataplane.long_polls import LongPolls
 from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.topic_logs import TopicLogs
 from protocol.errors import ErrorCode
+from storage.files import StorageFailed
 from storage.log import Log
+
+log = logging.getLogger("muster.dataplane")
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024  # of answers that are not sent yet: beyond it a fetch gets a batch at a time
 
@@ -84,6 +88,17 @@ class State:
         if topic == OFFSETS_TOPIC:
             return self.runtime.offsets_log(partition)
         return self.logs.log(topic, partition)
+
+    def close_failed(self, topic: str, partition: int, failure: StorageFailed) -> ErrorCode:
+        """Close a partition that the disk has failed, and return the error for the client.
+
+        A failed read of `__consumer_offsets` concerns the reader only: what the coordinator knows is in memory.
+        """
+        if topic == OFFSETS_TOPIC:
+            log.warning("a fetch of %s-%d failed: %s", topic, partition, failure)
+        else:
+            self.logs.close_failed((topic, partition), failure)
+        return ErrorCode.KAFKA_STORAGE_ERROR
 
     def announce(self, outcome: Outcome, now_ms: int) -> Any:
         """Make an outcome true, and have it in the log before the data that rests on it."""

@@ -1,11 +1,17 @@
-"""The logs of topics' partitions: opened when first asked for, made when first written to, removed with their topic."""
+"""The logs of topics' partitions: opened when first asked for, made when first written to, removed with their topic.
 
+A log that is damaged, or that the disk fails, is closed until the next start: its partition answers
+KAFKA_STORAGE_ERROR, and everything else is served.
+"""
+
+import errno
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from typing import Final
 
 from coordinator.core.catalog.settings import TopicSettings
-from storage.files import Files
+from storage import removal
+from storage.files import Files, StorageFailed
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_directory, partition_of
@@ -15,6 +21,7 @@ log = logging.getLogger("muster.dataplane")
 
 TopicPartition = tuple[str, int]
 
+_TRANSIENT: Final = frozenset({errno.EMFILE, errno.ENFILE})
 FILES_MAX: Final = 256  # files that are kept open to be appended to; more topics than descriptors is no reason to fail
 
 
@@ -34,7 +41,8 @@ class TopicLogs:
         self._on_open = on_open
         self._open: dict[TopicPartition, Log] = {}
         self._dirty: dict[TopicPartition, Log] = {}
-        self._damaged: set[TopicPartition] = set()
+        self.closed: dict[TopicPartition, str] = {}
+        """The partitions whose logs are closed until the next start, each with the reason."""
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
         self._outdated = Outdated(files)
@@ -53,15 +61,34 @@ class TopicLogs:
         """Whether the log can be opened. One that is damaged stays closed until the next start, and as it is."""
         if (topic, partition) in self._open:
             return True
-        if (topic, partition) in self._damaged:
+        if (topic, partition) in self.closed:
             return False
         try:
             self.log(topic, partition)
-        except DamagedLog as damage:
-            self._damaged.add((topic, partition))
-            log.error("a log is damaged and stays closed: %s", damage, extra={"topic": topic, "partition": partition})
+        except (DamagedLog, StorageFailed) as failure:
+            self.close_failed((topic, partition), failure)
             return False
         return True
+
+    def close_failed(self, partition: TopicPartition, failure: DamagedLog | StorageFailed) -> None:
+        """Close a partition that cannot be read or written, and leave its files as they are.
+
+        It stays closed until the next start, unless all that was missing is a descriptor.
+        """
+        extra = {"topic": partition[0], "partition": partition[1]}
+        if (found := self._forget(partition)) is not None:
+            found.abandon()
+        if isinstance(failure, StorageFailed) and failure.errno in _TRANSIENT:
+            log.warning("a log could not be used: %s", failure, extra=extra)
+            return
+        self.closed[partition] = str(failure)
+        log.error("a log is closed until the next start: %s", failure, extra=extra)
+
+    def _forget(self, partition: TopicPartition) -> Log | None:
+        self._dirty.pop(partition, None)
+        self._begun.pop(partition, None)
+        self._held.pop(partition, None)
+        return self._open.pop(partition, None)
 
     def is_to_be_tended(self, partition: TopicPartition, now_ms: int) -> Generator[None, None, bool]:
         """Whether the log is open, or may hold records past their time or beyond their size; in short steps."""
@@ -128,15 +155,17 @@ class TopicLogs:
     def drop(self, topic: str) -> None:
         """Remove all logs of a topic that is no more."""
         for partition in [key for key in self._open if key[0] == topic]:
-            self._open.pop(partition).abandon()
-            self._dirty.pop(partition, None)
-            self._begun.pop(partition, None)
-            self._held.pop(partition, None)
-        self._damaged = {partition for partition in self._damaged if partition[0] != topic}
-        for directory in [name for name, found in self._directories() if found[0] == topic]:
-            Log.remove(self._files, f"{self._data_dir}/{directory}")
-            self._outdated.forget(f"{self._data_dir}/{directory}")
-        self._files.sync_directory(self._data_dir)
+            if (gone := self._forget(partition)) is not None:
+                gone.abandon()
+        self.closed = {partition: reason for partition, reason in self.closed.items() if partition[0] != topic}
+        for name, found in self._directories():
+            if found[0] == topic:
+                self._outdated.forget(f"{self._data_dir}/{name}")
+        remove_topics(self._files, self._data_dir, {topic})
+
+    def purge(self) -> None:
+        """Try again to remove the files of deleted topics that could not be removed."""
+        removal.purge(self._files, self._data_dir)
 
     def on_disk(self) -> list[TopicPartition]:
         """The partitions that have anything on the disk."""
@@ -162,9 +191,24 @@ class TopicLogs:
         return f"{self._data_dir}/{partition_directory(topic, partition)}"
 
     def _directories(self) -> Iterator[tuple[str, TopicPartition]]:
-        for name in self._files.list(self._data_dir):
-            if (found := partition_of(name)) is not None:
-                yield name, found
+        return _directories(self._files, self._data_dir)
+
+
+def remove_topics(files: Files, data_dir: str, topics: Container[str]) -> None:
+    """Remove the logs of topics that are no more. A failure is logged: the next start tries again."""
+    try:
+        removal.retire(files, data_dir, [name for name, found in _directories(files, data_dir) if found[0] in topics])
+        failures = removal.purge(files, data_dir)
+    except StorageFailed as failure:
+        failures = [failure]
+    for reason in failures:
+        log.warning("a deleted topic could not be removed from the disk: %s", reason)
+
+
+def _directories(files: Files, data_dir: str) -> Iterator[tuple[str, TopicPartition]]:
+    for name in files.list(data_dir):
+        if (found := partition_of(name)) is not None:
+            yield name, found
 
 
 def log_config(governing: TopicSettings) -> LogConfig:

@@ -9,11 +9,14 @@ from typing import Final
 
 from coordinator.core.transactions.expiry import forgotten
 from coordinator.runtime.node import Node
+from protocol.errors import ProtocolError
 from storage import cleaner
+from storage.files import StorageFailed
 from storage.log import Log
 
 log = logging.getLogger("muster.janitor")
 
+RETRY_MS: Final = 300_000  # before a log whose compaction has failed is tried again
 FORGET_MS: Final = 3_600_000  # between two looks for transactional ids that nobody uses
 
 
@@ -24,9 +27,13 @@ class Janitor:
         self._node = node
         self._retain_at_ms = 0
         self._forget_at_ms = 0
+        self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
 
     def round(self, now_ms: int) -> Iterator[None]:
-        """Do what is due by now, a step of a few milliseconds at each `next`. Raises StorageFailed."""
+        """Do what is due by now, a step of a few milliseconds at each `next`.
+
+        Raises StorageFailed when nothing can be appended to one of the coordinator's own logs any more.
+        """
         if now_ms >= self._retain_at_ms:
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
             yield from self._node.dataplane.tend(now_ms)
@@ -35,12 +42,21 @@ class Janitor:
             self._node.record(forgotten(self._node.ledger.transactions, now_ms), now_ms)
             self._node.flush()
             yield
+        own = self._node.ledger.log, *(p.log for p in self._node.partitions if p.has_log)
         for one in self._node.compacted_logs():
-            if cleaner.is_due(one):
-                yield from _compacted(one, now_ms)
+            if cleaner.is_due(one) and now_ms >= self._compact_at_ms.get(one.directory, 0):
+                yield from self._compact(one, now_ms)
+                if one.failure is not None and one in own:
+                    raise one.failure
 
-
-def _compacted(one: Log, now_ms: int) -> Iterator[None]:
-    done = yield from cleaner.compact(one, now_ms)
-    if done is not None:
-        log.info("compacted", extra={"log": one.directory, "before": done.bytes_before, "after": done.bytes_after})
+    def _compact(self, one: Log, now_ms: int) -> Iterator[None]:
+        """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""
+        try:
+            done = yield from cleaner.compact(one, now_ms)
+        except (StorageFailed, ProtocolError) as failure:
+            self._compact_at_ms[one.directory] = now_ms + RETRY_MS
+            log.warning("a compaction has failed: %s", failure, extra={"log": one.directory})
+            return
+        self._compact_at_ms.pop(one.directory, None)
+        if done is not None:
+            log.info("compacted", extra={"log": one.directory, "before": done.bytes_before, "after": done.bytes_after})

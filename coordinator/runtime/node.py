@@ -26,6 +26,7 @@ from coordinator.core.transactions.expiry import timed_out
 from coordinator.dataplane.brokers import Broker
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
+from coordinator.dataplane.topic_logs import remove_topics
 from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
@@ -97,6 +98,8 @@ class Node:
         """Read what exists, and make what the set-up asks for. The groups are loaded by `load`, step by step."""
         setup, facts = self._setup, self.ledger.catalog.facts
         self.ledger.load()
+        # Before a topic of the same name is made: it would begin with the records that a crash has left.
+        remove_topics(setup.files, setup.data_dir, self.ledger.catalog.deleted)
         missing = {name: count for name, count in setup.topics.items() if name not in facts}
         if OFFSETS_TOPIC not in facts:
             # How many partitions there are is fixed from now on: the number decides which of them owns a group.
@@ -341,7 +344,7 @@ class Node:
             self.ledger.log.sync()  # that it is decided is on the disk before any of its markers
         if any(topic == OFFSETS_TOPIC and not self.partitions[index].is_loaded for topic, index in markers.partitions):
             return
-        self.dataplane.mark(markers, now_ms)
+        is_complete = self.dataplane.mark(markers, now_ms)
         for topic, index in markers.partitions:
             if topic == OFFSETS_TOPIC:
                 partition = self.partitions[index]
@@ -349,7 +352,8 @@ class Node:
                     self.take(partition, result, now_ms)
                 partition.mark(markers.producer_id, markers.producer_epoch, markers.committed, now_ms)
                 self._dirty[partition] = None
-        self.ledger.complete(completed(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
+        if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
+            self.ledger.complete(completed(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
 
 
 def _is_due(at_ms: int | None, now_ms: int) -> bool:

@@ -1,5 +1,7 @@
 """Topics' logs over time: kept as long as settings say, gone with their topic, closed when damaged, bounded in number."""
 
+import errno
+from collections.abc import Callable
 from itertools import islice
 
 import pytest
@@ -8,15 +10,18 @@ from coordinator.dataplane import topic_logs
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
+from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestResource,
 )
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage import cleaner
+from storage.files import StorageFailed
 from tests.dataplane.broker import NOW, Broker, batch
-from tests.dataplane.test_transactions import Server
+from tests.dataplane.test_transactions import Server, of
 from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
@@ -212,3 +217,100 @@ def test_a_topic_that_is_deleted_while_it_is_compacted(is_made_anew: bool) -> No
         left = ["00000000000000000000.log", "muster.checkpoint"] if is_made_anew else []
         assert broker.files.list("data/latest-0") == left
         assert not is_made_anew or broker.values("latest") == ["new"]
+
+
+def test_a_deleted_topic_that_a_start_makes_anew_is_empty() -> None:
+    """A crash right after the deletion was logged leaves all of its files, and `--topic` names it again."""
+    server = Server(CrashingDisk(), is_synced=False, topics={"d": 1})
+    server.produce("d", 0, batch("old"))
+    before = server.files.copy()
+    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), 6)
+    crashed = server.files.copy()
+    for path, data in before.contents().items():
+        if path.startswith("data/d-0/"):
+            crashed.put(path, data)
+    after = Server(crashed, is_synced=False, topics={"d": 1})
+    assert after.read("d", 0) == []
+    after.produce("d", 0, batch("new"))
+    assert after.read("d", 0) == ["new"]
+
+
+def test_a_directory_in_a_deleted_topic_is_left_and_ends_nothing(broker: Broker) -> None:
+    broker.create("t")
+    broker.produce("t", 0, batch("old"))
+    broker.files.make_directory("data/t-0/mine")
+    broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)), version=6)
+    broker.create("t")
+    assert broker.values("t") == []
+    list(broker.plane.tend(NOW))
+    assert broker.files.list("data/muster.deleted.0") == ["mine"]
+
+
+def test_a_failed_append_closes_its_partition_and_nothing_else(broker: Broker) -> None:
+    broker.create("t", partitions=2)
+    broker.produce("t", 0, batch("a"))
+    broker.produce("t", 1, batch("a"))
+    (call,) = calls_of(lambda: broker.produce("t", 0, batch("b")), broker, "append to data/t-0")
+    broker.files.fail = {broker.files.calls + call: errno.EIO}
+    assert broker.produce("t", 0, batch("c")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.produce("t", 0, batch("d")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.produce("t", 1, batch("b")).error_code == ErrorCode.NONE
+    assert list(broker.plane.closed) == [("t", 0)]
+    assert "EIO" in broker.plane.closed["t", 0]
+    assert Broker(broker.files.copy()).values("t") == ["a", "b"]
+
+
+def calls_of(work: Callable[[], object], broker: Broker, operation: str) -> list[int]:
+    """Which calls to the disk of this piece of work, counted from 1, are that operation."""
+    before, found = broker.files.calls, []
+    broker.files.after_call = lambda name, path: (
+        found.append(broker.files.calls - before) if f"{name} {path}".startswith(operation) else None
+    )
+    work()
+    broker.files.after_call = None
+    return found
+
+
+def test_a_segment_that_is_removed_under_the_server_closes_its_partition(broker: Broker) -> None:
+    broker.create("t", partitions=2, segment_ms="1")
+    for number in range(4):
+        broker.produce("t", 0, batch("a", at_ms=NOW + 2 * number))
+        broker.produce("t", 1, batch("a", at_ms=NOW + 2 * number))
+    broker.files.remove(f"data/t-0/{1:020d}.log")
+    asked = ListOffsetsRequestTopic("t", (ListOffsetsRequestPartition(0, -1, NOW + 1),))
+    answer = broker.ask(ListOffsetsRequest(-1, topics=(asked,)))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.fetch("t", offset=1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.fetch("t", 1, offset=1).error_code == ErrorCode.NONE
+    assert list(broker.plane.closed) == [("t", 0)]
+    list(broker.plane.tend(NOW))
+    broker.plane.close()
+
+
+def test_a_missing_descriptor_closes_nothing_for_good(broker: Broker) -> None:
+    broker.create("t", segment_ms="1")
+    for number in range(3):
+        broker.produce("t", 0, batch(str(number), at_ms=NOW + 2 * number))
+    broker.files.fail = {broker.files.calls + 1: errno.EMFILE}
+    assert broker.fetch("t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.fetch("t").error_code == ErrorCode.NONE
+    assert broker.plane.closed == {}
+
+
+def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -> None:
+    server = Server(CrashingDisk(), is_synced=False, topics={"t": 1})
+    producer = server.begun()
+    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, of(producer, "a")),))
+    server.ask(ProduceRequest("x", -1, 0, (data,)), 12)
+    accept = server.files.call
+
+    def refuse_markers(operation: str, path: str) -> None:
+        if operation == "append to" and path.startswith("data/t-0/"):
+            raise StorageFailed(operation, path, errno.EIO, "refused")
+        accept(operation, path)
+
+    server.files.call = refuse_markers  # type: ignore[method-assign]
+    server.ask(EndTxnRequest("x", *producer, True), 5)
+    assert server.node.dataplane.closed.keys() == {("t", 0)}
+    after = Server(server.files.copy(), is_synced=False, topics={"t": 1})
+    assert after.read("t", 0) == ["a"], "it was committed"

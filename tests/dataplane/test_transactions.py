@@ -1,5 +1,6 @@
 """Records in transactions: who may write them, who may read them, and what a crash at any step leaves."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -160,7 +161,8 @@ GROUP = "g"
 class Server:
     """A whole node on a disk in memory."""
 
-    def __init__(self, files: CrashingDisk, is_synced: bool) -> None:
+    def __init__(self, files: CrashingDisk, is_synced: bool, topics: Mapping[str, int] | None = None) -> None:
+        self.files = files
         setup = Setup(
             config=Config({"offsets.topic.num.partitions": 1}),
             files=files,
@@ -169,7 +171,7 @@ class Server:
             real_ms=lambda: 0,
             tell=lambda event: None,
             is_synced=is_synced,
-            topics={"t": 1},
+            topics={"t": 1} if topics is None else topics,
         )
         self.node = Node(setup)
         self.node.open(NOW)

@@ -48,6 +48,9 @@ class _Change(NamedTuple):
     def apply(self, names: _Names) -> None:
         if self.gone is not None:
             names.pop(self.gone, None)
+            if self.name is not None and self.content is None:  # a directory takes along what is in it
+                for path in [path for path in names if path.startswith(f"{self.gone}/")]:
+                    names[self.name + path.removeprefix(self.gone)] = names.pop(path)
         if self.name is not None:
             names[self.name] = self.content
 
@@ -164,7 +167,8 @@ class CrashingDisk:
 
     def rename(self, old: str, new: str) -> None:
         self.call("rename", old)
-        self._expect_file("rename", old)
+        if old not in self._names:
+            raise _error(errno.ENOENT, "rename", old)
         self._change(_Change(_parent(old), old, new, self._names[old]))
         self.done("rename", old)
 

@@ -143,25 +143,25 @@ def replaces_the_checkpoint_unsynced(patch: Patch) -> None:
 
 
 def swaps_an_unsynced_file(patch: Patch) -> None:
-    swapped_in = cleaner._Target.swapped_in
+    swap_in = cleaner._Target.swap_in
 
-    def unsynced(self: cleaner._Target) -> Segment:
+    def unsynced(self: cleaner._Target) -> None:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(CrashingFile, "sync", lambda self: None)
-            return swapped_in(self)
+            swap_in(self)
 
-    patch.setattr(cleaner._Target, "swapped_in", unsynced)
+    patch.setattr(cleaner._Target, "swap_in", unsynced)
 
 
 def removes_the_sources_first(patch: Patch) -> None:
-    def rewritten(self: cleaner._Target) -> Segment:
+    def rewritten(self: cleaner._Target) -> None:
         self._file.sync()
         for base in self._swap.sources:
             self._files.remove(f"{self._directory}/{file_name(base)}")
         self._files.rename(self._path, f"{self._directory}/{file_name(self._swap.base_offset)}")
-        return self.segment
+        self.is_swapped = True
 
-    patch.setattr(cleaner._Target, "swapped_in", rewritten)
+    patch.setattr(cleaner._Target, "swap_in", rewritten)
 
 
 def ignores_a_finished_swap(patch: Patch) -> None:
@@ -256,7 +256,10 @@ MUTANTS: Final[Mapping[Mutant, tuple[Campaign, str]]] = {  # who finds it, and a
     deletes_what_is_not_on_the_disk: (crashes, r"power cut.* begins at \d+, behind its end at \d+"),
     replaces_the_checkpoint_unsynced: (crashes, "power cut.* does not open: .*the checkpoint's own checksum"),
     swaps_an_unsynced_file: (crashes, r"\(rename .*\.log\.cleaned\), power cut.* does not open"),
-    removes_the_sources_first: (crashes, r"\(remove .*\.log\), killed: .* at or before offset 0 is missing"),
+    removes_the_sources_first: (
+        crashes,
+        r"\(remove .*\.log(\.cleaned)?\), killed: .* at or before offset 0 is missing",
+    ),
     ignores_a_finished_swap: (crashes, "killed: .* does not open: .*a segment is missing before this one"),
     forgets_end_markers: (days, "is None instead of b"),
     compacts_by_aborted_records: (days, "is None instead of b"),

@@ -147,8 +147,7 @@ def test_the_reserve_gives_way_on_a_full_disk() -> None:
     assert not reserve.keep(files, "data")
     assert files.contents() == {}, "half of it would be of no use"
     files.fail = {files.calls + 2: errno.EIO}
-    with pytest.raises(StorageFailed, match="EIO"):
-        reserve.keep(files, "data")
+    assert not reserve.keep(files, "data"), "nothing depends on the reserve"
 
 
 def _tmpfs(path: Path, size: str) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 from protocol import record_batch
 from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
-from storage import checkpoint
+from storage import checkpoint, removal
 from storage.checkpoint import Checkpoint
 from storage.files import StorageFailed
 from storage.layout import DamagedLog
@@ -256,9 +256,8 @@ def test_retention_by_size_keeps_the_active_segment() -> None:
 def test_a_log_is_removed_with_all_its_files() -> None:
     log = filled()
     log.close()
-    Log.remove(log.files, DIRECTORY)
+    assert removal.remove_directory(log.files, DIRECTORY) == []
     assert not log.files.exists(DIRECTORY)
-    Log.remove(log.files, DIRECTORY)
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.record_batch import encode
 from protocol.records import Record
-from storage import outdated
+from storage import outdated, removal
 from storage.log import Log, LogConfig
 from storage.outdated import Outdated
 from tests.storage.crashing_disk import CrashingDisk
@@ -65,7 +65,7 @@ def test_what_had_to_be_read_is_remembered_until_the_log_is_gone(monkeypatch: py
     assert not told(files, 120, 50, FOR_EVER, asked)
     assert told(files, 121, 50, FOR_EVER, asked)
     assert files.calls - before == 2, "the names, twice"
-    Log.remove(files, DIRECTORY)
+    removal.remove_directory(files, DIRECTORY)
     asked.forget(DIRECTORY)
     assert not told(files, 1000, 50, FOR_EVER, asked)
     assert asked._latest == {}

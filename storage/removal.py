@@ -1,0 +1,53 @@
+"""Remove whole logs so that neither a crash nor a refusal of the disk ever brings their records back.
+
+A directory is renamed first, to a name that no log has:
+```
+#   1  orders-0 -> muster.deleted.0      data directory synced: from here on the log is gone
+#   2  the files in it, then the directory itself, removed
+```
+What step 2 leaves, because of a crash or of something that cannot be removed, is tried again later and at each start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from storage.files import Files, StorageFailed
+
+_RETIRED = re.compile(r"muster\.deleted\.(0|[1-9][0-9]{0,17})")  # no partition's name: those end in `-<number>`
+
+
+def retire(files: Files, data_dir: str, directories: Iterable[str]) -> None:
+    """Take the names from these directories of logs, durably, and remove nothing yet. Raises `StorageFailed`."""
+    numbers = [int(match[1]) for name in files.list(data_dir) if (match := _RETIRED.fullmatch(name))]
+    number = max(numbers, default=-1)
+    for name in directories:
+        number += 1
+        files.rename(f"{data_dir}/{name}", f"{data_dir}/muster.deleted.{number}")
+    files.sync_directory(data_dir)
+
+
+def purge(files: Files, data_dir: str) -> list[StorageFailed]:
+    """Remove what `retire` has renamed, as far as that is possible, and return why the rest stays."""
+    failures: list[StorageFailed] = []
+    for name in files.list(data_dir):
+        if _RETIRED.fullmatch(name):
+            failures += remove_directory(files, f"{data_dir}/{name}")
+    return failures
+
+
+def remove_directory(files: Files, directory: str) -> list[StorageFailed]:
+    """Remove a directory and the files in it; a directory inside is not of Muster's making, and stays."""
+    failures: list[StorageFailed] = []
+    try:
+        for name in files.list(directory):
+            try:
+                files.remove(f"{directory}/{name}")
+            except StorageFailed as failure:
+                failures.append(failure)
+        if not failures:
+            files.remove_directory(directory)
+    except StorageFailed as failure:
+        failures.append(failure)
+    return failures

@@ -1,0 +1,43 @@
+"""Logs that are removed as a whole: their records never come back, whatever stays of their files."""
+
+from pathlib import Path
+
+import pytest
+
+from storage import removal
+from storage.files import Files, RealFiles
+from storage.memory_files import MemoryFiles
+from tests.storage.crashing_disk import CrashingDisk
+
+
+@pytest.fixture(params=["real", "memory", "fake"])
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+    """A data directory with two partitions of a topic and one of another."""
+    files: Files = {"real": RealFiles(), "memory": MemoryFiles(), "fake": CrashingDisk()}[request.param]
+    for name in ("t-0", "t-1", "u-0"):
+        files.make_directory(f"{tmp_path}/{name}")
+        files.open(f"{tmp_path}/{name}/{0:020d}.log", create=True).append(b"records")
+    return files, str(tmp_path)
+
+
+def test_a_retired_log_has_no_name_and_then_no_files(data: tuple[Files, str]) -> None:
+    files, directory = data
+    removal.retire(files, directory, ["t-0", "t-1"])
+    assert files.list(directory) == ["muster.deleted.0", "muster.deleted.1", "u-0"]
+    removal.retire(files, directory, ["u-0"])
+    assert files.list(directory) == ["muster.deleted.0", "muster.deleted.1", "muster.deleted.2"]
+    assert removal.purge(files, directory) == []
+    assert files.list(directory) == []
+
+
+def test_a_directory_inside_stays_and_is_told() -> None:
+    files = CrashingDisk()
+    files.put("data/t-0/segment.log", b"records")
+    files.make_directory("data/t-0/lost+found")
+    removal.retire(files, "data", ["t-0"])
+    (failure,) = removal.purge(files, "data")
+    assert failure.path == "data/muster.deleted.0/lost+found"
+    assert files.list("data/muster.deleted.0") == ["lost+found"]
+    files.remove_directory("data/muster.deleted.0/lost+found")
+    assert removal.purge(files, "data") == []
+    assert files.list("data") == []
