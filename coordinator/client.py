@@ -1,11 +1,14 @@
-"""A small blocking Kafka client: one request at a time, for the admin commands and for tests. No groups, no retries
-but the obvious.
+"""A small blocking Kafka client for the commands and the tests: one connection, one request at a time.
 
-with Client.to("127.0.0.1:9092") as client:
-    answer = client.ask(ListGroupsRequest())
+It belongs to no group, and it retries nothing.
+
+    with Client.to("127.0.0.1:9092") as client:
+        response = client.ask(ListGroupsRequest())
 """
 
 import socket
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
@@ -16,33 +19,56 @@ from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.schema import Message
 
-ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
+RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
+PATIENCE_SECONDS: Final = 1.0  # a response that takes longer is worth a word to the user
 
 
 class ClientError(Exception):
-    """The broker cannot be reached, or does not speak what is asked. One line, for a person."""
+    """The broker cannot be reached, or does not support a request. The message is one line for a person."""
 
 
 class Client:
-    """A connection to one broker. Each request goes in the newest version that both sides know."""
+    """A connection to one broker. Each request is sent in the newest version that both sides support."""
 
-    def __init__(self, sock: socket.socket, client_id: str = "muster") -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        client_id: str = "muster",
+        *,
+        address: str = "the broker",
+        seconds: float = 30.0,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> None:
+        """`seconds` bounds the wait for one response. `on_wait` is told `address` once a response takes longer than
+        PATIENCE_SECONDS."""
         self._sock = sock
         self._client_id = client_id
-        self._frames = FrameBuffer(ANSWER_BYTES_MAX)
+        self._address = address
+        self._seconds = seconds
+        self._on_wait = on_wait
+        self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
         self._correlation_id = 0
         self._versions: dict[int, range] = {}
 
     @classmethod
-    def to(cls, address: str, *, seconds: float = 30.0, client_id: str = "muster") -> "Client":
+    def to(
+        cls,
+        address: str,
+        *,
+        seconds: float = 30.0,
+        client_id: str = "muster",
+        on_wait: Callable[[str], None] | None = None,
+    ) -> "Client":
         """Connect to `HOST:PORT`. Raises ClientError."""
         host, _, port = address.rpartition(":")
         try:
             sock = socket.create_connection((host.strip("[]") or "127.0.0.1", int(port)), timeout=seconds)
+        except TimeoutError:
+            raise ClientError(f"cannot connect to {address}: no reply within {seconds:g} s") from None
         except (OSError, ValueError) as error:
-            raise ClientError(f"cannot reach {address}: {getattr(error, 'strerror', None) or error}") from None
+            raise ClientError(f"cannot connect to {address}: {getattr(error, 'strerror', None) or error}") from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(sock, client_id)
+        return cls(sock, client_id, address=address, seconds=seconds, on_wait=on_wait)
 
     def __enter__(self) -> "Client":
         return self
@@ -56,9 +82,9 @@ class Client:
         self._sock.close()
 
     def ask(self, message: Message, version: int | None = None, *, up_to: int | None = None) -> Any:
-        """Send a request, and wait for its answer: in the newest version (up to `up_to`), or in exactly `version`.
+        """Send a request and wait for its response: in the newest version (up to `up_to`), or in exactly `version`.
 
-        Raises ClientError when the broker has no such version, or goes away.
+        Raises ClientError when the broker does not support such a version, or closes the connection.
         """
         api = api_of(message)
         if version is None:
@@ -68,52 +94,65 @@ class Client:
         try:
             response = decode_response(api.key, version, self._receive())
         except ProtocolError as error:
-            raise ClientError(f"the broker's answer cannot be read: {error}") from None
-        assert response.correlation_id == self._correlation_id, "answers come in the order of the requests"
+            raise ClientError(f"cannot read the response of {self._address}: {error}") from None
+        assert response.correlation_id == self._correlation_id, "responses come in the order of the requests"
         return response.body
 
     def send(self, message: Message, version: int) -> None:
-        """Send a request whose answer is not awaited, or that has none."""
+        """Send a request without waiting for its response, or one that has none."""
         self._correlation_id += 1
         self._send(encode_request(api_of(message).key, version, self._correlation_id, self._client_id, message))
 
     def versions(self, message: Message) -> range:
-        """The versions of this request that both sides know; empty for none. Raises ClientError as `ask` does."""
+        """The versions of this request that both sides support; empty for none. Raises ClientError as `ask` does."""
         return self._common(api_of(message))
 
     def _newest(self, api: API, up_to: int | None) -> int:
         known = [version for version in self._common(api) if up_to is None or version <= up_to]
         if not known:
-            raise ClientError(f"the broker does not speak {api.name} in a version known here")
+            raise ClientError(f"{self._address} does not support {api.name} in any version known here")
         return known[-1]
 
     def _common(self, api: API) -> range:
         if not self._versions:
-            answer = self.ask(ApiVersionsRequest("muster", "1"), version=3)
-            if answer.error_code:
-                raise ClientError(f"the broker refuses ApiVersions: {ErrorCode(answer.error_code).name}")
-            self._versions = {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
+            response = self.ask(ApiVersionsRequest("muster", "1"), version=3)
+            if response.error_code:
+                raise ClientError(f"{self._address} refuses ApiVersions: {ErrorCode(response.error_code).name}")
+            self._versions = {one.api_key: range(one.min_version, one.max_version + 1) for one in response.api_keys}
         theirs, ours = self._versions.get(api.key, range(0)), APIS[api.key].versions
         return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
 
     def _send(self, frame: bytes) -> None:
         try:
             self._sock.sendall(frame)
+        except TimeoutError:
+            raise ClientError(f"{self._address} does not read: gave up after {self._seconds:g} s") from None
         except OSError as error:
-            raise ClientError(f"the broker went away: {error}") from None
+            raise ClientError(f"{self._address} closed the connection: {error}") from None
 
     def _receive(self) -> bytes:
         for frame in self._frames:
             return frame
+        deadline = time.monotonic() + self._seconds
+        is_patient = self._on_wait is not None
         while True:
+            left = deadline - time.monotonic()
             try:
+                self._sock.settimeout(max(0.001, min(left, PATIENCE_SECONDS) if is_patient else left))
                 chunk = self._sock.recv(65_536)
             except TimeoutError:
-                raise ClientError("the broker does not answer") from None
+                if is_patient and left > PATIENCE_SECONDS:
+                    is_patient = False
+                    assert self._on_wait is not None, "only then is the first wait shorter"
+                    self._on_wait(self._address)
+                    continue
+                raise ClientError(f"{self._address} does not respond: gave up after {self._seconds:g} s") from None
             except OSError as error:
-                raise ClientError(f"the broker went away: {error}") from None
+                raise ClientError(f"{self._address} closed the connection: {error}") from None
+            finally:
+                self._sock.settimeout(self._seconds)
             if not chunk:
-                raise ClientError("the broker closed the connection")
+                raise ClientError(f"{self._address} closed the connection")
             self._frames.feed(chunk)
             for frame in self._frames:
                 return frame

@@ -1,10 +1,11 @@
 """Each knob once: Kafka's name, default, unit, bounds, and the sentence that the docs print.
 
 Settings reach `Config` from a file, then the environment the way Kafka's image reads it, then the command line;
-the later ones win. What cannot be understood is a `ConfigError` that names the knob and says what it may be.
+the later ones win. A setting that cannot be used is a `ConfigError` that names the setting, its source, and what is
+expected. A setting of Kafka that has no effect here is accepted, and reported as ignored.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +28,19 @@ _IN_WORDS: Final[Mapping[type, str]] = {
 
 
 class ConfigError(Exception):
-    """A setting that cannot be taken. The message is one line that names the knob."""
+    """A setting that cannot be used. The message is one line: `invalid NAME VALUE (SOURCE): expected ...`."""
+
+
+class Layer(Struct, frozen=True):
+    """The settings of one source: a file, the environment, or the command line."""
+
+    values: dict[str, Value] = {}
+    sources: dict[str, str] = {}  # of each value: `--set`, a variable, or a file and its line
+    ignored: dict[str, str] = {}  # settings of Kafka that have no effect here, with their sources
+
+    def over(self, lower: "Layer") -> "Layer":
+        """Both layers in one; where both have a setting, this layer's value counts."""
+        return Layer(lower.values | self.values, lower.sources | self.sources, lower.ignored | self.ignored)
 
 
 class Knob(Struct, frozen=True):
@@ -50,7 +63,7 @@ class Knob(Struct, frozen=True):
 
     @property
     def may_be(self) -> str:
-        """What the knob accepts, in words."""
+        """The values that the setting accepts, in words."""
         if self.choices:
             few = "one of" if self.kind is str else "any of"
             return f"{few} {', '.join(self.choices)}"
@@ -59,41 +72,43 @@ class Knob(Struct, frozen=True):
         most = "" if self.most is None else f" to {self.most}"
         return f"{_IN_WORDS[self.kind]} from {self.least}{most}"
 
-    def parse(self, text: str) -> Value:
-        """The value that `text` stands for. Raises ConfigError."""
+    def parse(self, text: str, source: str = "") -> Value:
+        """Read a value from text. Raises ConfigError."""
         text = text.strip()
         try:
             if self.kind is bool:
                 return {"true": True, "false": False}[text.lower()]
             if self.kind is tuple:
-                return self.checked(tuple(word.strip() for word in text.split(",") if word.strip()))
-            return self.checked(self.kind(text))
+                return self.check(tuple(word.strip() for word in text.split(",") if word.strip()), source)
+            return self.check(self.kind(text), source)
         except (ValueError, KeyError):
-            raise self.refused(text) from None
+            raise self.complaint(text, source) from None
 
-    def checked(self, value: object) -> Value:
-        """`value` as the knob keeps it, when it is of the right kind and within the bounds. Raises ConfigError."""
+    def check(self, value: object, source: str = "") -> Value:
+        """Return `value` if it is of the right type and within the bounds. Raises ConfigError."""
         if self.kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.kind:
-            raise self.refused(value)
+            raise self.complaint(value, source)
         if self.choices:
-            return self._chosen(value)
+            return self._canonical(value, source)
         if isinstance(value, int | float) and self.least is not None:
             if value < self.least or (self.most is not None and value > self.most):
-                raise self.refused(value)
+                raise self.complaint(value, source)
         assert isinstance(value, int | float | bool | str | tuple)
         return value
 
-    def _chosen(self, value: object) -> str:
-        """The choice that is meant, in its own spelling."""
+    def _canonical(self, value: object, source: str) -> str:
+        """The choice that `value` names, in upper or lower case."""
         for choice in self.choices:
             if choice.lower() == str(value).lower():
                 return choice
-        raise self.refused(value)
+        raise self.complaint(value, source)
 
-    def refused(self, value: object) -> ConfigError:
-        return ConfigError(f"{self.name}: {value!r} will not do; it may be {self.may_be}")
+    def complaint(self, value: object, source: str = "") -> ConfigError:
+        """The error about a value that the setting cannot have."""
+        came_from = f" ({source})" if source else ""
+        return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {self.may_be}")
 
 
 def shown(value: Value) -> str:
@@ -184,90 +199,124 @@ BY_NAME: Final[Mapping[str, Knob]] = {knob.name: knob for knob in KNOBS}
 
 
 class Config:
-    """What every knob is set to. Read-only once made."""
+    """The value of every setting. Read-only once made."""
 
-    def __init__(self, values: Mapping[str, Value] | None = None) -> None:
+    def __init__(self, values: Mapping[str, Value] | None = None, sources: Mapping[str, str] | None = None) -> None:
         self._set = dict(values or {})
+        self._sources = dict(sources or {})
         _refuse_contradictions(self)
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a knob: an int, a bool, a str or a tuple of str, as its default is."""
+        """The value of a setting: an int, a bool, a str or a tuple of str, as its default is."""
         return self._set.get(name, BY_NAME[name].default)
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody set it, to whatever value."""
+        """Whether the setting was given, even with its default as the value."""
         return name in self._set
 
+    def source(self, name: str) -> str:
+        """Where the value of a setting comes from: `--set`, a variable, a file and its line; "" if unknown."""
+        return self._sources.get(name, "")
+
     def items(self) -> Iterator[tuple[Knob, Value]]:
-        """Each knob with its value, in the order of KNOBS."""
+        """Each setting with its value, in the order of KNOBS."""
         return ((knob, self[knob.name]) for knob in KNOBS)
 
 
 def _refuse_contradictions(config: Config) -> None:
-    """What Kafka refuses at start: bounds that cross, a session no longer than the interval (K-030)."""
+    """Refuse what Kafka refuses at its start: bounds that cross, a session no longer than the interval (K-030)."""
     for what in ("session.timeout.ms", "heartbeat.interval.ms"):
         least, value, most = (f"group.consumer.{bound}{what}" for bound in ("min.", "", "max."))
         if not config[least] <= config[value] <= config[most]:
             raise ConfigError(
-                f"{value}: {config[value]} must lie between {least} ({config[least]}) and {most} ({config[most]})"
+                f"invalid {value} {config[value]}: "
+                f"expected a value between {least} ({config[least]}) and {most} ({config[most]})"
             )
     session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
     if config[beat] >= config[session]:
-        raise ConfigError(f"{beat}: {config[beat]} must be less than {session} ({config[session]})")
+        raise ConfigError(f"invalid {beat} {config[beat]}: expected less than {session} ({config[session]})")
 
 
-def knob(name: str) -> Knob:
-    """The knob of that name. Raises ConfigError with the nearest names."""
+def find_knob(name: str, source: str = "") -> Knob:
+    """The setting of that name. Raises ConfigError with the nearest name."""
     if name in BY_NAME:
         return BY_NAME[name]
     import difflib  # only a mistake needs it
 
     near = difflib.get_close_matches(name, BY_NAME, n=2)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; `muster config` lists what there is"
-    raise ConfigError(f"{name}: no such setting{hint}")
+    hint = f"did you mean {' or '.join(near)}?" if near else "`muster config` lists the settings"
+    came_from = f" ({source})" if source else ""
+    if is_kafkas(name):
+        raise ConfigError(f"{name}{came_from} has no effect: Muster does not use this setting of Kafka")
+    raise ConfigError(f"unknown setting {name}{came_from}: {hint}")
 
 
-def from_pairs(pairs: Iterable[str]) -> dict[str, Value]:
-    """Values out of `NAME=VALUE` words, as `--set` takes them. Raises ConfigError."""
-    values: dict[str, Value] = {}
+def is_kafkas(name: str) -> bool:
+    """Whether a broker of Kafka has a setting of this name."""
+    from coordinator.kafka_settings import NAMES  # 340 names, which few starts need
+
+    return name in NAMES
+
+
+def read_pairs(pairs: Iterable[str], source: str = "--set") -> Layer:
+    """The settings of `NAME=VALUE` words, as `--set` takes them. Raises ConfigError."""
+    layer = Layer({}, {}, {})
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise ConfigError(f"{pair}: has no value; write NAME=VALUE")
-        values[name.strip()] = knob(name.strip()).parse(text)
-    return values
+            raise ConfigError(f"invalid {source} {pair!r}: expected NAME=VALUE")
+        _put(layer, name.strip(), text, source)
+    return layer
 
 
-def from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
-    """Values out of variables as Kafka's image reads them: KAFKA_ and the name in capitals, `_` for `.`.
+def read_environment(environment: Mapping[str, str]) -> Layer:
+    """The settings of variables as Kafka's image reads them: KAFKA_ and the name in capitals, `_` for `.`.
 
-    Variables that name no knob of ours are left alone: an image's environment is full of them.
+    Other variables are left alone: an image's environment has many, and KAFKA_HEAP_OPTS is not a setting.
     """
-    by_variable = {"KAFKA_" + knob.name.upper().replace(".", "_"): knob for knob in KNOBS}
-    return {knob.name: knob.parse(environment[v]) for v, knob in by_variable.items() if v in environment}
+    variables = [variable for variable in environment if variable.startswith("KAFKA_")]
+    if not variables:
+        return Layer({}, {}, {})
+    from coordinator.kafka_settings import NAMES
+
+    by_variable = {"KAFKA_" + name.upper().replace(".", "_"): name for name in (*NAMES, *BY_NAME)}
+    layer = Layer({}, {}, {})
+    for variable in variables:
+        if variable in by_variable:
+            _put(layer, by_variable[variable], environment[variable], variable)
+    return layer
 
 
-def from_table(table: Mapping[str, Any]) -> dict[str, Value]:
-    """Values out of a parsed TOML table; `group.max.size = 5` and `"group.max.size" = 5` mean the same."""
-    values: dict[str, Value] = {}
-    for name, value in _flat(table):
-        found = knob(name)
-        if isinstance(value, str):
-            values[name] = found.parse(value)
-        else:
-            values[name] = found.checked(tuple(value) if isinstance(value, list) else value)
-    return values
+def read_table(table: Mapping[str, Any], source: Callable[[str], str] = lambda name: "") -> Layer:
+    """The settings of a parsed TOML table; `group.max.size = 5` and `"group.max.size" = 5` mean the same.
+
+    `source` says where the table has a name, for messages. Raises ConfigError.
+    """
+    layer = Layer({}, {}, {})
+    for name, value in _flatten(table):
+        _put(layer, name, tuple(value) if isinstance(value, list) else value, source(name))
+    return layer
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _put(layer: Layer, name: str, value: object, source: str) -> None:
+    """Put a setting into a layer: among the values, or among the ignored ones. Raises ConfigError."""
+    if name not in BY_NAME and is_kafkas(name):
+        layer.ignored[name] = source
+        return
+    found = find_knob(name, source)
+    layer.values[name] = found.parse(value, source) if isinstance(value, str) else found.check(value, source)
+    layer.sources[name] = source
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
 def limits(config: Config) -> Limits:
-    """The bounds and delays that the core decides by: its fields are the knobs' names with `_` for `.`."""
+    """The bounds and delays that the core decides by: its fields are the settings' names with `_` for `.`."""
     values = {field: config[field.replace("_", ".")] for field in Limits.__struct_fields__}
     return msgspec.convert(values, Limits, strict=False)

@@ -9,10 +9,12 @@ from coordinator.config import (
     KNOBS,
     Config,
     ConfigError,
-    from_environment,
-    from_pairs,
-    from_table,
+    Layer,
+    find_knob,
     limits,
+    read_environment,
+    read_pairs,
+    read_table,
     shown,
 )
 from coordinator.core.limits import Limits
@@ -46,25 +48,31 @@ def test_limits_follow_the_config() -> None:
 @pytest.mark.parametrize(
     ("pair", "complaint"),
     [
-        ("group.max.size=x", "group.max.size: 'x' will not do; it may be a whole number from 1 to 2147483647"),
-        ("group.max.size=0", "group.max.size: 0 will not do; it may be a whole number from 1 to 2147483647"),
-        ("group.maxsize=1", "group.maxsize: no such setting; did you mean group.max.size or group.consumer.max.size?"),
-        ("zzz=1", "zzz: no such setting; `muster config` lists what there is"),
-        ("group.max.size", "group.max.size: has no value; write NAME=VALUE"),
-        ("auto.create.topics.enable=maybe", "auto.create.topics.enable: 'maybe' will not do; it may be true or false"),
+        ("group.max.size=x", "invalid group.max.size 'x' (--set): expected a whole number from 1 to 2147483647"),
+        ("group.max.size=0", "invalid group.max.size 0 (--set): expected a whole number from 1 to 2147483647"),
+        (
+            "group.maxsize=1",
+            "unknown setting group.maxsize (--set): did you mean group.max.size or group.consumer.max.size?",
+        ),
+        ("zzz=1", "unknown setting zzz (--set): `muster config` lists the settings"),
+        ("group.max.size", "invalid --set 'group.max.size': expected NAME=VALUE"),
+        (
+            "auto.create.topics.enable=maybe",
+            "invalid auto.create.topics.enable 'maybe' (--set): expected true or false",
+        ),
         (
             "group.consumer.migration.policy=both",
-            "group.consumer.migration.policy: 'both' will not do; it may be one of bidirectional, upgrade, downgrade, disabled",
+            "invalid group.consumer.migration.policy 'both' (--set): expected one of bidirectional, upgrade, downgrade, disabled",
         ),
         (
             "log.cleaner.min.cleanable.ratio=2",
-            "log.cleaner.min.cleanable.ratio: 2.0 will not do; it may be a number from 0 to 1",
+            "invalid log.cleaner.min.cleanable.ratio 2.0 (--set): expected a number from 0 to 1",
         ),
     ],
 )
 def test_a_setting_that_will_not_do_is_named_in_one_line(pair: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as error:
-        from_pairs([pair])
+        read_pairs([pair])
     assert str(error.value) == complaint
 
 
@@ -80,23 +88,44 @@ def test_a_setting_that_will_not_do_is_named_in_one_line(pair: str, complaint: s
 )
 def test_settings_that_contradict_each_other_are_refused(values: dict[str, int], named: str) -> None:
     """K-030."""
-    with pytest.raises(ConfigError, match=f"^{re.escape(named)}: "):
+    with pytest.raises(ConfigError, match=f"^invalid {re.escape(named)} "):
         Config(values)
 
 
 def test_the_environment_is_read_as_kafkas_image_reads_it() -> None:
     environment = {"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0", "KAFKA_HEAP_OPTS": "-Xmx1g", "HOME": "/"}
-    assert from_environment(environment) == {"group.initial.rebalance.delay.ms": 0}
-    with pytest.raises(ConfigError, match=r"^num\.partitions: 'many'"):
-        from_environment({"KAFKA_NUM_PARTITIONS": "many"})
+    layer = read_environment(environment)
+    assert layer.values == {"group.initial.rebalance.delay.ms": 0}
+    assert layer.sources == {"group.initial.rebalance.delay.ms": "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS"}
+    assert layer.ignored == {}
+    with pytest.raises(ConfigError, match=r"^invalid num\.partitions 'many' \(KAFKA_NUM_PARTITIONS\): expected "):
+        read_environment({"KAFKA_NUM_PARTITIONS": "many"})
+
+
+def test_a_setting_of_kafka_that_has_no_effect_is_accepted_and_reported() -> None:
+    assert read_pairs(["log.cleaner.threads=2"]) == Layer({}, {}, {"log.cleaner.threads": "--set"})
+    assert read_environment({"KAFKA_ZOOKEEPER_CONNECT": "x", "KAFKA_LOG_DIRS": "/data"}).ignored == {
+        "log.dirs": "KAFKA_LOG_DIRS"
+    }, "Kafka 4 has no ZooKeeper"
+    with pytest.raises(ConfigError, match=r"^log\.dirs has no effect: Muster does not use this setting of Kafka$"):
+        find_knob("log.dirs")
 
 
 def test_a_table_may_be_dotted_or_quoted() -> None:
-    assert from_table({"group": {"max": {"size": 5}}, "num.partitions": 3}) == {
+    assert read_table({"group": {"max": {"size": 5}}, "num.partitions": 3}).values == {
         "group.max.size": 5,
         "num.partitions": 3,
     }
-    assert from_table({"group.consumer.assignors": ["range"]}) == {"group.consumer.assignors": ("range",)}
-    assert from_table({"num.partitions": "3"}) == {"num.partitions": 3}
-    with pytest.raises(ConfigError, match=r"^num\.partitions: True"):
-        from_table({"num.partitions": True})
+    assert read_table({"group.consumer.assignors": ["range"]}).values == {"group.consumer.assignors": ("range",)}
+    assert read_table({"num.partitions": "3"}).values == {"num.partitions": 3}
+    with pytest.raises(ConfigError, match=r"^invalid num\.partitions True \(m\.toml, line 3\): expected "):
+        read_table({"num.partitions": True}, lambda name: "m.toml, line 3")
+
+
+def test_of_two_layers_the_upper_one_counts() -> None:
+    lower, upper = read_pairs(["num.partitions=1", "group.max.size=2"]), read_environment({"KAFKA_NUM_PARTITIONS": "3"})
+    both = upper.over(lower)
+    assert both.values == {"num.partitions": 3, "group.max.size": 2}
+    assert both.sources == {"num.partitions": "KAFKA_NUM_PARTITIONS", "group.max.size": "--set"}
+    config = Config(both.values, both.sources)
+    assert (config.source("num.partitions"), config.source("num.network.threads")) == ("KAFKA_NUM_PARTITIONS", "")

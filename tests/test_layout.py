@@ -8,6 +8,7 @@ import pytest
 
 from coordinator import cli
 from coordinator.cli import COMMANDS
+from coordinator.cli.parser import Parser
 from coordinator.core.events import Cause
 from coordinator.metrics import Snapshot, Stats, exposition
 from protocol.apis import TABLE
@@ -20,8 +21,8 @@ DOCS = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.m
 
 def options(name: str) -> set[str]:
     """The long options of a subcommand, those of its own subcommands too."""
-    module = cli._module(name)
-    parser = argparse.ArgumentParser()
+    module = cli.load_module(name)
+    parser = Parser()
     module.add_arguments(parser)
     found: set[str] = set()
     waiting = [parser]
@@ -141,8 +142,9 @@ def test_every_module_says_what_it_is() -> None:
 
 
 def test_every_subcommand_that_is_written_can_be_called() -> None:
-    folder = ROOT / "coordinator" / "cli"
-    written = {
-        path.stem for path in folder.glob("*.py") if re.search(r"^HELP = ", path.read_text("utf-8"), re.MULTILINE)
-    }
+    modules = {path.stem for path in (ROOT / "coordinator" / "cli").glob("*.py")}
+    assert set(COMMANDS) <= modules
+    assert all(callable(cli.load_module(name).run) for name in COMMANDS)
+    said = re.compile(r"^def add_arguments\(", re.MULTILINE)
+    written = {name for name in modules if said.search((ROOT / "coordinator" / "cli" / f"{name}.py").read_text("utf-8"))}
     assert written == set(COMMANDS)

@@ -1,7 +1,7 @@
 """The command `muster`: a table of subcommands, each a module that is imported when it is called.
 
-A subcommand's module has `HELP` (a line), `add_arguments(parser)` and `run(args) -> int`, the exit code: 0 done,
-1 it failed, 2 wrong use; a command that has more says so in its help.
+A subcommand's module has `add_arguments(parser)` and `run(args) -> int`, the exit code: 0 done, 1 failed, 2 wrong use.
+A subcommand with further exit codes lists them in its help. `EXAMPLES`, if the module has it, ends its help.
 """
 
 import argparse
@@ -9,51 +9,53 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import ModuleType
-from typing import Final, NoReturn
+from typing import Final
 
 from coordinator import __version__
+from coordinator.cli.parser import Parser, add_broker_options
+from coordinator.cli.style import emphasize_error
 
 STARTED: Final = time.monotonic()  # as near to the start of the process as Python code comes
 
-COMMANDS: Final[tuple[str, ...]] = (
-    "serve",
-    "config",
-    "groups",
-    "offsets",
-    "log",
-    "decode",
-    "topics",
-    "produce",
-    "consume",
-    "pipeline",
-)
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaint is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+COMMANDS: Final[Mapping[str, str]] = {
+    "serve": "start the server",
+    "config": "list the broker's settings, or explain one",
+    "topics": "list, describe, create, alter and delete topics",
+    "produce": "write lines to a topic",
+    "consume": "print the records of a topic",
+    "groups": "list and describe groups, reset offsets, remove members, delete groups",
+    "offsets": "show, set and delete a group's committed offsets",
+    "events": "print why groups rebalanced, and follow it live",
+    "log": "dump, verify, repair or compact logs on disk",
+    "decode": "print a frame of Kafka's protocol as JSON",
+    "pipeline": "turn group logs into tables and a report (Spark)",
+    "completion": "print a script that completes this command in a shell",
+}
+BROKER_COMMANDS: Final = frozenset({"topics", "produce", "consume", "groups", "offsets"})
+EXAMPLES: Final = """\
+muster serve                                   start a server on 127.0.0.1:9092
+muster serve --ephemeral --topic orders:4      keep nothing on disk, and create a topic
+muster groups describe shop                    members, committed offsets and lag
+muster events shop --follow                    why does this group rebalance?
+muster config group.max.size                   explain a setting"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = Parser(prog="muster", description="Kafka's group coordinator as a server of its own.")
-    parser.add_argument("--version", action="version", version=f"muster {__version__}")
-    chosen = next((word for word in words if not word.startswith("-")), None)
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    for name in [chosen] if chosen in COMMANDS else COMMANDS:
-        assert name is not None, "a chosen command is one of the table"
-        module = _module(name)
-        sub = subparsers.add_parser(
-            name, help=module.HELP, description=module.__doc__ and module.__doc__.split("\n\n")[0]
-        )
-        module.add_arguments(sub)
-        sub.set_defaults(run=module.run)
-    args = parser.parse_args(words)
+    is_completing = "_ARGCOMPLETE" in os.environ
+    parser = build_parser(COMMANDS if is_completing else words)
+    if is_completing:
+        import argcomplete  # the shell asks for completions: nobody else pays for the import
+
+        argcomplete.autocomplete(parser)
+    if not words:
+        parser.print_help()
+        return 0
+    args = parser.parse_args(words, argparse.Namespace(bootstrap_server=None, timeout=None, json=False))
+    _refuse_useless_options(parser, args)
     try:
         code: int = args.run(args)
         sys.stdout.flush()
@@ -65,11 +67,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"coordinator.cli.{name}")
+def _refuse_useless_options(parser: Parser, args: argparse.Namespace) -> None:
+    """An option before the command is read by the outermost parser, which does not know what the command needs."""
+    if args.bootstrap_server and args.command not in BROKER_COMMANDS:
+        parser.error(f"invalid --bootstrap-server: muster {args.command} connects to no broker")
+    if args.timeout and args.command not in {*BROKER_COMMANDS, "events"}:
+        parser.error(f"invalid --timeout: muster {args.command} waits for no response")
+
+
+def build_parser(commands: Collection[str]) -> Parser:
+    """Build the parser of the whole command. Only `commands` get their arguments: the modules of others stay unread."""
+    parser = Parser(
+        prog="muster",
+        description="A standalone Kafka group coordinator, and commands that speak to it or to any Kafka.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("--version", action="version", version=f"muster {__version__}")
+    add_broker_options(parser)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+    for name, summary in COMMANDS.items():
+        if name not in commands:
+            subparsers.add_parser(name, help=summary)
+            continue
+        module = load_module(name)
+        sub = subparsers.add_parser(
+            name,
+            help=summary,
+            description=module.__doc__,
+            examples=getattr(module, "EXAMPLES", None),
+        )
+        if name in BROKER_COMMANDS:
+            add_broker_options(sub)
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return parser
+
+
+def load_module(command: str) -> ModuleType:
+    """Import the module of a subcommand."""
+    return importlib.import_module(f"coordinator.cli.{command}")
 
 
 def fail(command: str, message: object, code: int = 1) -> int:
-    """Say in one line on standard error what went wrong; `code`, to return."""
-    print(f"muster {command}: {message}", file=sys.stderr)
+    """Print in one line on standard error what went wrong, and return `code`."""
+    print(f"{emphasize_error(f'muster {command}:')} {message}", file=sys.stderr)
     return code

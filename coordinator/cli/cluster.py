@@ -1,74 +1,65 @@
-"""The brokers that an admin command asks: any of them, a group's coordinator, a partition's leader. Not a subcommand.
+"""Connections to a cluster: to any broker, to a group's coordinator, to a partition's leader. Not a subcommand.
 
-Muster is one broker and each of these is itself; a real Kafka has several, and the commands work there too.
+Muster is one broker that plays all of these parts; a real Kafka has several brokers, and the commands work there too.
 """
 
 import argparse
+import os
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
+from coordinator.cli.addresses import EXPECTED, parse_addresses
+from coordinator.cli.explanations import explain
 from coordinator.client import Client, ClientError
-from coordinator.server import listener
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.schema import Message
 
-WAIT_SECONDS: Final = 15.0  # for a coordinator that is loading, or being elected
+BOOTSTRAP_VARIABLE: Final = "MUSTER_BOOTSTRAP"
+BOOTSTRAP_DEFAULT: Final = ("127.0.0.1:9092",)
+TIMEOUT_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.2
-NOT_YET: Final = frozenset(
+NOT_READY: Final = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
 
 
-class Refused(ClientError):  # noqa: N818  # a refusal, as in the other layers; it reads as one
-    """The broker answered an error code. One line, for a person: what was asked, and Kafka's name of the error."""
+class WrongUse(ClientError):  # noqa: N818  # it is what the user did, and reads as that
+    """An argument cannot be meant as it is. The message is one line; the exit code is 2."""
 
-    def __init__(self, what: str, code: int, message: str | None = None) -> None:
-        super().__init__(f"{what}: {name_of(code)}" + (f" ({message.rstrip('.')})" if message else ""))
+
+class Refused(ClientError):  # noqa: N818  # a refusal, as in the other layers; it reads as one
+    """The broker responded with an error code. The message is one line: what cannot be done, and why."""
+
+    def __init__(self, task: str, code: int, message: str | None = None, sentences: Mapping[int, str] | None = None):
+        super().__init__(f"cannot {task}: {explain(code, message, sentences)}")
         self.code = code
 
 
-def name_of(code: int) -> str:
-    """Kafka's name of an error code; a number where it is newer than what is known here."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"
-
-
-def check(what: str, code: int, message: str | None = None) -> None:
-    """Raise Refused unless the code is NONE."""
+def check(task: str, code: int, message: str | None = None, sentences: Mapping[int, str] | None = None) -> None:
+    """Raise Refused, which says that one cannot `task`, unless the code is NONE."""
     if code:
-        raise Refused(what, code, message)
-
-
-def add_bootstrap(parser: argparse.ArgumentParser) -> None:
-    """The options that all commands which ask a broker share."""
-    parser.add_argument(
-        "--bootstrap", type=_bootstrap, metavar="HOST:PORT", default="127.0.0.1:9092", help="a broker to ask first"
-    )
-    parser.add_argument("--json", action="store_true", help="for programs: JSON instead of tables")
-
-
-def _bootstrap(text: str) -> str:
-    try:
-        listener.address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
+        raise Refused(task, code, message, sentences)
 
 
 class Cluster:
-    """The brokers behind one address, with a connection to each that was needed."""
+    """The brokers behind a bootstrap address, with a connection to each that was needed."""
 
-    def __init__(self, bootstrap: str) -> None:
-        """Connect to one of them. Raises ClientError."""
-        self.any = Client.to(bootstrap)
-        self._clients = {bootstrap: self.any}
+    def __init__(self, bootstrap: Sequence[str], timeout: float = TIMEOUT_SECONDS) -> None:
+        """Connect to the first of the addresses that can be reached. Raises ClientError."""
+        self.timeout = timeout
+        self._clients: dict[str, Client] = {}
         self._coordinators: dict[str, Client] = {}
+        self.any = self._connect_to_first(bootstrap)
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> "Cluster":
+        """Connect as the command line and the environment say. Raises ClientError."""
+        return cls(bootstrap_of(args), args.timeout or TIMEOUT_SECONDS)
 
     def __enter__(self) -> "Cluster":
         return self
@@ -80,44 +71,73 @@ class Cluster:
             client.close()
 
     def metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
-        """What is known of these topics, of all with None. Asking creates none of them."""
-        asked = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
-        answer: MetadataResponse = self.any.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
-        return answer
+        """The metadata of these topics, of all topics with None. Creates no topic."""
+        wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
+        response: MetadataResponse = self.any.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        return response
 
     def brokers(self) -> dict[int, Client]:
         """A connection to each broker, by its id."""
-        return {one.node_id: self._client(one.host, one.port) for one in self.metadata(()).brokers}
+        return {one.node_id: self._connect(one.host, one.port) for one in self.metadata(()).brokers}
 
     def ask_coordinator(
         self, group: str, message: Message, codes: Callable[[Any], Iterable[int]], *, up_to: int | None = None
     ) -> Any:
-        """Ask the group's coordinator. While one of the answer's `codes` says that it is not ready, ask again."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        """Send a request to the group's coordinator, again while one of the response's `codes` says that it is not
+        ready."""
+        deadline = time.monotonic() + self.timeout
         while True:
             if group not in self._coordinators:
-                self._coordinators[group] = self._find(group, deadline)
-            answer = self._coordinators[group].ask(message, up_to=up_to)
-            if time.monotonic() > deadline or NOT_YET.isdisjoint(codes(answer)):
-                return answer
+                self._coordinators[group] = self._find_coordinator(group, deadline)
+            response = self._coordinators[group].ask(message, up_to=up_to)
+            if time.monotonic() > deadline or NOT_READY.isdisjoint(codes(response)):
+                return response
             del self._coordinators[group]
             time.sleep(PAUSE_SECONDS)
 
-    def _find(self, group: str, deadline: float) -> Client:
+    def _find_coordinator(self, group: str, deadline: float) -> Client:
         while True:
             # Versions up to 3 read the key, later ones the keys.
-            answer = self.any.ask(FindCoordinatorRequest(key=group, coordinator_keys=(group,)))
-            found = answer.coordinators[0] if answer.coordinators else answer
-            if found.error_code not in NOT_YET or time.monotonic() > deadline:
-                return self._found(group, found)
+            response: FindCoordinatorResponse = self.any.ask(
+                FindCoordinatorRequest(key=group, coordinator_keys=(group,))
+            )
+            coordinator = response.coordinators[0] if response.coordinators else response
+            if coordinator.error_code not in NOT_READY or time.monotonic() > deadline:
+                check(f"find the coordinator of {group}", coordinator.error_code, coordinator.error_message)
+                return self._connect(coordinator.host, coordinator.port)
             time.sleep(PAUSE_SECONDS)
 
-    def _found(self, group: str, found: FindCoordinatorResponse) -> Client:
-        check(f"the coordinator of {group}", found.error_code, found.error_message)
-        return self._client(found.host, found.port)
+    def _connect(self, host: str, port: int) -> Client:
+        return self._connect_to(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
-    def _client(self, host: str, port: int) -> Client:
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    def _connect_to(self, address: str) -> Client:
         if address not in self._clients:
-            self._clients[address] = Client.to(address)
+            self._clients[address] = Client.to(address, seconds=self.timeout, on_wait=_report_wait)
         return self._clients[address]
+
+    def _connect_to_first(self, addresses: Sequence[str]) -> Client:
+        complaints = []
+        for address in addresses:
+            try:
+                return self._connect_to(address)
+            except ClientError as error:
+                complaints.append(str(error))
+        raise ClientError("; ".join(complaints))
+
+
+def bootstrap_of(args: argparse.Namespace) -> Sequence[str]:
+    """The addresses to try: those of `--bootstrap-server`, of the environment, or the default. Raises WrongUse."""
+    if args.bootstrap_server:
+        given: Sequence[str] = args.bootstrap_server
+        return given
+    text = os.environ.get(BOOTSTRAP_VARIABLE, "")
+    try:
+        return parse_addresses(text) if text else BOOTSTRAP_DEFAULT
+    except ValueError:
+        raise WrongUse(f"invalid {BOOTSTRAP_VARIABLE} {text!r}: expected {EXPECTED}") from None
+
+
+def _report_wait(address: str) -> None:
+    """A person sees what a command waits for; a script's standard error stays empty."""
+    if sys.stderr.isatty():
+        print(f"waiting for {address} ...", file=sys.stderr)

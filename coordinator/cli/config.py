@@ -1,49 +1,65 @@
-"""Lists every setting of the broker: its name, value, default, unit, bounds, and what it does.
+"""List the broker's settings, or explain those that are named: value, default, unit, bounds, meaning.
 
-With the same --set, --config and environment as `muster serve`, it shows what the server would run with.
-"""
+With the same --set, --config and environment as muster serve, it shows the values that the server would use."""
 
 import argparse
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from coordinator.cli import fail
-from coordinator.cli.settings import add_settings, settings
-from coordinator.config import Config, ConfigError, Knob, Value, shown
+from coordinator.cli.parser import add_json_option
+from coordinator.cli.settings import add_settings, read_settings
+from coordinator.config import Config, ConfigError, Knob, Value, find_knob, shown
 
-HELP = "list every setting: name, default, unit, bounds, sentence"
+EXAMPLES: Final = """\
+muster config
+muster config group.max.size
+muster config --config muster.toml --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="*", metavar="NAME", help="only these settings; all if none is named")
     add_settings(parser)
-    parser.add_argument("--json", action="store_true", help="for programs: one array of objects")
+    add_json_option(parser, "print a JSON array of objects")
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        config = settings(args).config
+        config = read_settings(args).config
+        named = {find_knob(name).name for name in args.name}
     except ConfigError as error:
         return fail("config", error, 2)
+    chosen = [(setting, value) for setting, value in config.items() if not named or setting.name in named]
     if args.json:
-        print(json.dumps([_facts(config, knob, value) for knob, value in config.items()], indent=2))
+        print(json.dumps([_to_json(config, setting, value) for setting, value in chosen], indent=2))
     else:
-        print("\n".join(_lines(config)))
+        print("\n".join(line for setting, value in chosen for line in _lines(config, setting, value)))
     return 0
 
 
-def _facts(config: Config, knob: Knob, value: Value) -> dict[str, Any]:
-    facts = {"name": knob.name, "value": value, "default": knob.default, "unit": knob.unit, "may_be": knob.may_be}
-    if knob.kafka_default is not None:
-        facts |= {"kafka_default": knob.kafka_default, "why": knob.why}
-    return facts | {"set": config.is_set(knob.name), "sentence": knob.sentence}
+def _to_json(config: Config, setting: Knob, value: Value) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "name": setting.name,
+        "value": value,
+        "default": setting.default,
+        "unit": setting.unit,
+        "expected": setting.may_be,
+        "set": config.is_set(setting.name),
+        "source": config.source(setting.name) or None,
+        "sentence": setting.sentence,
+    }
+    if setting.kafka_default is not None:
+        facts |= {"kafka_default": setting.kafka_default, "why": setting.why}
+    return facts
 
 
-def _lines(config: Config) -> Iterator[str]:
-    for knob, value in config.items():
-        unit = f" {knob.unit}" if knob.unit else ""
-        note = f", the default is {shown(knob.default)}{unit}" if config.is_set(knob.name) else ""
-        yield f"{knob.name} = {shown(value)}{unit}  ({knob.may_be}{note})"
-        yield f"    {knob.sentence}"
-        if knob.kafka_default is not None:
-            yield f"    Kafka's default is {shown(knob.kafka_default)}{unit}; ours differs because {knob.why}."
+def _lines(config: Config, setting: Knob, value: Value) -> Iterator[str]:
+    unit = f" {setting.unit}" if setting.unit else ""
+    note = ""
+    if config.is_set(setting.name):
+        note = f"; set by {config.source(setting.name)}; the default is {shown(setting.default)}{unit}"
+    yield f"{setting.name} = {shown(value)}{unit}  ({setting.may_be}{note})"
+    yield f"    {setting.sentence}"
+    if setting.kafka_default is not None:
+        yield f"    Kafka's default is {shown(setting.kafka_default)}{unit}; ours differs because {setting.why}."

@@ -1,11 +1,13 @@
-"""Prints one frame of Kafka's protocol as JSON, each field by its path. For the day a client misbehaves.
+"""Print one frame of Kafka's protocol as JSON, each field by its path.
 
-A request says itself what it is. A response does not: name the API and version of its request. A frame is read from hex
-digits, from a file of bytes or, as -, from standard input; its four bytes of size may be there or not. What cannot be
-read is said with the field's path and the byte at which reading stopped, and the exit code is 2.
-"""
+A request names its API and version. A response does not: give them with --api and --version. The frame is given as hex
+digits, as a file, or as - for standard input. A file holds the bytes, hex digits, or a hex dump as Wireshark, tcpdump
+-X and xxd write it. The four bytes of the frame's size may be there or not.
+
+If the frame cannot be read, the error names the field and the byte, and the exit code is 2."""
 
 import argparse
+import errno
 import json
 import sys
 from base64 import urlsafe_b64encode
@@ -16,6 +18,8 @@ from typing import Any, Final
 from construct import Bytes, Construct
 
 from coordinator.cli import fail
+from coordinator.cli.hexdump import read_hex
+from coordinator.cli.parser import integer, suggest
 from protocol import interpret
 from protocol.apis import API, APIS, BY_NAME
 from protocol.constructs import ArrayOf
@@ -23,41 +27,46 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.header import request_frame, response_frame
 from protocol.structs import NullableStruct, StructOf, TagSection
 
-HELP = "print a frame of Kafka's protocol as JSON"
+EXAMPLES: Final = """\
+muster decode 000000170012000300000001000474657374000574657374023100
+muster decode --response --api JoinGroup --version 9 frame.bin
+muster decode wireshark-hex-dump.txt"""
 _CODES: Final[dict[int, str]] = {int(code): code.name for code in ErrorCode}
 
 
 class InputError(Exception):
-    """What was given is no frame that could be looked at."""
+    """The input is not a frame."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     direction = parser.add_mutually_exclusive_group()
-    direction.add_argument("--request", action="store_true", help="what a client sent (the default)")
-    direction.add_argument("--response", action="store_true", help="what a server answered; needs --api and --version")
-    parser.add_argument("--api", help="a key or Kafka's name: 11 or JoinGroup")
-    parser.add_argument("--version", type=int, help="the version of the request")
+    direction.add_argument("--request", action="store_true", help="the frame is a request (the default)")
+    direction.add_argument("--response", action="store_true", help="the frame is a response; needs --api and --version")
+    parser.add_argument("--api", help="a key or Kafka's name, such as 11 or JoinGroup")
+    parser.add_argument("--version", type=integer(0), metavar="N", help="the version of the request")
     parser.add_argument("frame", metavar="HEX|FILE", help="hex digits, the name of a file, or - for standard input")
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        frame = _unsized(_bytes(args.frame))
-        print(json.dumps(described(frame, args.response, args.api, args.version), ensure_ascii=False, indent=2))
-    except (InputError, ProtocolError, OSError) as error:
+        frame = _strip_size(_read_input(args.frame))
+        print(json.dumps(to_json(frame, args.response, args.api, args.version), ensure_ascii=False, indent=2))
+    except OSError as error:
+        return fail("decode", f"cannot read {args.frame}: {error.strerror}", 2)
+    except (InputError, ProtocolError) as error:
         return fail("decode", error, 2)
     return 0
 
 
-def described(frame: bytes, is_response: bool, api_word: str | None, version: int | None) -> dict[str, Any]:
+def to_json(frame: bytes, is_response: bool, api_word: str | None, version: int | None) -> dict[str, Any]:
     """The frame as a JSON object: what it is, and its fields by their paths."""
     if is_response:
         if api_word is None or version is None:
-            raise InputError("a response does not say what it is: give --api and --version")
-        api = _known(_key(api_word), version)
+            raise InputError("a response does not name its API: give --api and --version")
+        api = _find_api(_find_key(api_word), version)
         root = response_frame(api, version)
     else:
-        api, version = _asked(frame, api_word, version)
+        api, version = _identify(frame, api_word, version)
         root = request_frame(api, version)
     try:
         message, used = interpret.measured(root, frame)
@@ -76,18 +85,18 @@ def described(frame: bytes, is_response: bool, api_word: str | None, version: in
     }
 
 
-def _asked(frame: bytes, api_word: str | None, version: int | None) -> tuple[API, int]:
-    """What a request says it is, if that is what it was said to be."""
+def _identify(frame: bytes, api_word: str | None, version: int | None) -> tuple[API, int]:
+    """The API and version that a request names. Raises InputError if `--api` or `--version` names another one."""
     if len(frame) < 4:
         raise InputError(f"{len(frame)} bytes are too few for a request")
     key, own = int.from_bytes(frame[:2], signed=True), int.from_bytes(frame[2:4], signed=True)
-    api = _known(key, own)
-    if (api_word is not None and _key(api_word) != key) or version not in (None, own):
-        raise InputError(f"the request says that it is {api.name} v{own}")
+    api = _find_api(key, own)
+    if (api_word is not None and _find_key(api_word) != key) or version not in (None, own):
+        raise InputError(f"the request is {api.name} v{own}")
     return api, own
 
 
-def _key(word: str) -> int:
+def _find_key(word: str) -> int:
     """An API by its key or its name, in upper or lower case."""
     keys = {api.name.lower(): api.key for api in BY_NAME.values()}
     if word.lower() in keys:
@@ -95,40 +104,47 @@ def _key(word: str) -> int:
     try:
         return int(word)
     except ValueError:
-        raise InputError(f"no API is called {word}") from None
+        raise InputError(
+            f"invalid --api {word!r}: expected a key or a name such as JoinGroup" + suggest(word, BY_NAME)
+        ) from None
 
 
-def _known(key: int, version: int) -> API:
+def _find_api(key: int, version: int) -> API:
     api = APIS.get(key)
     if api is None:
-        raise InputError(f"API {key} is not known here")
+        raise InputError(f"unknown API key {key}")
     if version not in api.versions:
-        raise InputError(f"{api.name} v{version} is not known here, only v0 to v{api.versions[-1]}")
+        raise InputError(f"unknown version {api.name} v{version}: expected v{api.versions[0]} to v{api.versions[-1]}")
     return api
 
 
-def _bytes(word: str) -> bytes:
+def _read_input(word: str) -> bytes:
+    """The bytes of hex digits, of a file, or of standard input. Raises InputError, OSError."""
     if word == "-":
-        return _of_hex(sys.stdin.buffer.read())
-    path = Path(word)
+        data = sys.stdin.buffer.read()
+    elif (digits := read_hex(word)) is not None:
+        return digits
+    else:
+        try:
+            data = Path(word).read_bytes()
+        except (FileNotFoundError, ValueError):
+            raise InputError(f"invalid frame {_shorten(word)!r}: expected hex digits or a file") from None
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise InputError(f"invalid frame {_shorten(word)!r}: expected hex digits or a file") from None
+            raise
     try:
-        is_file = path.is_file()
-    except OSError:  # hex longer than the name of a file may be
-        is_file = False
-    return _of_hex(path.read_bytes()) if is_file else _of_hex(word.encode(), must=True)
+        digits = read_hex(data.decode("ascii"))
+    except UnicodeDecodeError:
+        digits = None
+    return data if digits is None else digits
 
 
-def _of_hex(data: bytes, must: bool = False) -> bytes:
-    """The bytes that hex digits stand for. What is no hex is taken as it is, unless it must be."""
-    try:
-        return bytes.fromhex(data.decode("ascii").replace(":", " ").removeprefix("0x"))
-    except ValueError:
-        if must:
-            raise InputError(f"{data.decode(errors='replace')} is neither hex digits nor a file") from None
-        return data
+def _shorten(word: str) -> str:
+    return word if len(word) <= 60 else word[:60] + "…"
 
 
-def _unsized(data: bytes) -> bytes:
+def _strip_size(data: bytes) -> bytes:
     """A frame without its size, if it has one."""
     return data[4:] if len(data) > 4 and int.from_bytes(data[:4]) == len(data) - 4 else data
 
@@ -139,25 +155,25 @@ def _fields(subcon: Construct, value: Any, path: str) -> Iterator[tuple[str, Any
         for name, member in subcon.members:
             if isinstance(member, TagSection):
                 for field in member.fields:
-                    yield from _fields(field.subcon, getattr(value, field.name), _joined(path, field.name))
+                    yield from _fields(field.subcon, getattr(value, field.name), _join(path, field.name))
             else:
-                yield from _fields(member, getattr(value, name), _joined(path, name))
+                yield from _fields(member, getattr(value, name), _join(path, name))
     elif isinstance(subcon, NullableStruct) and value is not None:
         yield from _fields(subcon.subcon, value, path)
     elif isinstance(subcon, ArrayOf) and value:
         for index, element in enumerate(value):
             yield from _fields(subcon.element, element, f"{path}[{index}]")
     else:
-        yield path, _shown(subcon, value)
+        yield path, _format(subcon, value)
 
 
-def _joined(path: str, name: str) -> str:
+def _join(path: str, name: str) -> str:
     """The header's fields and the message's stand side by side, as in Kafka's documents."""
     return name if path in ("", "body") else f"{path}.{name}"
 
 
-def _shown(subcon: Construct, value: Any) -> Any:
-    """A value as JSON has it: UUIDs in Kafka's base 64, bytes as hex."""
+def _format(subcon: Construct, value: Any) -> Any:
+    """A value as JSON: UUIDs in Kafka's base 64, bytes as hex."""
     if isinstance(subcon, Bytes):
         return urlsafe_b64encode(value).decode().rstrip("=")
     return value.hex() if isinstance(value, bytes) else value

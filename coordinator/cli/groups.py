@@ -1,54 +1,77 @@
-"""Lists and describes groups, resets their offsets, removes members, deletes groups. Speaks Kafka's own protocol."""
+"""List and describe groups, reset their offsets, remove members, delete groups.
+
+It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
 import argparse
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, add_bootstrap, check, name_of
-from coordinator.cli.committed import LATEST, WrongUse, committed, offsets_at
-from coordinator.cli.describing import GroupView, described, members
-from coordinator.cli.resetting import add_reset, reset
-from coordinator.cli.tables import by_topic, print_json, print_table
+from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.explanations import explain, name_of
+from coordinator.cli.group_offsets import LATEST, fetch_offsets, list_offsets
+from coordinator.cli.group_view import GroupView, MemberView, describe_group
+from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, one_of
+from coordinator.cli.reset_offsets import add_reset_arguments, reset_offsets
+from coordinator.cli.tables import count, format_partitions, print_json, print_table
+from coordinator.cli.watch import add_watch, watch
 from coordinator.client import ClientError
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.list_groups import ListGroupsRequest
 
-HELP = "list, describe, reset and delete groups, remove their members"
-REASON = "removed by an administrator"
-BATCH = 3  # the first version of LeaveGroup that removes members in others' names (KIP-345)
+EXAMPLES: Final = """\
+muster groups list --state Empty
+muster groups describe shop --watch
+muster groups describe shop --members
+muster groups reset-offsets shop --topic orders --to-earliest            show what would change
+muster groups reset-offsets shop --topic orders --to-earliest --execute
+muster groups remove-members shop --instance till-3
+muster groups delete shop"""
+REASON: Final = "removed by an administrator"
+BATCH: Final = 3  # the first version of LeaveGroup that removes several members (KIP-345)
+STATES: Final = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
+TYPES: Final = ("classic", "consumer", "share", "streams")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     listing = actions.add_parser("list", help="groups with their type and state")
-    listing.add_argument("--state", action="append", default=[], help="only groups in this state; may be given again")
-    listing.add_argument("--type", action="append", default=[], help="only classic or consumer; may be given again")
+    listing.add_argument(
+        "--state", action="append", default=[], metavar="STATE", **one_of(STATES),
+        help=f"only groups in this state: {', '.join(STATES)}; may be given again",
+    )  # fmt: skip
+    listing.add_argument(
+        "--type", action="append", default=[], metavar="TYPE", **one_of(TYPES),
+        help=f"only groups of this type: {', '.join(TYPES)}; may be given again",
+    )  # fmt: skip
     describing = actions.add_parser("describe", help="state, members, committed offsets and lag")
-    describing.add_argument("group", nargs="*", metavar="GROUP", help="all groups where none is named")
-    describing.add_argument("--members", action="store_true", help="members in place of offsets")
-    resetting = actions.add_parser("reset-offsets", help="move the offsets of a group without members")
-    add_reset(resetting)
-    removing = actions.add_parser("remove-members", help="throw members out; static ones by their instance id")
+    describing.add_argument("group", nargs="*", metavar="GROUP", help="all groups if none is named")
+    describing.add_argument("--members", action="store_true", help="subscription and assignment of each member")
+    resetting = actions.add_parser("reset-offsets", help="move the offsets of a group that has no members")
+    add_reset_arguments(resetting)
+    removing = actions.add_parser("remove-members", help="remove members from a group; static ones by instance id")
     removing.add_argument("group", metavar="GROUP")
     whom = removing.add_mutually_exclusive_group(required=True)
     whom.add_argument("--instance", action="append", metavar="ID", help="group.instance.id; may be given again")
     whom.add_argument("--member", action="append", metavar="ID", help="member id; may be given again")
     whom.add_argument("--all", action="store_true", help="every member")
-    removing.add_argument("--reason", default=REASON, help="told to the server, for its log")
-    deleting = actions.add_parser("delete", help="forget groups without members, and their offsets")
+    removing.add_argument("--reason", default=REASON, help="a sentence for the broker's log")
+    deleting = actions.add_parser("delete", help="delete groups that have no members, with their offsets")
     deleting.add_argument("group", nargs="+", metavar="GROUP")
     for action in (listing, describing, resetting, removing, deleting):
-        add_bootstrap(action)
+        add_json_option(action)
+        add_broker_options(action)
+    for action in (listing, describing):
+        add_watch(action)
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        with Cluster(args.bootstrap) as cluster:
-            return ACTIONS[args.action](cluster, args)
+        with Cluster.of(args) as cluster:
+            return watch(getattr(args, "watch", None), lambda: ACTIONS[args.action](cluster, args))
     except WrongUse as error:
         return fail("groups", error, 2)
     except ClientError as error:
@@ -56,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(cluster: Cluster, args: argparse.Namespace) -> int:
-    groups = sorted(_listed(cluster, args.state, args.type), key=lambda one: one["group"])
+    groups = sorted(_list_groups(cluster, args.state, args.type), key=lambda one: one["group"])
     if args.json:
         print_json(groups)
     else:
@@ -64,80 +87,117 @@ def _list(cluster: Cluster, args: argparse.Namespace) -> int:
     return 0
 
 
-def _listed(cluster: Cluster, states: list[str], types: list[str]) -> Iterator[dict[str, Any]]:
+def _list_groups(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The groups of every broker: each knows those that it coordinates."""
     for client in cluster.brokers().values():
-        answer = client.ask(ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types)))
-        check("listing groups", answer.error_code)
-        for one in answer.groups:
+        response = client.ask(ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types)))
+        check("list groups", response.error_code)
+        for one in response.groups:
             yield {
                 "group": one.group_id, "type": one.group_type, "state": one.group_state, "protocol": one.protocol_type
             }  # fmt: skip
 
 
 def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
-    """Every group is looked for, also behind one that is not there."""
-    names = args.group or sorted(one["group"] for one in _listed(cluster, [], []))
-    code, told = 0, []
+    """Describe every group that is named, also those after one that does not exist."""
+    names = args.group or sorted(one["group"] for one in _list_groups(cluster, [], []))
+    code, descriptions = 0, []
     for name in names:
-        group = described(cluster, name)
+        group = describe_group(cluster, name)
         if group is None:
-            code = fail("groups", f"there is no group {name}")
+            code = fail("groups", f"no group {name}")
         else:
-            told.append((group, _positions(cluster, group)))
+            descriptions.append((group, _positions(cluster, group)))
     if args.json:
-        print_json([msgspec.to_builtins(group) | {"offsets": positions} for group, positions in told])
+        print_json([_to_json(group, positions) for group, positions in descriptions])
         return code
-    for at, (group, positions) in enumerate(told):
-        print(("\n" if at else "") + _headline(group))
+    for number, (group, positions) in enumerate(descriptions):
+        print(("\n" if number else "") + _headline(group, positions))
         if args.members:
             _print_members(group)
-        elif positions:
-            print_table(tuple(name.upper() for name in positions[0]), [list(one.values()) for one in positions])
+        else:
+            _print_positions(group, positions)
     return code
 
 
-def _headline(group: GroupView) -> str:
-    epoch = "" if group.epoch is None else f", epoch {group.epoch}"
-    assignor = f", assignor {group.assignor}" if group.assignor else ""
-    return f"{group.group}: {group.state}, {group.type}, {members(group)}{assignor}{epoch}"
+def _to_json(group: GroupView, positions: list[dict[str, Any]]) -> dict[str, Any]:
+    return msgspec.to_builtins(group) | {"lag": _total_lag(positions), "offsets": positions}  # type: ignore[no-any-return]
+
+
+def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
+    lag = _total_lag(positions)
+    parts = [group.state, group.type, count(len(group.members), "member")]
+    parts += [f"assignor {group.assignor}"] if group.assignor else []
+    parts += [] if group.epoch is None else [f"epoch {group.epoch}"]
+    parts += [] if lag is None else [f"lag {lag}"]
+    return f"{group.group}: {', '.join(parts)}"
+
+
+def _total_lag(positions: list[dict[str, Any]]) -> int | None:
+    """The lag of all partitions with a committed offset; None if there is none."""
+    lags = [one["lag"] for one in positions if one["lag"] is not None]
+    return sum(lags) if lags else None
 
 
 def _positions(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
-    """What is committed or owned, a partition a line: how far it was read, how far it goes, and who reads it."""
-    read = {(one.topic, one.partition): one.offset for one in committed(cluster, group.group)}
+    """The partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of each."""
+    committed = {(one.topic, one.partition): one.offset for one in fetch_offsets(cluster, group.group)}
     owners = {
         (topic, number): member
         for member in group.members
         for topic, numbers in member.assignment.items()
         for number in numbers
     }
-    ends = offsets_at(cluster, read.keys() | owners.keys(), LATEST)
+    ends = list_offsets(cluster, committed.keys() | owners.keys(), LATEST)
     positions = []
-    for place in sorted(read.keys() | owners.keys()):
-        offset, end, owner = read.get(place), ends.get(place), owners.get(place)
+    for key in sorted(committed.keys() | owners.keys()):
+        offset, end = committed.get(key), ends.get(key)
         positions.append(
             {
-                "topic": place[0],
-                "partition": place[1],
-                "committed": offset,
-                "end": end,
+                "topic": key[0],
+                "partition": key[1],
+                "committed_offset": offset,
+                "log_end_offset": end,
                 "lag": None if offset is None or end is None else max(end - offset, 0),
-                "member": owner and owner.member_id,
-                "instance": owner and owner.instance_id,
-                "host": owner and owner.host,
+                **_owner(owners.get(key)),
             }
         )
     return positions
 
 
+def _owner(member: MemberView | None) -> dict[str, str | None]:
+    if member is None:
+        return {"member_id": None, "instance_id": None, "host": None, "client_id": None}
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "host": member.host,
+        "client_id": member.client_id,
+    }
+
+
+def _print_positions(group: GroupView, positions: list[dict[str, Any]]) -> None:
+    """Print a table as `kafka-consumer-groups --describe` does: members without partitions come last."""
+    idle = [member for member in group.members if not any(member.assignment.values())]
+    rows = [list(one.values()) for one in positions]
+    rows += [[None] * 5 + list(_owner(member).values()) for member in idle]
+    if rows:
+        print_table(
+            ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "MEMBER-ID", "INSTANCE-ID", "HOST",
+             "CLIENT-ID"),
+            rows,
+        )  # fmt: skip
+
+
 def _print_members(group: GroupView) -> None:
+    if not group.members:
+        return
     print_table(
-        ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PROTOCOL", "EPOCH", "SUBSCRIBED", "ASSIGNED"),
+        ("MEMBER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "PROTOCOL", "EPOCH", "SUBSCRIPTION", "ASSIGNMENT"),
         [
             (
-                one.member_id, one.instance_id, one.client_id, one.host, one.protocol, one.epoch,
-                " ".join((*one.topics, *([one.regex] if one.regex else []))), by_topic(one.assignment),
+                *_owner(one).values(), one.protocol, one.epoch,
+                " ".join((*one.topics, *([one.regex] if one.regex else []))), format_partitions(one.assignment),
             )
             for one in group.members
         ],
@@ -145,37 +205,31 @@ def _print_members(group: GroupView) -> None:
 
 
 def _remove_members(cluster: Cluster, args: argparse.Namespace) -> int:
-    """KIP-345: an administrator says for members that they leave. Every member has an answer of its own."""
-    whom = _whom(cluster, args)
-    if not whom:
+    """Send LeaveGroup in the members' names (KIP-345). Every member has a result of its own."""
+    identities = _identities(cluster, args)
+    if not identities:
         return fail("groups", f"{args.group} has no members")
     if max(cluster.any.versions(LeaveGroupRequest()), default=0) < BATCH:
-        return fail("groups", f"the broker is too old to remove members: LeaveGroup {BATCH}, of Kafka 2.4, does that")
-    answer = cluster.ask_coordinator(
-        args.group, LeaveGroupRequest(args.group, members=whom), lambda one: [one.error_code]
+        return fail("groups", f"the broker is older than Kafka 2.4 and cannot remove members (LeaveGroup {BATCH})")
+    response = cluster.ask_coordinator(
+        args.group, LeaveGroupRequest(args.group, members=identities), lambda one: [one.error_code]
     )
-    check(f"removing members of {args.group}", answer.error_code)
-    outcome = [
-        {"member": one.member_id, "instance": one.group_instance_id, "error": _error(one.error_code)}
-        for one in answer.members
+    check(f"remove members of {args.group}", response.error_code)
+    results = [
+        {"member_id": one.member_id or None, "instance_id": one.group_instance_id, "error": _error(one.error_code)}
+        for one in response.members
     ]
-    if args.json:
-        print_json(outcome)
-    else:
-        print_table(
-            ("MEMBER", "INSTANCE", "RESULT"), [(o["member"], o["instance"], o["error"] or "removed") for o in outcome]
-        )
-    return 1 if any(one["error"] for one in outcome) else 0
+    return _print_results(("MEMBER-ID", "INSTANCE-ID", "RESULT"), results, "removed", args.json)
 
 
-def _whom(cluster: Cluster, args: argparse.Namespace) -> tuple[LeaveGroupRequestMemberIdentity, ...]:
+def _identities(cluster: Cluster, args: argparse.Namespace) -> tuple[LeaveGroupRequestMemberIdentity, ...]:
     if args.instance:
         return tuple(
             LeaveGroupRequestMemberIdentity(group_instance_id=one, reason=args.reason) for one in args.instance
         )
     if args.member:
         return tuple(LeaveGroupRequestMemberIdentity(member_id=one, reason=args.reason) for one in args.member)
-    group = described(cluster, args.group)
+    group = describe_group(cluster, args.group)
     return tuple(
         LeaveGroupRequestMemberIdentity(one.member_id, one.instance_id, args.reason)
         for one in (group.members if group else ())
@@ -183,28 +237,36 @@ def _whom(cluster: Cluster, args: argparse.Namespace) -> tuple[LeaveGroupRequest
 
 
 def _delete(cluster: Cluster, args: argparse.Namespace) -> int:
-    outcome = []
+    results = []
     for name in args.group:
-        answer = cluster.ask_coordinator(
-            name, DeleteGroupsRequest((name,)), lambda a: [r.error_code for r in a.results]
+        response = cluster.ask_coordinator(
+            name, DeleteGroupsRequest((name,)), lambda one: [result.error_code for result in one.results]
         )
-        code = answer.results[0].error_code
-        outcome.append({"group": name, "error": _error(code)})
-    if args.json:
-        print_json(outcome)
+        results.append({"group": name, "error": _error(response.results[0].error_code)})
+    return _print_results(("GROUP", "RESULT"), results, "deleted", args.json)
+
+
+def _print_results(head: Sequence[str], results: list[dict[str, Any]], done: str, is_json: bool) -> int:
+    """Print what became of each, with a sentence for each error; the exit code."""
+    if is_json:
+        print_json(results)
     else:
-        print_table(("GROUP", "RESULT"), [(one["group"], one["error"] or "deleted") for one in outcome])
-    return 1 if any(one["error"] for one in outcome) else 0
+        print_table(head, [[*list(one.values())[:-1], _result(one["error"], done)] for one in results])
+    return 1 if any(one["error"] for one in results) else 0
 
 
-def _error(code: int) -> str | None:
-    return name_of(code) if code else None
+def _result(error: dict[str, Any] | None, done: str) -> str:
+    return str(error["explanation"]) if error else done
 
 
-ACTIONS = {
+def _error(code: int) -> dict[str, Any] | None:
+    return {"code": name_of(code), "explanation": explain(code)} if code else None
+
+
+ACTIONS: Final = {
     "list": _list,
     "describe": _describe,
-    "reset-offsets": reset,
+    "reset-offsets": reset_offsets,
     "remove-members": _remove_members,
     "delete": _delete,
 }

@@ -1,8 +1,7 @@
-"""Look into the logs of a data directory, check, repair or compact them. No server is needed, and none may be running
-for the last two.
+"""Dump, verify, repair or compact the logs of a data directory.
 
-DIR is a data directory or one partition's directory in it. Exit code 3: damaged, with file and byte.
-"""
+No server is needed; none may be running for repair and compact. DIR is a data directory, or the directory of one
+partition in it. Exit code 3: a log is damaged, with file and byte."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from typing import Any
 
 from coordinator.cli import fail
 from coordinator.cli.logdump import FACTS, lines_of
-from coordinator.cli.settings import add_settings, settings
+from coordinator.cli.settings import add_settings, read_settings
 from coordinator.config import ConfigError
 from coordinator.dataplane.settings import own_log_config
 from storage import cleaner, layout, recovery, repair
@@ -27,7 +26,6 @@ from storage.log import Log, LogConfig
 from storage.names import partition_of
 from storage.repair import Survey
 
-HELP = "dump, verify, repair or compact logs on disk"
 DAMAGED = 3
 LOCK_FILE = "muster.lock"
 
@@ -164,7 +162,7 @@ def _held(files: Files, log: str) -> Iterator[None]:
 
 
 def _compact(args: argparse.Namespace) -> int:
-    files, config = RealFiles(), own_log_config(settings(args).config)
+    files, config = RealFiles(), own_log_config(read_settings(args).config)
     for directory in logs_of(args.path):
         partition = partition_of(Path(directory).resolve().name)
         if partition is None or partition[0] not in FACTS:

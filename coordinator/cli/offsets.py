@@ -1,39 +1,64 @@
-"""Shows, sets and deletes a group's committed offsets. Speaks Kafka's own protocol."""
+"""Show, set and delete a group's committed offsets.
+
+It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
 import argparse
+from typing import Final
 
 import msgspec
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, add_bootstrap
-from coordinator.cli.committed import Place, WrongUse, commit, committed, forget, partitions_of, places_named
+from coordinator.cli.cluster import Cluster, WrongUse
+from coordinator.cli.group_offsets import (
+    TopicPartition,
+    commit,
+    delete_offsets,
+    fetch_offsets,
+    no_partition,
+    parse_partitions,
+    partitions_of,
+)
+from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, expect
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
 
-HELP = "show, set and delete a group's committed offsets"
-FORM = "TOPIC:PARTITION=OFFSET"
+FORM: Final = "TOPIC:PARTITION=OFFSET"
+EXAMPLES: Final = """\
+muster offsets show shop
+muster offsets set shop orders:0=5 orders:1=12 --metadata 'by hand'
+muster offsets delete shop orders:0,1"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     showing = actions.add_parser("show", help="offset, leader epoch and metadata, as committed")
     showing.add_argument("group", metavar="GROUP")
     showing.add_argument("topic", nargs="*", metavar="TOPIC", help="only these topics")
-    setting = actions.add_parser("set", help="commit offsets for a group without members")
+    setting = actions.add_parser("set", help="commit offsets for a group that has no members")
     setting.add_argument("group", metavar="GROUP")
-    setting.add_argument("offset", nargs="+", metavar=FORM)
-    setting.add_argument("--metadata", default="", help="a text to keep with them")
-    deleting = actions.add_parser("delete", help="forget offsets in topics that no member subscribes to")
+    setting.add_argument("offset", nargs="+", type=expect(FORM, parse_offset), metavar=FORM)
+    setting.add_argument("--metadata", default="", help="a text to commit with them")
+    deleting = actions.add_parser("delete", help="delete offsets in topics to which no member subscribes")
     deleting.add_argument("group", metavar="GROUP")
     deleting.add_argument("topic", nargs="+", metavar="TOPIC[:P,P]", help="a topic, or some of its partitions")
     for action in (showing, setting, deleting):
-        add_bootstrap(action)
+        add_json_option(action)
+        add_broker_options(action)
+
+
+def parse_offset(text: str) -> tuple[TopicPartition, int]:
+    """The partition and the offset of `TOPIC:PARTITION=OFFSET`. Raises ValueError."""
+    where, equals, offset = text.rpartition("=")
+    topic, colon, number = where.rpartition(":")
+    if not (equals and colon and topic and number.isdecimal() and offset.isdecimal() and text.isascii()):
+        raise ValueError(text)
+    return (topic, int(number)), int(offset)
 
 
 def run(args: argparse.Namespace) -> int:
     action = {"show": _show, "set": _set, "delete": _delete}[args.action]
     try:
-        with Cluster(args.bootstrap) as cluster:
+        with Cluster.of(args) as cluster:
             return action(cluster, args)
     except WrongUse as error:
         return fail("offsets", error, 2)
@@ -42,14 +67,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(cluster: Cluster, args: argparse.Namespace) -> int:
-    found = [one for one in committed(cluster, args.group) if not args.topic or one.topic in args.topic]
+    found = [one for one in fetch_offsets(cluster, args.group) if not args.topic or one.topic in args.topic]
     if args.json:
         print_json(msgspec.to_builtins(found))
         return 0
     if not found:
-        return fail("offsets", f"{args.group} has no offsets{' in ' + ', '.join(args.topic) if args.topic else ''}")
+        where = f" in {', '.join(args.topic)}" if args.topic else ""
+        return fail("offsets", f"{args.group} has no committed offsets{where}")
     print_table(
-        ("TOPIC", "PARTITION", "OFFSET", "EPOCH", "METADATA"),
+        ("TOPIC", "PARTITION", "OFFSET", "LEADER-EPOCH", "METADATA"),
         [
             (one.topic, one.partition, one.offset, one.leader_epoch if one.leader_epoch >= 0 else None, one.metadata)
             for one in found
@@ -59,37 +85,30 @@ def _show(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 def _set(cluster: Cluster, args: argparse.Namespace) -> int:
-    wanted = dict(_placed(text) for text in args.offset)
-    there = partitions_of(cluster, sorted({topic for topic, _ in wanted}))
+    wanted = dict(args.offset)
+    known = partitions_of(cluster, sorted({topic for topic, _ in wanted}))
     for topic, number in wanted:
-        if number not in there[topic]:
-            return fail("offsets", f"topic {topic} has no partition {number}")
+        if number not in known[topic]:
+            return fail("offsets", no_partition(topic, number, len(known[topic])))
     commit(cluster, args.group, wanted, args.metadata)
     changed = [{"topic": topic, "partition": number, "offset": offset} for (topic, number), offset in wanted.items()]
-    _print_done(args, changed, "set")
+    _print_results(args, changed, "set")
     return 0
-
-
-def _placed(text: str) -> tuple[Place, int]:
-    where, equals, offset = text.rpartition("=")
-    topic, colon, number = where.rpartition(":")
-    if not (equals and colon and topic and number.isdigit() and offset.isdigit()):
-        raise WrongUse(f"{text!r} will not do; it may be {FORM}")
-    return (topic, int(number)), int(offset)
 
 
 def _delete(cluster: Cluster, args: argparse.Namespace) -> int:
-    had = {(one.topic, one.partition): one.offset for one in committed(cluster, args.group)}
-    places = [place for place in places_named(cluster, args.topic) if place in had]
-    if not places:
-        return fail("offsets", f"{args.group} has no offsets in {', '.join(args.topic)}")
-    forget(cluster, args.group, places)
-    _print_done(args, [{"topic": t, "partition": p, "offset": had[t, p]} for t, p in places], "deleted")
+    committed = {(one.topic, one.partition): one.offset for one in fetch_offsets(cluster, args.group)}
+    partitions = [one for one in parse_partitions(cluster, args.topic) if one in committed]
+    if not partitions:
+        return fail("offsets", f"{args.group} has no committed offsets in {', '.join(args.topic)}")
+    delete_offsets(cluster, args.group, partitions)
+    deleted = [{"topic": t, "partition": p, "offset": committed[t, p]} for t, p in partitions]
+    _print_results(args, deleted, "deleted")
     return 0
 
 
-def _print_done(args: argparse.Namespace, changed: list[dict[str, object]], what: str) -> None:
+def _print_results(args: argparse.Namespace, changed: list[dict[str, object]], result: str) -> None:
     if args.json:
         print_json(changed)
-        return
-    print_table(("TOPIC", "PARTITION", "OFFSET", "RESULT"), [(*one.values(), what) for one in changed])
+    else:
+        print_table(("TOPIC", "PARTITION", "OFFSET", "RESULT"), [(*one.values(), result) for one in changed])

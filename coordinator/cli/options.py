@@ -1,23 +1,28 @@
-"""What `muster serve` is told, from the command line and the file, checked. Not a subcommand."""
+"""The options of `muster serve`, from the command line and the file, checked. Not a subcommand."""
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
 from coordinator.cli import STARTED
-from coordinator.cli.settings import settings
+from coordinator.cli.parser import suggest
+from coordinator.cli.settings import read_settings
 from coordinator.config import Config, ConfigError
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.runtime.router import COMPAT
 from coordinator.server.listener import address
+
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_FORMATS: Final = ("text", "json")
 
 
 class Options(Struct, frozen=True):
     """What to serve, and where."""
 
     config: Config
+    ignored: Mapping[str, str]  # settings of Kafka that have no effect, with their sources
     listen: tuple[str, ...]
     advertise: str | None
     admin: str | None
@@ -32,61 +37,75 @@ class Options(Struct, frozen=True):
     started: float  # by time.monotonic()
 
 
-def options(args: argparse.Namespace) -> Options:
-    """The command line over the file over the defaults. Raises ConfigError with a line that names the option."""
-    from_file = settings(args)
+def read_options(args: argparse.Namespace) -> Options:
+    """Read the command line over the file over the defaults. Raises ConfigError."""
+    from_file = read_settings(args)
 
-    def said(name: str, otherwise: Any) -> Any:
+    def choose(name: str, default: Any) -> Any:
         value = getattr(args, name.replace("-", "_"))
-        return from_file.options.get(name, otherwise) if value is None else value
+        return from_file.options.get(name, default) if value is None else value
+
+    def source(name: str) -> str:
+        """An option of the file is named with its place, so that an error leads there."""
+        is_given = getattr(args, name.replace("-", "_")) is not None
+        return f"--{name}" if is_given or name not in from_file.sources else f"{name} ({from_file.sources[name]})"
 
     if args.data_dir is not None and args.ephemeral is None:
         ephemeral = False
     else:
-        ephemeral = said("ephemeral", False)
-    admin = said("admin", "127.0.0.1:8092")
-    listen = tuple(said("listen", ["127.0.0.1:9092"]))
-    advertise = said("advertise", None)
-    for option, addresses in (("--listen", listen), ("--advertise", (advertise,)), ("--admin", (admin,))):
-        _check_addresses(option, addresses)
+        ephemeral = choose("ephemeral", False)
+    admin = choose("admin", "127.0.0.1:8092")
+    listen = tuple(choose("listen", ["127.0.0.1:9092"]))
+    advertise = choose("advertise", None)
+    _check_addresses(source("listen"), listen)
+    _check_addresses(source("advertise"), (advertise,))
+    _check_addresses(source("admin"), (None if admin == "off" else admin,))
     return Options(
         config=from_file.config,
+        ignored=from_file.ignored,
         listen=listen,
         advertise=advertise,
         admin=None if admin == "off" else admin,
-        data_dir=None if ephemeral else said("data-dir", "muster-data"),
-        fsync=said("fsync", False),
-        topics=dict(_topic(text) for text in said("topic", [])),
-        ready_file=said("ready-file", None),
-        compat=_compat(said("compat", COMPAT[0])),
-        seed=said("seed", None),
-        log_level=said("log-level", "info"),
-        log_format=said("log-format", "text"),
+        data_dir=None if ephemeral else choose("data-dir", "muster-data"),
+        fsync=choose("fsync", False),
+        topics=dict(_parse_topic(text, source("topic")) for text in choose("topic", [])),
+        ready_file=choose("ready-file", None),
+        compat=_check_choice(choose("compat", COMPAT[0]), source("compat"), COMPAT),
+        seed=choose("seed", None),
+        log_level=_check_choice(choose("log-level", "info"), source("log-level"), LOG_LEVELS),
+        log_format=_check_choice(choose("log-format", "text"), source("log-format"), LOG_FORMATS),
         started=STARTED,
     )
 
 
 def _check_addresses(option: str, addresses: tuple[str | None, ...]) -> None:
-    for one in addresses:
-        if one is not None and not (one == "off" and option == "--admin"):
-            try:
-                address(one)
-            except ValueError as error:
-                raise ConfigError(f"{option}: {error}") from None
+    for text in addresses:
+        try:
+            if text is not None:
+                address(text)
+        except ValueError as error:
+            raise ConfigError(f"invalid {option} {text!r}: expected HOST:PORT{_reason(str(error))}") from None
 
 
-def _compat(text: str) -> str:
-    if text not in COMPAT:
-        raise ConfigError(f"--compat: {text!r} will not do; it may be one of {', '.join(COMPAT)}")
+def _reason(complaint: str) -> str:
+    """What the listener says beyond `'x' is not HOST:PORT`."""
+    _, _, reason = complaint.partition(": ")
+    return f"; {reason}" if reason else ""
+
+
+def _check_choice(text: str, option: str, choices: Sequence[str]) -> str:
+    if text not in choices:
+        raise ConfigError(f"invalid {option} {text!r}: expected {' or '.join(choices)}{suggest(text, choices)}")
     return text
 
 
-def _topic(text: str) -> tuple[str, int]:
+def _parse_topic(text: str, option: str) -> tuple[str, int]:
     name, colon, partitions = text.rpartition(":")
-    if not colon or not partitions.isdigit() or not 1 <= int(partitions) <= 10_000:
-        raise ConfigError(f"--topic: {text!r} will not do; it may be NAME:PARTITIONS with 1 to 10000 partitions")
+    if not colon or not partitions.isdecimal() or not 1 <= int(partitions) <= 10_000:
+        raise ConfigError(f"invalid {option} {text!r}: expected NAME:PARTITIONS with 1 to 10000 partitions")
     if reason_invalid(name):
         raise ConfigError(
-            f"--topic: {name!r} will not do; it may be 1 to 249 letters, digits, '.', '_' and '-', and not '.' or '..'"
+            f"invalid {option} {text!r}: expected a name of 1 to 249 letters, digits, '.', '_' and '-', "
+            f"other than '.' and '..'"
         )
     return name, int(partitions)

@@ -1,14 +1,11 @@
-"""Reads group logs, of Muster or of a Kafka cluster, and tells what happened to the groups.
+"""Read group logs, of Muster or of a Kafka cluster, and report what happened to the groups.
 
-Exit codes: 0 done, 1 it failed, 2 wrong use or something is not installed, 3 the logs have problems (results are
-written all the same, but by `compact` and with `--on-error fail`), 4 two ways of reading a log disagree.
-"""
+Exit codes: 0 done, 1 failed, 2 wrong use or a package is missing, 3 the logs have problems (the results are written all
+the same, except by compact and with --on-error fail), 4 two ways of reading a log disagree."""
 
 import argparse
 
 from coordinator.cli import fail
-
-HELP = "group logs to tables, answers and a report (Spark)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,61 +1,104 @@
-"""Writes lines to a topic, each line a record. Speaks Kafka's own protocol."""
+"""Write lines of standard input to a topic, each line a record.
+
+It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
 import argparse
+import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, add_bootstrap, check
-from coordinator.cli.committed import partitions_of
+from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.cli.group_offsets import no_partition, partitions_of
+from coordinator.cli.parser import add_json_option, expect, integer, name_and_value
+from coordinator.cli.tables import count
 from coordinator.client import Client, ClientError
 from protocol import record_batch
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 
-HELP = "write lines to a topic"
+EXAMPLES: Final = """\
+echo hello | muster produce orders
+printf 'anna\\ttea\\n' | muster produce orders --key-separator '\\t'
+muster produce orders --header source=shell --header run=7 < lines.txt"""
 BY_NAME: Final = 12  # the last version of Produce that names topics: later ones have ids
 BATCH_LINES, BATCH_BYTES = 500, 500_000  # a request holds no more
 ALL: Final = -1
-TIMEOUT_MS: Final = 30_000
+_ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
+
+
+class MissingSeparator(Exception):  # noqa: N818  # reads as the fact that it is
+    """A line without the key separator."""
+
+
+class Line(Struct, frozen=True):
+    """A line of the input, counted from 1."""
+
+    number: int
+    text: bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="created if the server creates topics that are asked for")
-    parser.add_argument("--partition", type=int, metavar="N", help="to this one; else by key, or in turn")
+    parser.add_argument("topic", metavar="TOPIC", help="the broker may create it (auto.create.topics.enable)")
     parser.add_argument(
-        "--key-separator", type=_separator, metavar="TEXT", help="what stands before the first of these is the key"
+        "--partition", type=integer(0), metavar="N", help="to this one; if not given, by key, or in turn"
     )
-    add_bootstrap(parser)
+    parser.add_argument(
+        "--key-separator",
+        type=expect("a text such as : or \\t", _parse_separator),
+        metavar="TEXT",
+        help="the text before the first of these is the key; \\t is a tab; a line without it is an error",
+    )
+    parser.add_argument(
+        "--header",
+        type=name_and_value("NAME=VALUE"),
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a header of every record; may be given again",
+    )
+    add_json_option(parser, "print the result as JSON")
 
 
-def _separator(text: str) -> str:
+def _parse_separator(text: str) -> str:
+    """The separator, with its escapes read. Raises ValueError if it is empty."""
     if not text:
-        raise argparse.ArgumentTypeError("nothing separates nothing")
-    return text
+        raise ValueError(text)
+    return re.sub(r"\\[tnr0\\]", lambda escape: _ESCAPES[escape[0]], text)
 
 
 def run(args: argparse.Namespace) -> int:
+    lines = (Line(number, text.rstrip(b"\n")) for number, text in enumerate(sys.stdin.buffer, 1))
+    writer = None
     try:
-        with Cluster(args.bootstrap) as cluster:
-            lines = (line.rstrip(b"\n") for line in sys.stdin.buffer)
-            written = _produce(cluster, args, _batches(lines, sys.stdin.isatty()))
-    except ClientError as error:
-        return fail("produce", error)
-    records = "1 record is" if written == 1 else f"{written} records are"
-    print(f'{{"written": {written}}}' if args.json else f"{records} written to {args.topic}")
+        with Cluster.of(args) as cluster:
+            writer = Writer(cluster, args)
+            for batch in _batches(lines, sys.stdin.isatty()):
+                writer.write(batch)
+    except WrongUse as error:
+        return fail("produce", error, 2)
+    except (ClientError, MissingSeparator) as error:
+        return fail("produce", f"{error}; {count(writer.written if writer else 0, 'record')} written before")
+    if args.json:
+        print(json.dumps({"topic": args.topic, "written": writer.written}))
+    else:
+        print(f"{count(writer.written, 'record')} written to {args.topic}")
     return 0
 
 
-def _batches(lines: Iterable[bytes], is_tty: bool) -> Iterator[list[bytes]]:
-    """Lines in requests of a bounded size; a person's each by itself."""
-    batch: list[bytes] = []
+def _batches(lines: Iterable[Line], is_tty: bool) -> Iterator[list[Line]]:
+    """Lines in requests of a bounded size; those that a person types, one by one."""
+    batch: list[Line] = []
     size = 0
     for line in lines:
         batch.append(line)
-        size += len(line)
+        size += len(line.text)
         if is_tty or len(batch) >= BATCH_LINES or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
@@ -63,22 +106,62 @@ def _batches(lines: Iterable[bytes], is_tty: bool) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _produce(cluster: Cluster, args: argparse.Namespace, batches: Iterable[list[bytes]]) -> int:
-    """Write all batches; how many records that were. Raises ClientError for the first that is refused."""
-    leaders = _leaders(cluster, args.topic)
-    if args.partition is not None and args.partition not in leaders:
-        raise ClientError(f"{args.topic} has no partition {args.partition}: it has {len(leaders)}, counted from 0")
-    written = turn = 0
-    for lines in batches:
-        for partition, records in _placed(lines, args, len(leaders), turn).items():
-            _write(leaders[partition], args.topic, partition, records)
-            written += len(records)
-        turn += len(lines)
-    return written
+class Writer:
+    """Writes lines to the partitions of a topic. `written` counts the records that the broker has acknowledged."""
+
+    def __init__(self, cluster: Cluster, args: argparse.Namespace) -> None:
+        """Connect to the leader of each partition. Raises ClientError."""
+        self._topic: str = args.topic
+        self._separator = args.key_separator.encode() if args.key_separator else None
+        self._headers = tuple((name, value.encode()) for name, value in args.header)
+        self._timeout_ms = int(cluster.timeout * 1000)
+        self._leaders = _find_leaders(cluster, args.topic)
+        self._partition: int | None = args.partition
+        self._turn = 0
+        self.written = 0
+        if self._partition is not None and self._partition not in self._leaders:
+            raise ClientError(no_partition(args.topic, self._partition, len(self._leaders)))
+
+    def write(self, lines: Sequence[Line]) -> None:
+        """Write lines, a request for each partition. Raises ClientError, or MissingSeparator before it writes any."""
+        placed: dict[int, list[Record]] = {}
+        now_ms = int(time.time() * 1000)
+        for line in lines:
+            key, value = self._split(line)
+            record = Record(key, value, timestamp=now_ms, headers=self._headers)
+            placed.setdefault(self._choose_partition(key), []).append(record)
+        for partition, records in placed.items():
+            self._send(partition, records)
+            self.written += len(records)
+
+    def _split(self, line: Line) -> tuple[bytes | None, bytes]:
+        if self._separator is None:
+            return None, line.text
+        key, found, value = line.text.partition(self._separator)
+        if not found:
+            raise MissingSeparator(
+                f"invalid line {line.number}: expected the key separator {self._separator.decode()!r}"
+            )
+        return key, value
+
+    def _choose_partition(self, key: bytes | None) -> int:
+        if self._partition is not None:
+            return self._partition
+        if key is not None:
+            return (murmur2(key) & 0x7FFFFFFF) % len(self._leaders)
+        self._turn += 1
+        return (self._turn - 1) % len(self._leaders)
+
+    def _send(self, partition: int, records: list[Record]) -> None:
+        data = ProduceRequestPartitionData(partition, record_batch.encode(records))
+        topics = (ProduceRequestTopicData(self._topic, partition_data=(data,)),)
+        request = ProduceRequest(None, ALL, self._timeout_ms, topics)
+        (result,) = self._leaders[partition].ask(request, up_to=BY_NAME).responses[0].partition_responses
+        check(f"write to {self._topic}:{partition}", result.error_code, result.error_message)
 
 
-def _leaders(cluster: Cluster, topic: str) -> dict[int, Client]:
-    """A connection to the leader of each partition; asking for the topic may create it."""
+def _find_leaders(cluster: Cluster, topic: str) -> dict[int, Client]:
+    """A connection to the leader of each partition. The broker may create the topic."""
     cluster.any.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=True))
     partitions = partitions_of(cluster, [topic])[topic]
     brokers = cluster.brokers()
@@ -87,34 +170,8 @@ def _leaders(cluster: Cluster, topic: str) -> dict[int, Client]:
     return {partition: brokers[leader_of[partition]] for partition in partitions}
 
 
-def _placed(lines: Sequence[bytes], args: argparse.Namespace, partitions: int, turn: int) -> dict[int, list[Record]]:
-    """The records of these lines, by the partition that each goes to."""
-    placed: dict[int, list[Record]] = {}
-    now_ms = int(time.time() * 1000)
-    for number, line in enumerate(lines, turn):
-        key, value = _keyed(line, args.key_separator)
-        if args.partition is not None:
-            partition = args.partition
-        else:
-            partition = number % partitions if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions
-        placed.setdefault(partition, []).append(Record(key, value, timestamp=now_ms))
-    return placed
-
-
-def _keyed(line: bytes, separator: str | None) -> tuple[bytes | None, bytes]:
-    key, found, value = line.partition(separator.encode()) if separator else (b"", b"", line)
-    return (key, value) if found else (None, line)
-
-
-def _write(leader: Client, topic: str, partition: int, records: list[Record]) -> None:
-    data = ProduceRequestPartitionData(partition, record_batch.encode(records))
-    request = ProduceRequest(None, ALL, TIMEOUT_MS, (ProduceRequestTopicData(topic, partition_data=(data,)),))
-    (result,) = leader.ask(request, up_to=BY_NAME).responses[0].partition_responses
-    check(f"writing to {topic}:{partition}", result.error_code, result.error_message)
-
-
 def murmur2(data: bytes) -> int:
-    """The hash by which Java's producers spread keys: so equal keys stay together, whoever writes them."""
+    """Hash a key as Java's producers do, so that equal keys go to one partition whichever client writes them."""
     m, mask = 0x5BD1E995, 0xFFFFFFFF
     h = (0x9747B28C ^ len(data)) & mask
     whole = len(data) & ~3

@@ -1,17 +1,23 @@
-"""Starts the server, and serves until SIGTERM or SIGINT.
+"""Start the server, and serve until SIGTERM or SIGINT.
 
 Without options it listens on 127.0.0.1:9092 for Kafka clients and on 127.0.0.1:8092 for HTTP, and keeps its state in
-./muster-data. Exit codes: 0 stopped cleanly, 1 it failed, 2 wrong use.
-"""
+./muster-data. Connections are plaintext. Exit codes: 0 stopped cleanly, 1 failed, 2 wrong use."""
 
 import argparse
+import sys
+from typing import Final
 
 from coordinator.cli import fail
-from coordinator.cli.options import options
+from coordinator.cli.parser import expect, one_of
 from coordinator.cli.settings import add_settings
 from coordinator.config import ConfigError
 
-HELP = "start the server"
+EXAMPLES: Final = """\
+muster serve
+muster serve --ephemeral --topic orders:4 --listen 127.0.0.1:0 --ready-file ready.json
+muster serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --data-dir /var/lib/muster --fsync
+muster serve --set group.max.size=100 --set group.initial.rebalance.delay.ms=3000
+KAFKA_NUM_PARTITIONS=3 muster serve --config muster.toml"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,41 +26,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--listen",
         action="append",
         metavar="HOST:PORT",
-        help="where Kafka clients connect (127.0.0.1:9092); port 0: a free one; may be given again",
+        help="where Kafka clients connect (127.0.0.1:9092); port 0 takes a free one; may be given again",
     )
     add(
         "--advertise",
         metavar="HOST:PORT",
-        help="what clients are told, where it is not what is bound; port 0: the bound one",
+        help="the address that clients are given, if not the one of --listen; port 0 stands for its port",
     )
-    add("--admin", metavar="HOST:PORT", help="health, metrics and events by HTTP (127.0.0.1:8092); off: none")
+    add("--admin", metavar="HOST:PORT", help="health, metrics and events over HTTP (127.0.0.1:8092); off for none")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data-dir", metavar="DIR", help="where the logs are kept (muster-data)")
     where.add_argument("--ephemeral", action="store_true", default=None, help="keep nothing: all state is in memory")
-    add("--fsync", action="store_true", default=None, help="answer only when the disk has it, not just the kernel")
+    add("--fsync", action="store_true", default=None, help="fsync the logs before each response: survives a power cut")
     add(
         "--topic",
         action="append",
         metavar="NAME:PARTITIONS",
-        help="a topic to create if it is not there; may be given again",
+        help="a topic to create if it does not exist; may be given again",
     )
-    add("--compat", metavar="VERSION", help="4.3, or 3.9 to offer the old versions that Kafka 4 no longer has (4.3)")
+    add("--compat", metavar="VERSION", help="4.3, or 3.9 to offer also the API versions that Kafka 4 removed (4.3)")
     add_settings(parser)
-    add("--ready-file", metavar="FILE", help="written as JSON, whole, once the server serves")
-    add("--seed", type=int, metavar="N", help="make ids from this seed, for runs that can be repeated")
-    add(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        help="what is logged to standard error (info: a line a group transition)",
-    )
-    add("--log-format", choices=("text", "json"), help="key=value lines, or JSON lines (text)")
+    add("--ready-file", metavar="FILE", help="write a JSON file, atomically, once the server is ready")
+    add("--seed", type=expect("a whole number", int), metavar="N", help="make ids from this seed, for repeatable runs")
+    add("--log-level", metavar="LEVEL", **one_of(("debug", "info", "warning", "error")),
+        help="debug, info, warning or error, on standard error (info)")  # fmt: skip
+    add("--log-format", metavar="FORMAT", **one_of(("text", "json")), help="text (key=value) or json (text)")
 
 
 def run(args: argparse.Namespace) -> int:
+    from coordinator.cli.options import read_options
+
     try:
-        chosen = options(args)
+        options = read_options(args)
     except ConfigError as error:
         return fail("serve", error, 2)
+    for name, source in options.ignored.items():
+        print(f"muster serve: {name} ({source}) has no effect: Muster does not use this setting", file=sys.stderr)
     from coordinator.cli.serving import serve
 
-    return serve(chosen)
+    return serve(options)

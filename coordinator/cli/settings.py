@@ -9,6 +9,7 @@ group.max.size = 100
 
 import argparse
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.config import Config, ConfigError, from_environment, from_pairs, from_table
+from coordinator.cli.parser import suggest
+from coordinator.config import Config, ConfigError, read_environment, read_pairs, read_table
 
-FILE_VARIABLE: Final = "MUSTER_CONFIG"  # of the environment: the file where --config names none
+FILE_VARIABLE: Final = "MUSTER_CONFIG"  # the file if there is no --config
 OPTIONS: Final[Mapping[str, type]] = {
     "listen": list,
     "advertise": str,
@@ -36,49 +38,91 @@ OPTIONS: Final[Mapping[str, type]] = {
 
 
 class Settings(Struct, frozen=True):
-    """The broker's settings, and what the file says of the command's options."""
+    """The broker's settings, the file's options for the command, and the settings of Kafka that have no effect."""
 
     config: Config
     options: Mapping[str, Any]
+    sources: Mapping[str, str]  # of the options
+    ignored: Mapping[str, str]  # settings with their sources
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """The two options that settings come from."""
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, by Kafka's name"
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the broker, by Kafka's name; may be given again",
     )
     parser.add_argument(
-        "--config", metavar="FILE.toml", help=f"options and, under [set], broker settings (${FILE_VARIABLE}, or none)"
+        "--config",
+        metavar="FILE.toml",
+        help=f"a file with options and, under [set], settings of the broker (${FILE_VARIABLE})",
     )
 
 
-def settings(args: argparse.Namespace) -> Settings:
-    """What is set, the command line over the environment over the file. Raises ConfigError."""
+def read_settings(args: argparse.Namespace) -> Settings:
+    """Read the file, the environment and the command line; later ones win. Raises ConfigError."""
     if args.config:
-        said_by, file = "--config", args.config
+        given_by, file = "--config", args.config
     else:
-        said_by, file = FILE_VARIABLE, os.environ.get(FILE_VARIABLE, "")
-    table = _read(said_by, file) if file else {}
-    values = from_table(table.pop("set", {})) | from_environment(os.environ) | from_pairs(args.set)
-    return Settings(Config(values), {name: _option(f"{said_by}: {file}", name, value) for name, value in table.items()})
+        given_by, file = FILE_VARIABLE, os.environ.get(FILE_VARIABLE, "")
+    text = _read(given_by, file) if file else ""
+    table = _parse(file, text)
+
+    def source(name: str) -> str:
+        line = find_line(text, name)
+        return f"{file}, line {line}" if line else str(file)
+
+    chosen = table.pop("set", {})
+    if not isinstance(chosen, dict):
+        raise ConfigError(f"invalid set ({source('set')}): expected a table, [set]")
+    layer = read_pairs(args.set).over(read_environment(os.environ)).over(read_table(chosen, source))
+    options = {name: _check_option(name, value, source(name)) for name, value in table.items()}
+    return Settings(
+        Config(layer.values, layer.sources), options, {name: source(name) for name in options}, layer.ignored
+    )
 
 
-def _read(said_by: str, name: str) -> dict[str, Any]:
+def _read(given_by: str, name: str) -> str:
     try:
-        return tomllib.loads(Path(name).read_text("utf-8"))
+        return Path(name).read_text("utf-8")
     except OSError as error:
-        raise ConfigError(f"{said_by}: cannot read {name}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{said_by}: {name} is not TOML: {error}") from None
+        raise ConfigError(f"invalid {given_by} {name}: cannot read it: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"invalid {given_by} {name}: expected TOML in UTF-8: {error}") from None
 
 
-def _option(where: str, name: str, value: Any) -> Any:
+def _parse(file: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"invalid {file}: expected TOML: {error}") from None
+
+
+def find_line(text: str, name: str) -> int:
+    """The line of a TOML text, counted from 1, that sets `name`; 0 if none does. For messages only."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            table = header[1]
+        elif key := re.match(r"\s*([^=#]+?)\s*=", line):
+            path = re.sub(r"[\"'\s]", "", f"{table}.{key[1]}" if table else key[1])
+            if path.removeprefix("set.") == name:
+                return number
+    return 0
+
+
+def _check_option(name: str, value: Any, source: str) -> Any:
+    """Return an option of the file if it exists and is of the right type. Raises ConfigError."""
     kind = OPTIONS.get(name)
     if kind is None:
-        raise ConfigError(f"{where}: {name} is no option; it may be [set] or one of {', '.join(OPTIONS)}")
+        hint = suggest(name, OPTIONS) or f"; expected [set] or one of {', '.join(OPTIONS)}"
+        raise ConfigError(f"unknown option {name} ({source}){hint}")
     if kind is list and isinstance(value, str):
         return [value]
     if type(value) is not kind or (isinstance(value, list) and not all(isinstance(one, str) for one in value)):
         words = {list: "a list of strings", str: "a string", bool: "true or false", int: "a whole number"}
-        raise ConfigError(f"{where}: {name}: {value!r} will not do; it may be {words[kind]}")
+        raise ConfigError(f"invalid {name} {value!r} ({source}): expected {words[kind]}")
     return value

@@ -1,23 +1,26 @@
-"""What the admin commands print: tables for people, JSON for programs. Not a subcommand."""
+"""Tables for people, JSON for programs. Not a subcommand."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-ABSENT = "-"  # stands for what is not there, so that a column is never empty
+from coordinator.cli.style import BOLD, paint
+
+ABSENT: Final = "-"  # an empty cell: a column is never blank
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """One line of head, one line a row, columns as wide as they must be. Numbers stand to the right."""
-    for line in table(head, rows):
-        print(line)
+    """Print a line of headings and a line for each row. Columns are as wide as needed, numbers stand to the right."""
+    for number, line in enumerate(format_table(head, rows)):
+        print(line if number else paint(line, BOLD, sys.stdout))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def format_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """The lines of a table. A cell that is None or empty shows as `-`."""
     listed = [list(row) for row in rows]
     numeric = [bool(listed) and all(isinstance(row[at], int | None) for row in listed) for at in range(len(head))]
-    cells = [list(head), *([_text(cell) for cell in row] for row in listed)]
+    cells = [list(head), *([_format_cell(cell) for cell in row] for row in listed)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(head))]
     for line in cells:
         padded = (
@@ -28,11 +31,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
 
 
 def print_json(value: Any) -> None:
+    """Print a JSON document."""
     print(json.dumps(value, indent=2))
 
 
-def compact(numbers: Iterable[int]) -> str:
-    """Partition numbers as people write them: `0-3,7`."""
+def compress(numbers: Iterable[int]) -> str:
+    """Write partition numbers as people do: `0-3,7`."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
@@ -42,12 +46,17 @@ def compact(numbers: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def by_topic(partitions: Mapping[str, Sequence[int]]) -> str:
-    """`orders:0-3 payments:1`"""
-    return " ".join(f"{topic}:{compact(numbers)}" for topic, numbers in sorted(partitions.items()))
+def format_partitions(partitions: Mapping[str, Sequence[int]]) -> str:
+    """Write partitions as `orders:0-3 payments:1`."""
+    return " ".join(f"{topic}:{compress(numbers)}" for topic, numbers in sorted(partitions.items()) if numbers)
 
 
-def _text(cell: Any) -> str:
+def count(number: int, noun: str) -> str:
+    """Write `1 member`, `2 members`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _format_cell(cell: Any) -> str:
     if cell is None or cell == "":
         return ABSENT
     return str(cell)

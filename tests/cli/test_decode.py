@@ -107,16 +107,19 @@ def test_each_field_of_each_message_is_there(said: Any, target: Target) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("zz",), "zz is neither hex digits nor a file"),
-        (("z" * 5000,), "is neither hex digits nor a file"),
+        (("zz",), "invalid frame 'zz': expected hex digits or a file"),
+        (("z" * 5000,), "z…': expected hex digits or a file"),
         (("000c",), "2 bytes are too few for a request"),
-        (("27100000",), "API 10000 is not known here"),
-        (("000c0009",), "Heartbeat v9 is not known here, only v0 to v4"),
+        (("27100000",), "unknown API key 10000"),
+        (("000c0009",), "unknown version Heartbeat v9: expected v0 to v4"),
         (("000c00040000",), "Heartbeat v4: the frame ends early, expected 4, found 2 in correlation_id at byte 6"),
-        (("--response", "00"), "a response does not say what it is: give --api and --version"),
-        (("--response", "--api", "Hearbeat", "--version", "1", "00"), "no API is called Hearbeat"),
-        (("--api", "13", HEARTBEAT.hex()), "the request says that it is Heartbeat v4"),
-        (("--version", "3", HEARTBEAT.hex()), "the request says that it is Heartbeat v4"),
+        (("--response", "00"), "a response does not name its API: give --api and --version"),
+        (
+            ("--response", "--api", "Hearbeat", "--version", "1", "00"),
+            "invalid --api 'Hearbeat': expected a key or a name such as JoinGroup; did you mean Heartbeat?",
+        ),
+        (("--api", "13", HEARTBEAT.hex()), "the request is Heartbeat v4"),
+        (("--version", "3", HEARTBEAT.hex()), "the request is Heartbeat v4"),
     ],
 )
 def test_what_cannot_be_read_is_one_line_and_exit_code_2(

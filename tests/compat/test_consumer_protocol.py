@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from coordinator.cli.cluster import Cluster
-from coordinator.cli.describing import GroupView, described
+from coordinator.cli.group_view import GroupView, describe_group
 from tests.compat.consumers import Member, produce, share, wait_until
 from tests.live import Muster
 
@@ -48,8 +48,8 @@ def all_work(members: list[Member]) -> Callable[[], bool]:
 
 
 def group_of(muster: Muster) -> GroupView:
-    with Cluster(muster.kafka) as cluster:
-        group = described(cluster, "shop")
+    with Cluster([muster.kafka]) as cluster:
+        group = describe_group(cluster, "shop")
     assert group is not None, "there is a group"
     return group
 

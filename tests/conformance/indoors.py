@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.config import Config, from_pairs
+from coordinator.config import Config, read_pairs
 from coordinator.core.events import Event
 from coordinator.dataplane.brokers import Broker
 from coordinator.metrics import Stats
@@ -37,7 +37,7 @@ class Indoors(Pump):
         self._clock = Clock(int(time.time() * 1000), self.now_s)
         self._node = Node(
             Setup(
-                config=Config(from_pairs(pairs(settings))),
+                config=Config(read_pairs(pairs(settings)).values),
                 files=MemoryFiles(),
                 data_dir="data",
                 fresh_id=fresh_ids(1),

@@ -1,4 +1,4 @@
-"""For the tests of the admin commands: groups with members, records, and the commands as a shell would call them."""
+"""The commands as a shell calls them, and groups and records for them to work on."""
 
 import json
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Command:
 
     def __call__(self, *words: str) -> tuple[int, list[str], str]:
         self._capsys.readouterr()
-        code = main([*words, "--bootstrap", self._bootstrap])
+        code = main([*words, "--bootstrap-server", self._bootstrap])
         said = self._capsys.readouterr()
         return code, said.out.splitlines(), said.err
 
@@ -43,12 +43,17 @@ class Command:
         """What is printed, blanks squeezed so that columns need not be counted."""
         code, lines, complaint = self(*words)
         assert (code, complaint) == (0, "")
-        return [" ".join(line.split()) for line in lines]
+        return [squeeze(line) for line in lines]
 
     def json(self, *words: str) -> Any:
         code, lines, complaint = self(*words, "--json")
         assert (code, complaint) == (0, "")
         return json.loads("\n".join(lines))
+
+
+def squeeze(line: str) -> str:
+    """A line with single blanks, so that columns need not be counted."""
+    return " ".join(line.split())
 
 
 def records(bootstrap: str, topic: str, counts: Mapping[int, int]) -> None:

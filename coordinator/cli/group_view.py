@@ -1,4 +1,4 @@
-"""A group as an administrator sees it, whichever of the two protocols it speaks. Not a subcommand."""
+"""A group as an administrator sees it, of the classic or of the consumer protocol. Not a subcommand."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,11 +25,13 @@ Partitions = Mapping[str, tuple[int, ...]]
 
 
 class MemberView(Struct, frozen=True):
+    """A member of either protocol."""
+
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
-    protocol: str  # "classic" or "consumer": how this member speaks
+    protocol: str  # "classic" or "consumer"
     epoch: int | None  # None: a classic group's members have none of their own
     topics: tuple[str, ...]
     regex: str | None
@@ -38,53 +40,50 @@ class MemberView(Struct, frozen=True):
 
 
 class GroupView(Struct, frozen=True):
+    """A group of either type."""
+
     group: str
     type: str  # "classic" or "consumer"
     state: str  # by Kafka's names
     assignor: str
-    epoch: int | None  # None: DescribeGroups does not tell a classic group's generation
+    epoch: int | None  # None: DescribeGroups does not have a classic group's generation
     members: tuple[MemberView, ...]
 
 
-def members(group: GroupView) -> str:
-    """`3 members`"""
-    return f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
-
-
-def described(cluster: Cluster, group: str) -> GroupView | None:
-    """The group, or None when there is none of this name. Raises ClientError."""
+def describe_group(cluster: Cluster, group: str) -> GroupView | None:
+    """Describe a group of either type; None if no group has this id. Raises ClientError."""
     if cluster.any.versions(ConsumerGroupDescribeRequest()):
-        answer = cluster.ask_coordinator(group, ConsumerGroupDescribeRequest((group,)), _codes)
-        (found,) = answer.groups
+        response = cluster.ask_coordinator(group, ConsumerGroupDescribeRequest((group,)), _codes)
+        (found,) = response.groups
         if found.error_code == ErrorCode.NONE:
-            return _consumer_group(found)
+            return _view_consumer_group(found)
         if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise Refused(f"describing {group}", found.error_code, found.error_message)
-    answer = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _codes)
-    (found,) = answer.groups
-    # Up to version 5 a group that is not there is described as dead, without an error.
+            raise Refused(f"describe {group}", found.error_code, found.error_message)
+    response = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _codes)
+    (found,) = response.groups
+    # Up to version 5 an unknown group is described as dead, without an error.
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
         return None
-    check(f"describing {group}", found.error_code, found.error_message)
-    return _classic_group(found)
+    check(f"describe {group}", found.error_code, found.error_message)
+    return _view_classic_group(found)
 
 
-def _codes(answer: Any) -> list[int]:
-    return [one.error_code for one in answer.groups]
+def _codes(response: Any) -> list[int]:
+    return [one.error_code for one in response.groups]
 
 
-def _consumer_group(found: ConsumerGroupDescribeResponseDescribedGroup) -> GroupView:
+def _view_consumer_group(found: ConsumerGroupDescribeResponseDescribedGroup) -> GroupView:
     return GroupView(
         group=found.group_id,
         type="consumer",
         state=found.group_state,
         assignor=found.assignor_name,
         epoch=found.group_epoch,
-        members=tuple(_consumer_member(member) for member in found.members),
+        members=tuple(_view_consumer_member(member) for member in found.members),
     )
 
 
-def _consumer_member(member: ConsumerGroupDescribeResponseMember) -> MemberView:
+def _view_consumer_member(member: ConsumerGroupDescribeResponseMember) -> MemberView:
     return MemberView(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -103,22 +102,22 @@ def _partitions(assignment: ConsumerGroupDescribeResponseAssignment) -> Partitio
     return {one.topic_name: tuple(sorted(one.partitions)) for one in assignment.topic_partitions}
 
 
-def _classic_group(found: DescribeGroupsResponseDescribedGroup) -> GroupView:
+def _view_classic_group(found: DescribeGroupsResponseDescribedGroup) -> GroupView:
     return GroupView(
         group=found.group_id,
         type="classic",
         state=found.group_state,
         assignor=found.protocol_data,
         epoch=None,
-        members=tuple(_classic_member(member, found.protocol_type) for member in found.members),
+        members=tuple(_view_classic_member(member, found.protocol_type) for member in found.members),
     )
 
 
-def _classic_member(member: DescribeGroupsResponseDescribedGroupMember, protocol_type: str) -> MemberView:
+def _view_classic_member(member: DescribeGroupsResponseDescribedGroupMember, protocol_type: str) -> MemberView:
     topics: tuple[str, ...] = ()
     assignment: Partitions = {}
     if protocol_type == CONSUMER_PROTOCOL:
-        topics, assignment = _read(member)
+        topics, assignment = _read_protocol(member)
     return MemberView(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
@@ -133,8 +132,8 @@ def _classic_member(member: DescribeGroupsResponseDescribedGroupMember, protocol
     )
 
 
-def _read(member: DescribeGroupsResponseDescribedGroupMember) -> tuple[tuple[str, ...], Partitions]:
-    """Subscription and assignment. They are the clients' own bytes: what cannot be read shows as nothing."""
+def _read_protocol(member: DescribeGroupsResponseDescribedGroupMember) -> tuple[tuple[str, ...], Partitions]:
+    """Read subscription and assignment. They are the clients' own bytes: unreadable ones show as empty."""
     topics: tuple[str, ...] = ()
     assignment: Partitions = {}
     try:

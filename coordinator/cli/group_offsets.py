@@ -1,0 +1,190 @@
+"""Committed offsets of groups, and the ends of partitions: fetched, committed, deleted. Not a subcommand."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from coordinator.cli.cluster import Cluster, WrongUse, check
+from coordinator.client import ClientError
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+EARLIEST: Final = -2  # special timestamps of ListOffsets
+LATEST: Final = -1
+BY_NAME: Final = 9  # the last version of OffsetCommit and OffsetFetch that names topics: later ones have ids
+LIST_OFFSETS_TIMEOUT_MS: Final = 30_000
+HAS_MEMBERS: Final = "the group has members: stop them first"
+CONSUMER: Final = -1  # the replica id of a consumer
+
+TopicPartition = tuple[str, int]
+
+
+class CommittedOffset(Struct, frozen=True):
+    """An offset that a group has committed."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int  # -1: unknown
+    metadata: str
+
+
+def fetch_offsets(cluster: Cluster, group: str) -> list[CommittedOffset]:
+    """Fetch all offsets of a group, by topic and partition. An unknown group has none. Raises ClientError."""
+    request = OffsetFetchRequest(
+        group_id=group, topics=None, groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)
+    )
+    response = cluster.ask_coordinator(group, request, lambda one: [_group_part(one).error_code], up_to=BY_NAME)
+    found = _group_part(response)
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return []
+    check(f"fetch the offsets of {group}", found.error_code)
+    return sorted(
+        (
+            CommittedOffset(
+                topic.name, one.partition_index, one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+            )
+            for topic in found.topics
+            for one in topic.partitions
+            if one.committed_offset >= 0
+        ),
+        key=lambda one: (one.topic, one.partition),
+    )
+
+
+def _group_part(response: Any) -> Any:
+    """One group's part of an OffsetFetch response: up to version 7 it is the response itself."""
+    return response.groups[0] if response.groups else response
+
+
+def partitions_of(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[int]]:
+    """The partitions of topics. Raises Refused for an unknown topic."""
+    found = {}
+    for topic in cluster.metadata(topics).topics if topics else ():
+        check(f"use topic {topic.name}", topic.error_code)
+        found[str(topic.name)] = sorted(one.partition_index for one in topic.partitions)
+    return found
+
+
+def list_offsets(
+    cluster: Cluster, partitions: Iterable[TopicPartition], time_ms: int, *, is_strict: bool = False
+) -> dict[TopicPartition, int]:
+    """List the offsets at EARLIEST or LATEST, or of the first record at or after `time_ms`: -1 if there is none.
+
+    Partitions that do not exist any more, have no leader now or cannot be read are left out; `is_strict` refuses the
+    last two. Raises ClientError.
+    """
+    found: dict[TopicPartition, int] = {}
+    for leader, those in _by_leader(cluster, partitions).items():
+        request = ListOffsetsRequest(
+            replica_id=CONSUMER,
+            topics=_group_by_topic(those, ListOffsetsRequestTopic, lambda one: _at(one[1], time_ms)),
+            timeout_ms=LIST_OFFSETS_TIMEOUT_MS,
+        )
+        for topic in cluster.brokers()[leader].ask(request).topics:
+            for one in topic.partitions:
+                if not one.error_code:
+                    found[topic.name, one.partition_index] = one.offset
+                elif is_strict:
+                    check(f"read {topic.name}:{one.partition_index}", one.error_code)
+    return found
+
+
+def _at(partition: int, time_ms: int) -> ListOffsetsRequestPartition:
+    return ListOffsetsRequestPartition(partition_index=partition, timestamp=time_ms)
+
+
+def _by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    wanted = set(partitions)
+    led: dict[int, list[TopicPartition]] = defaultdict(list)
+    for topic in cluster.metadata(sorted({name for name, _ in wanted})).topics if wanted else ():
+        for one in topic.partitions:
+            key = (str(topic.name), one.partition_index)
+            if key in wanted and one.leader_id >= 0:
+                led[one.leader_id].append(key)
+    return led
+
+
+def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
+    """Commit offsets for a group without members. Raises ClientError, naming the first partition that is refused."""
+
+    def part(place: TopicPartition) -> OffsetCommitRequestPartition:
+        return OffsetCommitRequestPartition(
+            partition_index=place[1], committed_offset=offsets[place], committed_metadata=metadata
+        )
+
+    request = OffsetCommitRequest(group_id=group, topics=_group_by_topic(offsets, OffsetCommitRequestTopic, part))
+    response = cluster.ask_coordinator(group, request, _codes, up_to=BY_NAME)
+    _check_partitions(f"set the offset of {group}", response, {ErrorCode.UNKNOWN_MEMBER_ID: HAS_MEMBERS})
+
+
+def delete_offsets(cluster: Cluster, group: str, partitions: Iterable[TopicPartition]) -> None:
+    """Delete offsets of a group. Raises ClientError, naming the first partition that is refused."""
+    topics = _group_by_topic(partitions, OffsetDeleteRequestTopic, lambda place: OffsetDeleteRequestPartition(place[1]))
+    response = cluster.ask_coordinator(group, OffsetDeleteRequest(group, topics), lambda one: [one.error_code])
+    check(f"delete the offsets of {group}", response.error_code)
+    _check_partitions(f"delete the offset of {group}", response)
+
+
+def _codes(response: Any) -> list[int]:
+    return [one.error_code for topic in response.topics for one in topic.partitions]
+
+
+def _check_partitions(task: str, response: Any, sentences: Mapping[int, str] | None = None) -> None:
+    for topic in response.topics:
+        for one in topic.partitions:
+            check(f"{task} in {topic.name}:{one.partition_index}", one.error_code, sentences=sentences)
+
+
+def _group_by_topic(
+    partitions: Iterable[TopicPartition], kind: Callable[..., Any], part: Callable[[TopicPartition], Any]
+) -> tuple[Any, ...]:
+    """Partitions as the nested arrays of a request: topics, each with its partitions."""
+    topics: dict[str, list[Any]] = defaultdict(list)
+    for place in sorted(partitions):
+        topics[place[0]].append(part(place))
+    return tuple(kind(name=name, partitions=tuple(those)) for name, those in topics.items())
+
+
+def no_partition(topic: str, number: int, count: int) -> str:
+    """The complaint about a partition that a topic does not have."""
+    return f"topic {topic} has no partition {number}: expected 0" + (f" to {count - 1}" if count > 1 else "")
+
+
+def parse_partitions(cluster: Cluster, texts: Iterable[str]) -> list[TopicPartition]:
+    """The partitions that `TOPIC` and `TOPIC:0,1,2` mean. Raises ClientError."""
+    named: list[tuple[str, list[int] | None]] = [_parse_partition(text) for text in texts]
+    there = partitions_of(cluster, sorted({topic for topic, _ in named}))
+    found: set[TopicPartition] = set()
+    for topic, numbers in named:
+        for number in there[topic] if numbers is None else numbers:
+            if number not in there[topic]:
+                raise ClientError(no_partition(topic, number, len(there[topic])))
+            found.add((topic, number))
+    return sorted(found)
+
+
+def _parse_partition(text: str) -> tuple[str, list[int] | None]:
+    topic, colon, numbers = text.partition(":")
+    if not colon:
+        return topic, None
+    if not topic or not all(number.isdigit() for number in numbers.split(",")):
+        raise WrongUse(f"invalid TOPIC {text!r}: expected TOPIC or TOPIC:PARTITION,PARTITION")
+    return topic, [int(number) for number in numbers.split(",")]
