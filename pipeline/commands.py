@@ -221,7 +221,9 @@ def verify(args: argparse.Namespace) -> int:
 
     found = job(_paths(args.paths), Path(args.tables) if args.tables else None, Progress())
     say(args, msgspec.structs.asdict(found))
-    return OK if found.equal else MISMATCH
+    if found.unexplained:
+        return MISMATCH
+    return PROBLEMS if found.problems else OK
 
 
 def dump(args: argparse.Namespace) -> int:

@@ -8,33 +8,64 @@ One task reads a whole partition, since a transaction's marker may stand in any 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.decode.copies import NEVER, Batch, diverged, epoch_ends
 from pipeline.decode.headers import Array
 from pipeline.decode.layout import Span
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS
 
 KEY = ["group", "topic", "partition"]
+TABLES = frozenset({"batches", "offset_commits", "log_problems"})
 KEEP_ROWS = 1 << 18  # held back before they are reduced again
 
 
 def latest(spans: Iterable[Span], options: Options) -> pa.Table:
     """The winners of the spans of one partition's log (or of several copies of it), tombstones left out."""
+    return latest_and_problems(spans, options)[0]
+
+
+def latest_and_problems(spans: Iterable[Span], options: Options) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """The same, and what could not be read or believed: rows of `log_problems`."""
+    reads = list(spans)
+    copies = _copies(reads, options)
+    ends = epoch_ends(copies)
     reduced = Reduction(KEY, OFFSET_COMMITS)
-    tables = frozenset({"batches", "offset_commits"})
-    for span in spans:
-        for rows in SpanDecoder(span, msgspec.structs.replace(options, tables=tables)):
+    problems = diverged(reads[0].log.partition, copies) if reads else []
+    for span in reads:
+        for rows in SpanDecoder(span, msgspec.structs.replace(options, tables=TABLES)):
             table = pa.Table.from_batches([rows.batch])
-            if rows.table == "batches":
-                reduced.mark(_markers(table))
+            if rows.table == "log_problems":
+                problems += table.to_pylist()
+            elif rows.table == "batches":
+                reduced.mark(_markers(_before(table, "leader_epoch", "base_offset", ends)))
             else:
-                reduced.add(table)
-    return reduced.result()
+                reduced.add(_before(table, "leader_epoch_of_log", "log_offset", ends))
+    return reduced.result(), problems
+
+
+def _copies(spans: list[Span], options: Options) -> list[Batch]:
+    """The batches of several copies of a log; empty for one log."""
+    if len({span.log.name for span in spans}) < 2:
+        return []
+    read = msgspec.structs.replace(options, tables=frozenset({"batches"}), since_ms=None, until_ms=None)
+    columns = ("log_dir", "leader_epoch", "base_offset", "last_offset")
+    batches = [rows.batch for span in spans for rows in SpanDecoder(span, read)]
+    return [row for batch in batches for row in zip(*(batch[name].to_pylist() for name in columns), strict=True)]
+
+
+def _before(rows: pa.Table, epoch: str, offset: str, ends: dict[int, int]) -> pa.Table:
+    """The rows that lie before the end of their leader epoch."""
+    if not ends or not len(rows):
+        return rows
+    end = np.array([ends.get(one, NEVER) for one in rows[epoch].to_pylist()], np.int64)
+    return rows.filter(pa.array(rows[offset].to_numpy() < end))
 
 
 class Reduction:

@@ -54,7 +54,7 @@ class PlainRecord(msgspec.Struct, frozen=True):
 
 
 class PlainCommit(msgspec.Struct, frozen=True):
-    """An offset commit; `offset` is None for a tombstone."""
+    """An offset commit. `offset` is None for a tombstone, and for a value that cannot be read (`undecodable`)."""
 
     group: str
     topic: str
@@ -64,6 +64,13 @@ class PlainCommit(msgspec.Struct, frozen=True):
     metadata: str | None = None
     commit_ts: int | None = None
     expire_ts: int | None = None
+    topic_id: str | None = None  # hex
+    undecodable: bool = False
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it deletes the offset."""
+        return self.offset is None and not self.undecodable
 
 
 def batches(data: bytes) -> Iterator[PlainBatch]:
@@ -100,7 +107,7 @@ def records(data: bytes, batch: PlainBatch) -> Iterator[PlainRecord]:
 
 
 def commit(record: PlainRecord) -> PlainCommit | None:
-    """The offset commit that a record is, or None. Raises for a value that cannot be read."""
+    """Read a record as an offset commit; None for a record of another type. Raises for a key that cannot be read."""
     if record.key is None or record.key[:2] not in (b"\0\0", b"\0\1"):
         return None
     group, pos = _string(record.key, 2)
@@ -108,22 +115,52 @@ def commit(record: PlainRecord) -> PlainCommit | None:
     (partition,) = struct.unpack_from(">i", record.key, pos)
     if record.value is None:
         return PlainCommit(group, topic, partition, None)
-    version, offset = struct.unpack_from(">hq", record.value)
-    pos, epoch, expire = 10, None, None
+    try:
+        return _value(group, topic, partition, record.value)
+    except (ValueError, IndexError, struct.error):
+        return PlainCommit(group, topic, partition, None, undecodable=True)
+
+
+def _value(group: str, topic: str, partition: int, value: bytes) -> PlainCommit:
+    version, offset = struct.unpack_from(">hq", value)
+    if version < 0:
+        raise ValueError("a value of a negative version")
+    pos, epoch, expire, topic_id = 10, None, None, None
     if version >= 3:
-        (epoch,) = struct.unpack_from(">i", record.value, pos)
+        (epoch,) = struct.unpack_from(">i", value, pos)
         pos += 4
     metadata: str | None
     if version >= 4:
-        size, pos = _uvarint(record.value, pos)
-        metadata = record.value[pos : pos + size - 1].decode() if size else None
+        size, pos = _uvarint(value, pos)
+        if pos + size - 1 > len(value):
+            raise ValueError("metadata reach past the value")
+        metadata = value[pos : pos + size - 1].decode("utf-8", "replace") if size else None
         pos += max(size - 1, 0)
     else:
-        metadata, pos = _string(record.value, pos)
-    (commit_ts,) = struct.unpack_from(">q", record.value, pos)
+        metadata, pos = _string(value, pos)
+    (commit_ts,) = struct.unpack_from(">q", value, pos)
     if version == 1:
-        (expire,) = struct.unpack_from(">q", record.value, pos + 8)
-    return PlainCommit(group, topic, partition, offset, _given(epoch), metadata, commit_ts, _given(expire))
+        (expire,) = struct.unpack_from(">q", value, pos + 8)
+    if version >= 4:
+        topic_id = _topic_id(value, pos + 8)
+    return PlainCommit(group, topic, partition, offset, _given(epoch), metadata, commit_ts, _given(expire), topic_id)
+
+
+def _topic_id(value: bytes, pos: int) -> str | None:
+    """The 16 bytes of tag 0 in hex; None without that tag, and for tags that make no sense."""
+    try:
+        tags, pos = _uvarint(value, pos)
+        for _ in range(tags):
+            tag, pos = _uvarint(value, pos)
+            size, pos = _uvarint(value, pos)
+            if size > len(value) - pos:
+                return None
+            if tag == 0:
+                return value[pos : pos + size].hex() if size == 16 else None
+            pos += size
+    except IndexError:
+        pass
+    return None
 
 
 def marker(record: PlainRecord) -> bool:
@@ -140,7 +177,7 @@ def _string(data: bytes, pos: int) -> tuple[str, int]:
     (length,) = struct.unpack_from(">h", data, pos)
     if length < 0 or pos + 2 + length > len(data):
         raise ValueError("a string reaches past its end")
-    return data[pos + 2 : pos + 2 + length].decode(), pos + 2 + length
+    return data[pos + 2 : pos + 2 + length].decode("utf-8", "replace"), pos + 2 + length
 
 
 def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:

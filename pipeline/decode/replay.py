@@ -6,11 +6,13 @@ there (KAFKA-14505), on ABORT they are dropped.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 
 import msgspec
 
+from pipeline.decode.copies import NEVER, epoch_ends
 from pipeline.decode.layout import LogDir, segments
 from pipeline.decode.plain import PlainBatch, PlainCommit, PlainRecord, batches, commit, marker, records
 
@@ -26,27 +28,54 @@ class State(msgspec.Struct):
 
 
 def read(log: LogDir) -> Iterator[tuple[PlainBatch, PlainRecord]]:
-    """Every record of every valid batch of a log, in order."""
+    """Every record of every valid batch of a log, in order; of a batch that makes no sense those that still do."""
+    for batch, data in _batches(log):
+        try:
+            for record in records(data, batch):
+                yield batch, record
+        except (ValueError, IndexError, struct.error):
+            continue  # the columns report it as a problem
+
+
+def _batches(log: LogDir) -> Iterator[tuple[PlainBatch, bytes]]:
     for segment in segments(log):
         data = log.store.read(segment.path)
         for batch in batches(data):
             if batch.valid:
-                for record in records(data, batch):
-                    yield batch, record
+                yield batch, data
 
 
-def merged(copies: list[LogDir]) -> Iterator[tuple[PlainBatch, PlainRecord]]:
-    """The records of several copies of one log: of each offset that of the highest epoch, then of the first name."""
-    last = -1
-    for (offset, _, _), batch, record in heapq.merge(*map(_placed, copies), key=itemgetter(0)):
-        if offset != last or len(copies) == 1:
+def merged(
+    copies: list[LogDir], report_conflict: Callable[[LogDir, int], None] = lambda _log, _offset: None
+) -> Iterator[tuple[PlainBatch, PlainRecord]]:
+    """The records of several copies of one log: of each offset that of the highest epoch, then of the first name.
+
+    A record of an old epoch at an offset that a later epoch has reached is the tail of a copy that diverged: Kafka
+    truncates it when that broker follows again, so it does not count. Two records of the same offset and epoch are
+    the same record; where they are not, the conflict is reported.
+    """
+    if len(copies) == 1:
+        yield from read(copies[0])
+        return
+    ends = epoch_ends(
+        (log.name, batch.leader_epoch, batch.base_offset, batch.base_offset + batch.last_delta)
+        for log in copies
+        for batch, _ in _batches(log)
+    )
+    epoch, last = -1, PlainRecord(-1, 0, None, None)
+    for (offset, _, _), log, batch, record in heapq.merge(*map(_placed, copies), key=itemgetter(0)):
+        if offset >= ends.get(batch.leader_epoch, NEVER):
+            continue
+        if offset != last.offset:
+            epoch, last = batch.leader_epoch, record
             yield batch, record
-        last = offset
+        elif batch.leader_epoch == epoch and record != last:
+            report_conflict(log, offset)
 
 
-def _placed(log: LogDir) -> Iterator[tuple[tuple[int, int, str], PlainBatch, PlainRecord]]:
+def _placed(log: LogDir) -> Iterator[tuple[tuple[int, int, str], LogDir, PlainBatch, PlainRecord]]:
     for batch, record in read(log):
-        yield (record.offset, -batch.leader_epoch, log.name), batch, record
+        yield (record.offset, -batch.leader_epoch, log.name), log, batch, record
 
 
 def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | None = None) -> State:
@@ -69,7 +98,7 @@ def replay(entries: Iterable[tuple[PlainBatch, PlainRecord]], state: State | Non
 def apply(state: State, batch: PlainBatch, at: int, value: PlainCommit) -> None:
     """One offset commit or tombstone, whose record has the offset `at`."""
     key = (value.group, value.topic, value.partition)
-    if value.offset is None:
+    if value.is_tombstone:
         state.offsets.pop(key, None)
         for waiting in state.pending.values():
             waiting.pop(key, None)

@@ -11,7 +11,7 @@ from pipeline import manifest
 from pipeline.decode.schema import TABLES, ddl
 from pipeline.jobs.ends import read_ends
 from pipeline.tables import commits, groups, health, lag, members, rebalances
-from pipeline.tables.copies import has_copies, without_copies
+from pipeline.tables.copies import Copies, log_problems, strays
 from pipeline.tables.events import read_events, with_events
 
 Report = Callable[[str], None]
@@ -85,12 +85,16 @@ def build(
         given = None if ends is None else read_ends(spark, ends, tables.read_ms)
         if now_ms is None:
             now_ms = max(_newest(raw_commits, "record_ts"), 0 if given is None else _newest(given, "ts"))
-        if has_copies(batches):
-            raw_commits, records = without_copies(raw_commits), without_copies(records)
-        put("log_problems", tables.raw("log_problems").dropDuplicates(["log_dir", "segment_base", "pos", "kind"]))
+        copies = Copies(batches)
+        further = copies.problems(raw_commits)
+        batches_once, raw_commits, records = copies.reduce_batches(), copies.reduce(raw_commits), copies.reduce(records)
+        elsewhere = strays(raw_commits, records).cache()
+        records = records.join(F.broadcast(elsewhere), ["group", "log_partition"], "left_anti")
+        put("log_problems", log_problems(tables.raw("log_problems"), further, elsewhere))
         put("unknown_records", tables.raw("unknown_records"))
-        put("offset_commits", commits.offset_commits(raw_commits, batches))
+        put("offset_commits", commits.offset_commits(raw_commits, batches_once, elsewhere))
         put("latest_offsets", commits.latest_offsets(made["offset_commits"], now_ms))
+        elsewhere.unpersist()
         put("commit_velocity", commits.commit_velocity(made["offset_commits"]))
         _groups(put, made, records, read_events(spark, events or []))
         put("log_end_offsets", lag.log_end_offsets(given, made["offset_commits"]))

@@ -1,59 +1,126 @@
-"""Two ways of reading a log that share no code must say the same: columns, and one record after the other."""
+"""Read logs in two ways and compare: by columns, and one record after the other."""
 
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
 
-from pipeline.decode.latest import latest
+from pipeline.decode.copies import conflicting
+from pipeline.decode.latest import latest_and_problems
 from pipeline.decode.layout import LogDir, logs_at, spans
-from pipeline.decode.replay import Key, State, merged, replay
+from pipeline.decode.plain import PlainCommit
+from pipeline.decode.replay import State, merged, replay
 from pipeline.decode.rows import Options
 
 SHOWN = 10
 Report = Callable[[str], None]
+Key = tuple[int, str, str, int]  # partition of the log, group, topic, partition
+COLUMNS = ("log_offset", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "topic_id")
+Row = tuple[Any, ...]  # by COLUMNS
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """How many keys have an offset, and the first that differ: (key, replayed, columns, tables)."""
+    """What the readers agree about, and what neither could read.
+
+    `differences` are keys that they know differently; `unexplained` counts those in sound logs. `unread_bytes` are all
+    bytes that no reader believes, also an unfinished batch at the end of a log that is being written; `problems` are
+    rows of `log_problems` of the severity `problem`.
+    """
 
     logs: int
     keys: int
     equal: bool
+    unexplained: int
     differences: list[str]
+    problems: list[str]
+    unread_bytes: int
 
 
 def verify(paths: list[str], tables: Path | None = None, report: Report = lambda _line: None) -> Verified:
-    """Replay every log sequentially, reduce it by columns, and compare; with `latest_offsets` too if it is given.
+    """Replay every log sequentially, reduce it by columns, and compare whole rows; with `latest_offsets` if given.
 
     Copies of a log are read as one log. Raises FileNotFoundError when there is none to read.
     """
     found = logs_at(paths)
-    replayed: dict[Key, int | None] = {}
-    reduced: dict[Key, int | None] = {}
-    for _, group in groupby(found, key=_partition):
+    replayed: dict[Key, Row] = {}
+    reduced: dict[Key, Row] = {}
+    problems: list[dict[str, Any]] = []
+    for partition, group in groupby(found, key=_partition):
         copies = list(group)
-        state = replay(merged(copies), State(offsets={}, pending={}, group_records={}))
-        replayed |= {key: value.offset for key, (_, value) in state.offsets.items()}
-        rows = latest([span for log in copies for span in spans(log)], Options()).to_pylist()
-        reduced |= {(row["group"], row["topic"], row["partition"]): row["committed_offset"] for row in rows}
+        conflicts: dict[str, int] = {}  # copy -> first offset at which it contradicts another one
+
+        def note(log: LogDir, offset: int, conflicts: dict[str, int] = conflicts) -> None:
+            conflicts.setdefault(log.name, offset)
+
+        state = replay(merged(copies, note), State(offsets={}, pending={}, group_records={}))
+        replayed |= {(partition, *key): _row(at, value) for key, (at, value) in state.offsets.items()}
+        rows, unread = latest_and_problems([span for log in copies for span in spans(log)], Options())
+        reduced |= _keyed(rows.to_pylist())
+        problems += unread + [conflicting(partition, log, offset) for log, offset in conflicts.items()]
         report(f"{', '.join(log.name for log in copies)}: {len(state.offsets)} offsets")
-    ways = [reduced] if tables is None else [reduced, _built(tables)]
-    keys = sorted(set(replayed).union(*ways), key=str)
-    none = object()
-    off = [key for key in keys if any(way.get(key, none) != replayed.get(key, none) for way in ways)]
-    said = [
-        f"{key}: replay {replayed.get(key)}, " + ", ".join(str(way.get(key)) for way in ways) for key in off[:SHOWN]
-    ]
-    return Verified(len(found), len(replayed), not off, said)
+    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _built(tables)}
+    strays = _in_several_logs(replayed)
+    keys = sorted(set(replayed).union(*ways.values()), key=str)
+    differing = [key for key in keys if any(way.get(key) != replayed.get(key) for way in ways.values())]
+    hurt = [one for one in problems if one["severity"] == "problem"]
+    damaged = {one["log_partition"] for one in hurt}
+    unexplained = [key for key in differing if key[0] not in damaged and key[1] not in strays]
+    return Verified(
+        logs=len(found),
+        keys=len(replayed),
+        equal=not differing,
+        unexplained=len(unexplained),
+        differences=[_difference(key, {"replay": replayed, **ways}) for key in (unexplained or differing)[:SHOWN]],
+        problems=[_problem(one) for one in hurt] + [f"group {group} is in several logs" for group in sorted(strays)],
+        unread_bytes=sum(one["length"] for one in problems),
+    )
 
 
 def _partition(log: LogDir) -> int:
     return log.partition
 
 
-def _built(tables: Path) -> dict[Key, int | None]:
-    rows = pq.read_table(tables / "tables" / "latest_offsets").to_pylist()
-    return {(row["group"], row["topic"], row["partition"]): row["committed_offset"] for row in rows}
+def _row(at: int, value: PlainCommit) -> Row:
+    metadata = None if value.undecodable else value.metadata or ""
+    return at, value.offset, value.leader_epoch, metadata, value.commit_ts, value.expire_ts, value.topic_id
+
+
+def _keyed(rows: list[dict[str, Any]]) -> dict[Key, Row]:
+    """Rows of `latest_offsets`, or of the reduction, which has null for metadata that are empty."""
+    for row in rows:
+        row["metadata"] = None if row["undecodable"] else row["metadata"] or ""
+    return {
+        (row["log_partition"], row["group"], row["topic"], row["partition"]): tuple(row[name] for name in COLUMNS)
+        for row in rows
+    }
+
+
+def _built(tables: Path) -> dict[Key, Row]:
+    return _keyed(pq.read_table(tables / "tables" / "latest_offsets").to_pylist())
+
+
+def _in_several_logs(replayed: dict[Key, Row]) -> set[str]:
+    homes: dict[str, set[int]] = {}
+    for partition, group, _, _ in replayed:
+        homes.setdefault(group, set()).add(partition)
+    return {group for group, partitions in homes.items() if len(partitions) > 1}
+
+
+def _difference(key: Key, ways: dict[str, dict[Key, Row]]) -> str:
+    """Each way's row, shortened to the columns in which they differ."""
+    rows = [way.get(key) for way in ways.values()]
+    if None in rows:
+        return f"{key}: " + ", ".join(f"{name} {way.get(key)}" for name, way in ways.items())
+    columns = [i for i in range(len(COLUMNS)) if len({row[i] for row in rows if row is not None}) > 1]
+    return f"{key}: " + ", ".join(
+        f"{name} " + " ".join(f"{COLUMNS[i]}={way[key][i]}" for i in columns) for name, way in ways.items()
+    )
+
+
+def _problem(one: dict[str, Any]) -> str:
+    to = "the end" if one["to_offset"] is None else one["to_offset"]
+    place = f"{one['log_dir']} at byte {one['pos']}"
+    return f"{place}: {one['kind']}, offsets {one['from_offset']} to {to}, {one['detail']}"

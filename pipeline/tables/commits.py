@@ -25,8 +25,13 @@ def verdicts(batches: DataFrame) -> DataFrame:
     return ended.select("log_partition", F.col("base_offset").alias("batch_base"), "txn_state").distinct()
 
 
-def offset_commits(raw: DataFrame, batches: DataFrame) -> DataFrame:
-    """The raw commits with `txn_state` (none, committed, aborted, open) and whether they are `effective`."""
+def offset_commits(raw: DataFrame, batches: DataFrame, elsewhere: DataFrame | None = None) -> DataFrame:
+    """The raw commits with `txn_state` (none, committed, aborted, open) and whether they are `effective`.
+
+    A commit counts where it is of no transaction or of one that was committed; a tombstone counts at once.
+    Nothing counts in the logs `elsewhere` of a group that is in several (`copies.strays`).
+    """
+    raw = raw.drop("txn_state", "effective")
     plain = raw.where("not is_txn").withColumn("txn_state", F.lit("none"))
     transactional = (
         raw.where("is_txn")
@@ -34,14 +39,22 @@ def offset_commits(raw: DataFrame, batches: DataFrame) -> DataFrame:
         .withColumn("txn_state", F.coalesce("txn_state", F.lit("open")))
     )
     effective = F.col("txn_state").isin("none", "committed") | F.col("is_tombstone")
-    return plain.unionByName(transactional).withColumn("effective", effective)
+    commits = plain.unionByName(transactional).withColumn("effective", effective)
+    if elsewhere is None:
+        return commits
+    marked = F.broadcast(elsewhere.select("group", "log_partition", F.lit(True).alias("_stray")))
+    return (
+        commits.join(marked, ["group", "log_partition"], "left")
+        .withColumn("effective", F.col("effective") & F.col("_stray").isNull())
+        .select(*commits.columns)
+    )
 
 
 def latest_offsets(commits: DataFrame, now_ms: int) -> DataFrame:
     """The last effective value of every key that has one. `age_ms` is how long ago it was committed.
 
-    Only numbers stand in the aggregation buffer: a string there would make Spark sort. The few commits that carry
-    metadata are joined afterwards.
+    Only numbers stand in the aggregation buffer: a string there would make Spark sort. The strings of the rows that
+    won are joined afterwards.
     """
     numbers = ("committed_offset", "leader_epoch", "commit_ts", "expire_ts", "record_ts", "is_tombstone", "undecodable")
     last = (
@@ -49,31 +62,31 @@ def latest_offsets(commits: DataFrame, now_ms: int) -> DataFrame:
         .groupBy(*KEY)
         .agg(
             F.max("log_offset").alias("log_offset"),
-            F.max("log_partition").alias("log_partition"),
+            F.max_by("log_partition", "log_offset").alias("log_partition"),
             *(F.max_by(name, "log_offset").alias(name) for name in numbers),
         )
     )
-    said = commits.where("effective and metadata <> ''").select(*IDENTITY, "metadata")
-    topic_ids = (
-        commits.where("topic_id is not null").groupBy("topic").agg(F.max_by("topic_id", "commit_ts").alias("topic_id"))
-    )
+    strings = commits.where("effective and (metadata <> '' or topic_id is not null)")
     return (
         last.where("not is_tombstone")
         .drop("is_tombstone")
-        .join(said, list(IDENTITY), "left")
-        .join(F.broadcast(topic_ids), "topic", "left")
+        .join(strings.select(*IDENTITY, "metadata", "topic_id"), list(IDENTITY), "left")
         .withColumn("metadata", F.when(~F.col("undecodable"), F.coalesce("metadata", F.lit(""))))
         .withColumn("age_ms", F.lit(now_ms) - F.col("commit_ts"))
     )
 
 
 def commit_velocity(commits: DataFrame, window_ms: int = 60_000) -> DataFrame:
-    """How each key advanced, by windows of time: commits, rate, intervals between them, steps backwards."""
+    """How each key advanced, by windows of time: commits, rate, intervals between them, steps backwards.
+
+    A tombstone ends what came before it: the next commit begins anew and steps from nowhere.
+    """
     order = Window.partitionBy(*KEY).orderBy("log_offset")
     steps = (
-        commits.where("effective and not is_tombstone and committed_offset is not null")
+        commits.where("effective and (is_tombstone or committed_offset is not null)")
         .withColumn("advance", F.col("committed_offset") - F.lag("committed_offset").over(order))
         .withColumn("interval", F.col("commit_ts") - F.lag("commit_ts").over(order))
+        .where("not is_tombstone")
         .withColumn("window_start", F.floor(F.col("commit_ts") / window_ms) * window_ms)
     )
     back = F.greatest(-F.col("advance"), F.lit(0))

@@ -10,6 +10,7 @@ import pytest
 from coordinator.cli import pipeline as command
 from pipeline import manifest
 from pipeline.decode.layout import TOPIC
+from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import UsageError
 from pipeline.session import JavaNotFoundError, refusal
 from pipeline.synth import Writer, commit
@@ -122,7 +123,7 @@ def test_verify_agrees_until_a_table_is_wrong(logs: Path, capsys: pytest.Capture
 
     assert muster("verify", logs, "--json") == 0
     assert said(capsys)["keys"] > 100
-    wrong = pa.table({"group": ["g"], "topic": ["t"], "partition": [0], "committed_offset": [1]})
+    wrong = pa.Table.from_pylist([{"group": "g", "committed_offset": 1}], OFFSET_COMMITS)
     (tmp_path / "t" / "tables" / "latest_offsets").mkdir(parents=True)
     pq.write_table(wrong, tmp_path / "t" / "tables" / "latest_offsets" / "0.parquet")
     assert muster("verify", logs, "--tables", tmp_path / "t", "--json") == 4

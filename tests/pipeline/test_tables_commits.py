@@ -108,13 +108,18 @@ def test_lag_status_equals_burrows_rules_on_random_windows(spark: Any) -> None:
     assert min(seen.values()) > 50
 
 
+def commit_row(at: int, ts: int, offset: int | None, group: str = "g", **columns: Any) -> dict[str, Any]:
+    """An offset commit, or with None for its offset a tombstone."""
+    return {
+        "log_dir": "d", "log_partition": 0, "log_offset": at, "record_ts": ts, "commit_ts": None if offset is None else ts,
+        "group": group, "topic": "t", "partition": 0, "is_tombstone": offset is None, "committed_offset": offset,
+        "is_txn": False, "undecodable": False, "leader_epoch_of_log": 0, "producer_id": -1, "batch_base": at,
+    } | columns  # fmt: skip
+
+
 def commits_of(spark: Any, values: list[tuple[int, int, int | None]], group: str = "g") -> Any:
     """Effective commits of one key: (log offset, time, offset or None for a tombstone)."""
-    rows = [
-        {"log_dir": "d", "log_partition": 0, "log_offset": at, "record_ts": ts, "commit_ts": None if offset is None else ts, "group": group, "topic": "t",
-         "partition": 0, "is_tombstone": offset is None, "committed_offset": offset, "is_txn": False, "undecodable": False, "leader_epoch_of_log": 0}
-        for at, ts, offset in values
-    ]  # fmt: skip
+    rows = [commit_row(at, ts, offset, group) for at, ts, offset in values]
     return offset_commits(frame(spark, rows, OFFSET_COMMITS), frame(spark, [], BATCHES))
 
 
@@ -161,6 +166,22 @@ def test_groups_are_as_bad_as_their_worst_partition(spark: Any) -> None:
         "b": ("WARN", 4),
         "c": ("ERR", 4),
     }
+
+
+def test_velocity_ends_at_a_tombstone(spark: Any) -> None:
+    (row,) = commit_velocity(commits_of(spark, [(0, 1000, 500), (1, 2000, None), (2, 3000, 5), (3, 4000, 9)])).collect()
+    assert (row.commits, row.rewinds, row.max_rewind, row.advance, row.interval_p50_ms) == (3, 0, 0, 4, 1000.0)
+
+
+def test_a_topic_id_is_that_of_the_commit_that_counts(spark: Any) -> None:
+    rows = [
+        commit_row(at, at * 1000, at, group, topic_id=topic_id)
+        for at, (group, topic_id) in enumerate([("a", "aa"), ("b", "bb"), ("none", "aa"), ("none", None)])
+    ]
+    rows.append(commit_row(9, 9000, 9, "c", topic_id="cc") | {"is_txn": True, "producer_id": 7})  # never committed
+    commits = offset_commits(frame(spark, rows, OFFSET_COMMITS), frame(spark, [], BATCHES))
+    latest = {row.group: row.topic_id for row in latest_offsets(commits, 0).collect()}
+    assert latest == {"a": "aa", "b": "bb", "none": None}
 
 
 def test_velocity_counts_advance_rewinds_and_flat_commits(spark: Any) -> None:

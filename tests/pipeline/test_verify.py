@@ -1,13 +1,18 @@
 """`verify` reads copies of a log as one log, and never agrees about nothing."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from pipeline.decode.layout import TOPIC, log_dirs
+from pipeline.decode.latest import latest, latest_and_problems
+from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.replay import merged
+from pipeline.decode.rows import Options
 from pipeline.jobs.verify import verify
 from pipeline.synth import Writer, commit
+from tests.pipeline.test_commands import muster
 
 
 def copies(root: Path) -> None:
@@ -36,6 +41,95 @@ def test_of_a_record_the_highest_epoch_counts_then_the_first_name(tmp_path: Path
     with_epoch(next((tmp_path / "c").rglob("*.log")), 7)
     read = [(record.offset, batch.leader_epoch) for batch, record in merged(log_dirs([str(tmp_path)]))]
     assert read == [(0, 7), *((n, 0) for n in range(1, 8))]
+
+
+def diverged_copies(root: Path) -> None:
+    """The log of broker a is of epoch 7 and ends at 9; broker b was cut off in epoch 0, and wrote 10 and 11."""
+    for broker, length, epoch in (("a", 10, 7), ("b", 12, 0)):
+        writer = Writer(root / broker / f"{TOPIC}-0")
+        for n in range(length):
+            writer.append([commit(("g", "t", 0), n + (100 * epoch if n >= 4 else 0), 1000)])
+        file = next((root / broker).rglob("*.log"))
+        data = bytearray(file.read_bytes())
+        size = len(data) // length
+        for n in range(4, length):
+            data[n * size + 12 : n * size + 16] = epoch.to_bytes(4, "big")
+        file.write_bytes(data)
+
+
+def test_the_tail_of_a_diverged_copy_does_not_count_and_is_reported(tmp_path: Path) -> None:
+    diverged_copies(tmp_path)
+    read = [(record.offset, batch.leader_epoch) for batch, record in merged(log_dirs([str(tmp_path)]))]
+    assert read == [(n, 7 if n >= 4 else 0) for n in range(10)]
+    found = verify([str(tmp_path)])
+    assert found.equal, found.differences
+    assert [problem for problem in found.problems if "diverged_copy, offsets 4 to 11" in problem]
+    (row,) = latest([span for log in log_dirs([str(tmp_path)]) for span in spans(log)], Options()).to_pylist()
+    assert (row["log_offset"], row["committed_offset"]) == (9, 709)
+
+
+def test_copies_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
+    for broker, offset in (("a", 1), ("b", 2)):
+        Writer(tmp_path / broker / f"{TOPIC}-0").append([commit(("g", "t", 0), offset, 1000)])
+    found = verify([str(tmp_path)])
+    assert any("conflicting_copy, offsets 0 to 0" in problem for problem in found.problems)
+
+
+def test_bytes_that_nobody_reads_are_not_passed_over(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / f"{TOPIC}-0")
+    for n in range(30):
+        writer.append([commit(("g", "t", 0), n, 1000)])
+    file = next(tmp_path.rglob("*.log"))
+    data = bytearray(file.read_bytes())
+    size = len(data) // 30
+    data[5 * size + 8 : 5 * size + 12] = b"\xff" * 4
+    file.write_bytes(data)
+    found = verify([str(tmp_path)])
+    assert (found.equal, found.unread_bytes) == (True, 25 * size)
+    assert any("bad_length" in problem for problem in found.problems)
+    assert muster("verify", tmp_path) == 3
+
+
+def test_whole_rows_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer(tmp_path / f"{TOPIC}-0")
+    for version in range(5):
+        writer.append([commit(("g", "t", version), 7, 1000, version, "größer", b"i" * 16)])
+    assert verify([str(tmp_path)]).equal
+    for changed in ({"metadata": "other"}, {"commit_ts": 5}, {"leader_epoch": 9}, {"topic_id": "00"}):
+        monkeypatch.setattr("pipeline.jobs.verify.latest_and_problems", changing(changed))
+        found = verify([str(tmp_path)])
+        assert found.unexplained == 5
+        assert next(iter(changed)) in found.differences[0]
+
+
+def changing(columns: dict[str, Any]) -> Any:
+    """The reduction, with something else in some columns."""
+
+    class Rows(list[dict[str, Any]]):
+        def to_pylist(self) -> list[dict[str, Any]]:
+            return self
+
+    def read(cut: Any, options: Options) -> Any:
+        rows, problems = latest_and_problems(cut, options)
+        return Rows(row | columns for row in rows.to_pylist()), problems
+
+    return read
+
+
+def test_a_group_in_two_logs_is_reported(tmp_path: Path) -> None:
+    for partition in (0, 1):
+        Writer(tmp_path / f"{TOPIC}-{partition}").append([commit(("g", "t", 0), partition, 1000)])
+    found = verify([str(tmp_path)])
+    assert (found.keys, found.unexplained, found.problems) == (2, 0, ["group g is in several logs"])
+
+
+def test_values_that_cannot_be_read_are_no_tombstones(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / f"{TOPIC}-0")
+    good = commit(("g", "t", 0), 7, 1000)
+    writer.append([good])
+    writer.append([msgspec.structs.replace(good, value=b"\0\3\0")])
+    found = verify([str(tmp_path)])
+    assert (found.keys, found.equal) == (1, True), found.differences
 
 
 def test_no_log_is_no_agreement(tmp_path: Path) -> None:

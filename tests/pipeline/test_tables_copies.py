@@ -1,0 +1,67 @@
+"""Copies of a log that diverged, groups in two logs, damage that is met twice: one answer, and a row that says why."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.decode.layout import TOPIC
+from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS
+from pipeline.synth import Writer, commit
+from pipeline.tables.commits import latest_offsets, offset_commits
+from pipeline.tables.copies import Copies, log_problems, strays
+from tests.pipeline.test_source import load
+from tests.pipeline.test_tables_commits import commit_row, frame
+from tests.pipeline.test_verify import diverged_copies
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def test_the_tail_of_a_diverged_copy_does_not_count(spark: Any, tmp_path: Path) -> None:
+    diverged_copies(tmp_path)
+    raw = load(spark, tmp_path).cache()
+    copies = Copies(load(spark, tmp_path, table="batches"))
+    commits = offset_commits(copies.reduce(raw), copies.reduce_batches())
+    (row,) = latest_offsets(commits, 0).collect()
+    assert (row.log_offset, row.committed_offset) == (9, 709)
+    assert commits.count() == 10
+    assert [(one["kind"], one["log_dir"], one["from_offset"], one["to_offset"]) for one in copies.problems(raw)] == [
+        ("diverged_copy", f"b/{TOPIC}-0", 4, 11)
+    ]
+    raw.unpersist()
+
+
+def test_copies_that_contradict_each_other_are_a_problem(spark: Any, tmp_path: Path) -> None:
+    for broker, offset in (("a", 1), ("b", 2)):
+        writer = Writer(tmp_path / broker / f"{TOPIC}-0")
+        writer.append([commit(("g", "t", 0), 0, 1000)])
+        writer.append([commit(("g", "t", 0), offset, 1000)])
+    copies = Copies(load(spark, tmp_path, table="batches"))
+    (problem,) = copies.problems(load(spark, tmp_path))
+    assert (problem["kind"], problem["log_dir"], problem["from_offset"]) == ("conflicting_copy", f"b/{TOPIC}-0", 1)
+
+
+def test_of_a_group_in_two_logs_the_one_with_its_newest_record_counts(spark: Any) -> None:
+    rows = [
+        commit_row(19, 1000, 5, "moved") | {"log_partition": 0},
+        commit_row(3, 2000, 7, "moved") | {"log_partition": 1},
+        commit_row(3, 2000, 7, "settled") | {"log_partition": 0},
+    ]
+    raw = frame(spark, rows, OFFSET_COMMITS)
+    found = strays(raw, frame(spark, [], GROUP_RECORDS)).cache()
+    commits = offset_commits(raw, frame(spark, [], BATCHES), found)
+    latest = {row.group: (row.log_partition, row.log_offset, row.committed_offset) for row in latest_offsets(commits, 0).collect()}  # fmt: skip
+    assert latest == {"moved": (1, 3, 7), "settled": (0, 3, 7)}
+    (problem,) = log_problems(frame(spark, [], LOG_PROBLEMS), [], found).collect()
+    assert (problem.kind, problem.log_partition, problem.from_offset, problem.severity) == (
+        "group_in_several_logs", 0, 19, "problem",
+    )  # fmt: skip
+    found.unpersist()
+
+
+def test_a_damaged_spot_that_was_read_twice_is_one_problem(spark: Any) -> None:
+    spot = {"log_dir": "d", "log_partition": 0, "segment_base": 0, "pos": 5, "kind": "bad_length", "from_offset": 3}
+    rows = [spot | {"to_offset": None}, spot | {"to_offset": 9}, spot | {"pos": 700}]
+    empty = strays(frame(spark, [], OFFSET_COMMITS), frame(spark, [], GROUP_RECORDS))
+    found = log_problems(frame(spark, rows, LOG_PROBLEMS), [], empty).orderBy("pos").collect()
+    assert [(row.pos, row.to_offset) for row in found] == [(5, 9), (700, None)]
