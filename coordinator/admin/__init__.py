@@ -2,4 +2,4 @@
 
 from typing import Final
 
-CONNECTIONS_MAX: Final = 128  # at once; one more is closed
+CONNECTIONS_MAX: Final = 128  # at once; one more ends the one that was silent for longest

@@ -1,24 +1,24 @@
-"""What the admin port answers: is it alive, is it ready, what does it count, and what happened to the groups lately."""
+"""What the admin port answers: is the server alive, is it ready, what does it count, what happened to the groups."""
 
 import json
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Struct
 
-from coordinator.admin.http import Answer, Asked
-from coordinator.core.events import Event
+from coordinator.admin.http import Request, Response
+from coordinator.admin.router import Router
 from coordinator.events import Ring
 
 PAGE_EVENTS_MAX: Final = 1_000
+PAGE_BYTES_MAX: Final = 1_048_576  # of events in a page, or one event
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Readiness(Struct, frozen=True):
-    """Whether all is loaded, and what is still to be."""
+    """Whether all is loaded, and how much is still to be loaded."""
 
     ready: bool
     loading: int  # partitions of __consumer_offsets
@@ -27,10 +27,10 @@ class Readiness(Struct, frozen=True):
 
 
 class Numbered(Struct, frozen=True):
-    """An event, and which one it is since the server was started: the first is 1."""
+    """An event, and its number since the server was started: the first is 1."""
 
     number: int
-    event: Event
+    event: msgspec.Raw
 
 
 class Page(Struct, frozen=True):
@@ -40,60 +40,47 @@ class Page(Struct, frozen=True):
     events: list[Numbered]
 
 
-class App:
-    """The routes. `readiness`, `metrics` and the ring of events are asked at each request."""
-
-    def __init__(self, readiness: Callable[[], Readiness], metrics: Callable[[], bytes], events: Ring) -> None:
-        self._readiness = readiness
-        self._metrics = metrics
-        self._ring = events
-        self._routes: dict[str, Callable[[Asked], Answer]] = {
-            "/healthz": self._healthz,
-            "/readyz": self._readyz,
-            "/metrics": lambda _: Answer(self._metrics(), content_type=METRICS_TYPE),
-            "/events": self._events,
-        }
-
-    async def __call__(self, asked: Asked) -> Answer:
-        """Answer one request."""
-        route = self._routes.get(asked.path)
-        if route is None:
-            there = " ".join(sorted(self._routes))
-            return Answer(f"nothing is at {asked.path}; there is {there}\n".encode(), 404)
-        if asked.method not in ("GET", "HEAD"):
-            return Answer(b"only GET and HEAD\n", 405, headers=(("Allow", "GET, HEAD"),))
-        return route(asked)
-
-    @staticmethod
-    def _healthz(_: Asked) -> Answer:
-        """That this is answered at all is the answer: the loop turns."""
-        return Answer(b"ok\n")
-
-    def _readyz(self, _: Asked) -> Answer:
-        now = self._readiness()
-        body: dict[str, Any] = {"ready": now.ready, "partitions": {"loading": now.loading, "total": now.total}}
-        if now.closed:  # everything else is served, so this is no reason to send clients elsewhere
-            body["closed"] = dict(now.closed)
-        return Answer(json.dumps(body).encode() + b"\n", 200 if now.ready else 503, "application/json")
-
-    def _events(self, asked: Asked) -> Answer:
-        """The latest events: of one group with `group`, those later than a number with `after`."""
-        try:
-            group, after = _which(asked.query)
-        except ValueError as error:
-            return Answer(f"{error}; it may be /events?group=GROUP&after=NUMBER\n".encode(), 400)
-        found = islice(self._ring.after(after, group), PAGE_EVENTS_MAX)
-        page = Page(self._ring.told, [Numbered(number, event) for number, event in found])
-        return Answer(msgspec.json.encode(page) + b"\n", content_type="application/json")
+def routes(readiness: Callable[[], Readiness], metrics: Callable[[], bytes], events: Ring) -> Router:
+    """Make the router of the admin port. The arguments are read anew for each request."""
+    router = Router()
+    router.add("GET", "/healthz", lambda request: Response(b"ok\n"))  # that there is an answer is the answer
+    router.add("GET", "/readyz", lambda request: _readyz(readiness()))
+    router.add("GET", "/metrics", lambda request: Response(metrics(), content_type=METRICS_TYPE))
+    router.add("GET", "/events", lambda request: _events(events, request))
+    return router
 
 
-def _which(query: str) -> tuple[str | None, int]:
-    """The group, None for all, and the number of the event that was seen last. Raises ValueError."""
-    said = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=8)
-    for name, values in said.items():
-        if name not in ("group", "after") or len(values) > 1:
-            raise ValueError(f"{name!r} is no parameter, or is there twice")
-    (group,), (after,) = said.get("group", [None]), said.get("after", ["0"])
+def _readyz(now: Readiness) -> Response:
+    body: dict[str, Any] = {"ready": now.ready, "partitions": {"loading": now.loading, "total": now.total}}
+    if now.closed:  # everything else is served, so this is no reason to send clients elsewhere
+        body["closed"] = dict(now.closed)
+    return Response(json.dumps(body).encode() + b"\n", 200 if now.ready else 503, "application/json")
+
+
+def _events(ring: Ring, request: Request) -> Response:
+    """Return the latest events: of one group with `group`, those later than a number with `after`."""
+    try:
+        group, after = _filter(request.query)
+    except ValueError as error:
+        return Response(f"{error}; expected /events?group=GROUP&after=NUMBER\n".encode(), 400)
+    page, size = Page(ring.latest, []), 0
+    for number, event in ring.after(after, group):
+        size += len(event)
+        if page.events and (size > PAGE_BYTES_MAX or len(page.events) == PAGE_EVENTS_MAX):
+            break
+        page.events.append(Numbered(number, msgspec.Raw(event)))
+    return Response(msgspec.json.encode(page) + b"\n", content_type="application/json")
+
+
+def _filter(query: str) -> tuple[str | None, int]:
+    """Return the group, None for all, and the number of the latest event that was seen. Raises ValueError."""
+    parameters = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=8)
+    for name, values in parameters.items():
+        if name not in ("group", "after"):
+            raise ValueError(f"unknown parameter {name!r}")
+        if len(values) > 1:
+            raise ValueError(f"{name} is given twice")
+    (group,), (after,) = parameters.get("group", [None]), parameters.get("after", ["0"])
     if not (after.isascii() and after.isdigit() and len(after) < 20):
-        raise ValueError(f"after: {after!r} is no number of an event")
+        raise ValueError(f"invalid after: {after!r}")
     return group, int(after)

@@ -1,9 +1,15 @@
-"""HTTP/1.1 on Trio: h11 reads and writes the protocol, Trio the sockets. Knows no routes."""
+"""HTTP/1.1 on Trio: h11 reads and writes the protocol, Trio the sockets. Knows no routes.
 
+A web page that a developer visits can make the browser send requests to this port. So requests are refused that carry
+the `Origin` of another site, or a `Host` that only a name server on the internet could have led here (DNS rebinding).
+"""
+
+import ipaddress
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 import h11
 import trio
@@ -14,18 +20,21 @@ from coordinator.admin import CONNECTIONS_MAX
 log = logging.getLogger("muster.admin")
 
 BODY_BYTES_MAX: Final = 1_048_576
-REQUEST_SECONDS: Final = 30.0  # for a request to arrive, and for its answer to leave
+REQUEST_SECONDS: Final = 30.0  # for a request to arrive, and for its response to leave
 
 
-class Asked(Struct, frozen=True):
-    """A request: the path without its query, both still percent-encoded. No route wants a body."""
+class Request(Struct, frozen=True):
+    """A request. The path has no query; both are still percent-encoded. Names of headers are in lower case."""
 
     method: str
     path: str
     query: str = ""
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    parameters: Mapping[str, str] = {}  # out of the path, decoded: the router fills them in
 
 
-class Answer(Struct, frozen=True):
+class Response(Struct, frozen=True):
     """A response, whole."""
 
     body: bytes
@@ -34,56 +43,140 @@ class Answer(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Handler = Callable[[Asked], Awaitable[Answer]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
-async def serve(listener: trio.SocketListener, handler: Handler) -> None:
-    """Answer HTTP until cancelled; a client that is slow or speaks nonsense loses its connection, nobody else, and so
-    does one too many: it would hold a descriptor while it waits."""
-    talking = 0
+class Hosts:
+    """Which `Host` and `Origin` headers are accepted.
+
+    A name server cannot lead a browser here by an address, by `localhost`, or by a name without a dot, so these are
+    always accepted. Any other name is accepted if it is `allowed`.
+    """
+
+    def __init__(self, allowed: tuple[str, ...] = ()) -> None:
+        self._allowed = frozenset(name.lower() for name in allowed)
+
+    def refusal(self, headers: Mapping[str, str]) -> str | None:
+        """Return why a request is refused, None if it is not."""
+        host, origin = headers.get("host"), headers.get("origin")
+        if host is not None and not self._is_local(name := _host_name(host)):
+            return f"invalid Host {name!r}: expected an address, localhost, or a name in admin.allowed.hosts"
+        if origin is None or (host is not None and origin.lower().partition("://")[2] == host.lower()):
+            return None
+        try:
+            name = urlsplit(origin).hostname or ""
+        except ValueError:
+            name = ""
+        if name not in self._allowed:
+            return f"invalid Origin {origin!r}: expected this server's own, or a name in admin.allowed.hosts"
+        return None
+
+    def _is_local(self, name: str) -> bool:
+        if name in self._allowed or name == "localhost" or name.endswith(".localhost"):
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]").partition("%")[0])
+        except ValueError:
+            return bool(name) and "." not in name and ":" not in name
+        return True
+
+
+def _host_name(host: str) -> str:
+    """Return the name or address of HOST, HOST:PORT or [ADDRESS]:PORT, in lower case and without a final dot."""
+    if host.startswith("["):
+        return host.partition("]")[0].lower() + "]"
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower().rstrip(".")
+
+
+class Connections:
+    """The connections of the admin port. One too many ends the one that has been silent for the longest time.
+
+    So whoever holds connections and says nothing keeps nobody out: a health check finds a place.
+    """
+
+    def __init__(self, connections_max: int) -> None:
+        self._connections_max = connections_max
+        self._open: dict[trio.CancelScope, None] = {}  # those that were heard last are at the end
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def enter(self) -> trio.CancelScope:
+        """Make room for one more. Its task runs within the scope that is returned."""
+        while len(self._open) >= self._connections_max:
+            silent = next(iter(self._open))
+            del self._open[silent]
+            silent.cancel()
+        scope = trio.CancelScope()
+        self._open[scope] = None
+        return scope
+
+    def heard(self, scope: trio.CancelScope) -> None:
+        """Note that a connection has completed a request."""
+        if scope in self._open:
+            del self._open[scope]
+            self._open[scope] = None
+
+    def leave(self, scope: trio.CancelScope) -> None:
+        """Forget a connection."""
+        self._open.pop(scope, None)
+
+
+async def serve(listener: trio.SocketListener, handler: Handler, hosts: Hosts) -> None:
+    """Answer HTTP until cancelled. A client that is slow or breaks the protocol loses its own connection."""
+    connections = Connections(CONNECTIONS_MAX)
 
     async def talk(stream: trio.SocketStream) -> None:
-        nonlocal talking
-        talking += 1
+        scope = connections.enter()
         try:
-            async with stream:
-                if talking <= CONNECTIONS_MAX:
-                    await conversation(stream, handler)
+            with scope:
+                async with stream:
+                    await conversation(stream, handler, hosts, lambda: connections.heard(scope))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError) as error:
             log.debug("admin connection ended: %s", error)
         finally:
-            talking -= 1
+            connections.leave(scope)
 
     await trio.serve_listeners(talk, [listener])
 
 
-async def conversation(stream: trio.abc.Stream, handler: Handler) -> None:
-    """One connection's requests, one after the other."""
+async def conversation(
+    stream: trio.abc.Stream, handler: Handler, hosts: Hosts, heard: Callable[[], None] = lambda: None
+) -> None:
+    """Answer the requests of one connection, one after the other. Calls `heard` for each."""
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=16_384)
     while True:
         with trio.fail_after(REQUEST_SECONDS):
             try:
-                asked = await _read(stream, connection)
+                request = await _read(stream, connection)
             except h11.RemoteProtocolError as error:
-                await _send(stream, connection, Answer(f"{error}\n".encode(), error.error_status_hint), close=True)
+                await _send(stream, connection, Response(f"{error}\n".encode(), error.error_status_hint), close=True)
                 return
-            if asked is None:
+            if request is None:
                 return
-            try:
-                answer = await handler(asked)
-            except Exception:
-                log.exception("admin %s %s failed", asked.method, asked.path)
-                answer = Answer(b"the server failed to answer; its log says why\n", 500)
-            await _send(stream, connection, answer, bodiless=asked.method == "HEAD")
+            heard()
+            response = await _answer(handler, hosts, request)
+            await _send(stream, connection, response, bodiless=request.method == "HEAD")
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return
         connection.start_next_cycle()
 
 
-async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Asked | None:
-    """The next request whole, or None when the client has left."""
+async def _answer(handler: Handler, hosts: Hosts, request: Request) -> Response:
+    if refusal := hosts.refusal(request.headers):
+        return Response(f"{refusal}\n".encode(), 403)
+    try:
+        return await handler(request)
+    except Exception:
+        log.exception("admin %s %s failed", request.method, request.path)
+        return Response(b"the server failed to answer; its log says why\n", 500)
+
+
+async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Request | None:
+    """Return the next request whole, or None when the client has left. Raises RemoteProtocolError."""
     head: h11.Request | None = None
-    body_bytes = 0
+    body = bytearray()
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -93,33 +186,56 @@ async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Asked | 
             connection.receive_data(bytes(await stream.receive_some(16_384)))
         elif isinstance(event, h11.Request):
             head = event
+            _refuse_ambiguous(head)
         elif isinstance(event, h11.Data):
-            body_bytes += len(event.data)
-            if body_bytes > BODY_BYTES_MAX:
+            if len(body) + len(event.data) > BODY_BYTES_MAX:
                 raise h11.RemoteProtocolError("the body is too large", error_status_hint=413)
+            body += event.data
         elif isinstance(event, h11.EndOfMessage):
             assert head is not None, "h11 gives the head first"
-            path, _, query = head.target.decode("ascii", "replace").partition("?")
-            return Asked(head.method.decode("ascii"), path, query)
+            path, _, query = head.target.decode("ascii").partition("?")
+            return Request(head.method.decode("ascii"), path, query, _headers(head), bytes(body))
         else:
             return None  # closed, or paused after a request that ended the connection
 
 
+def _refuse_ambiguous(head: h11.Request) -> None:
+    """Refuse a request of which two readers could make two different ones. Raises RemoteProtocolError."""
+    names = [name for name, _ in head.headers]
+    if b"content-length" in names and b"transfer-encoding" in names:
+        raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding are given")
+    if any(names.count(name) > 1 for name in (b"host", b"origin")):
+        raise h11.RemoteProtocolError("Host or Origin is given twice")
+    target = head.target
+    if not target.startswith(b"/") or b"\\" in target or b"#" in target or not target.isascii():
+        raise h11.RemoteProtocolError("invalid request target: expected a path that begins with /")
+
+
+def _headers(head: h11.Request) -> dict[str, str]:
+    return {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
+
+
 async def _send(
-    stream: trio.abc.Stream, connection: h11.Connection, answer: Answer, *, close: bool = False, bodiless: bool = False
+    stream: trio.abc.Stream,
+    connection: h11.Connection,
+    response: Response,
+    *,
+    close: bool = False,
+    bodiless: bool = False,
 ) -> None:
     if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
         return
     headers = [
-        ("Content-Type", answer.content_type),
-        ("Content-Length", str(len(answer.body))),
+        ("Content-Type", response.content_type),
+        ("Content-Length", str(len(response.body))),
         ("Cache-Control", "no-store"),
-        *answer.headers,
+        ("X-Content-Type-Options", "nosniff"),
+        *response.headers,
         *([("Connection", "close")] if close else []),
     ]
-    reason = HTTPStatus(answer.status).phrase.encode()
-    events: list[h11.Event] = [h11.Response(status_code=answer.status, headers=headers, reason=reason)]
+    reason = HTTPStatus(response.status).phrase.encode()
+    events: list[h11.Event] = [h11.Response(status_code=response.status, headers=headers, reason=reason)]
     if not bodiless:
-        events.append(h11.Data(data=answer.body))
+        events.append(h11.Data(data=response.body))
     parts = [connection.send(event) or b"" for event in (*events, h11.EndOfMessage())]
     await stream.send_all(b"".join(parts))

@@ -1,6 +1,7 @@
 """What operators see: values read off the node at the moment of asking. Changes nothing."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from coordinator import __version__
 from coordinator.admin.app import Readiness
@@ -16,8 +17,15 @@ def readiness(node: Node, is_ready: bool) -> Readiness:
     return Readiness(is_ready, node.loading, len(node.partitions), closed)
 
 
-def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: int) -> Snapshot:
-    """All that a scrape counts. A walk over the groups, none over their offsets."""
+def snapshot(
+    node: Node,
+    connections: int,
+    recovery_seconds: float,
+    started_ms: int,
+    held_bytes: Mapping[str, int] | None = None,
+    log_lines_dropped: int = 0,
+) -> Snapshot:
+    """Count all that a scrape shows. Walks over the groups, and not over their offsets."""
     groups: Counter[tuple[str, str]] = Counter()
     members: Counter[str] = Counter()
     group_members: Counter[str] = Counter()
@@ -52,6 +60,8 @@ def snapshot(node: Node, connections: int, recovery_seconds: float, started_ms: 
         partitions_closed=len(node.dataplane.closed),
         log_bytes=node.log_bytes(),
         connections=connections,
+        held_bytes={**(held_bytes or {}), "group owners": node.partitions.owners_bytes},
+        log_lines_dropped=log_lines_dropped,
         recovery_seconds=recovery_seconds,
         started_seconds=started_ms / 1000,
         version=__version__,

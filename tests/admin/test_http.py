@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock, memory_stream_pair
 
 from coordinator.admin import http
-from coordinator.admin.app import PAGE_EVENTS_MAX, App, Readiness
-from coordinator.admin.http import BODY_BYTES_MAX, Answer, Asked
+from coordinator.admin.app import PAGE_EVENTS_MAX, Readiness, routes
+from coordinator.admin.http import BODY_BYTES_MAX, Hosts, Request, Response
+from coordinator.admin.router import Router
 from coordinator.core.events import Cause, Event
 from coordinator.events import Ring
 
@@ -22,12 +25,13 @@ class Here:
     def __init__(self) -> None:
         self.readiness = Readiness(ready=True, loading=0, total=50)
         self.ring = Ring()
-        self.app = App(lambda: self.readiness, lambda: b"muster_connections 1.0\n", self.ring)
+        self.app = routes(lambda: self.readiness, lambda: b"muster_connections 1.0\n", self.ring)
 
     def tell(self, *groups: str) -> None:
         """Something happens to each of them."""
         for group in groups:
-            self.ring.add(Event(1_700_000_000_000, group, Cause.MEMBER_JOINED, "Empty", "PreparingRebalance", 0))
+            event = Event(1_700_000_000_000, group, Cause.MEMBER_JOINED, "Empty", "PreparingRebalance", 0)
+            self.ring.add(group, msgspec.json.encode(event))
 
 
 @asynccontextmanager
@@ -35,7 +39,7 @@ async def talking(handler: http.Handler) -> AsyncIterator[trio.StapledStream]:
     """A connection to a server in memory."""
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(http.conversation, theirs, handler)
+        nursery.start_soon(http.conversation, theirs, handler, Hosts())
         yield ours
         await ours.aclose()
 
@@ -81,7 +85,7 @@ async def test_metrics_have_prometheus_content_type(autojump_clock: MockClock) -
 
 async def page(here: Here, query: str = "") -> dict[str, Any]:
     """What `/events` answers."""
-    answer = await here.app(Asked("GET", "/events", query))
+    answer = await here.app(Request("GET", "/events", query))
     assert (answer.status, answer.content_type) == (200, "application/json")
     found: dict[str, Any] = json.loads(answer.body)
     return found
@@ -129,39 +133,29 @@ async def test_a_page_of_events_is_bounded_and_the_next_one_goes_on_behind_it() 
 
 @pytest.mark.parametrize("query", ["after=-1", "after=x", "after=", "after=²", "since=3", "group", "after=1&after=2"])
 async def test_what_is_no_question_about_events_is_a_400(query: str) -> None:
-    answer = await Here().app(Asked("GET", "/events", query))
+    answer = await Here().app(Request("GET", "/events", query))
     assert answer.status == 400
     assert answer.body.count(b"\n") == 1
 
 
-async def test_one_client_too_many_is_closed_and_the_next_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_clients_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One connection too many ends the one that has been silent for the longest time, not the new one."""
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(http.serve, listener, Here().app)
-            first, second, third = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(3)]
-            assert await third.receive_some() == b"", "it does not hold a descriptor while it waits"
-            for stream in (first, second):
+            nursery.start_soon(http.serve, listener, Here().app, Hosts())
+            busy, silent = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(2)]
+            await busy.send_all(get("/healthz"))
+            assert (await busy.receive_some()).startswith(b"HTTP/1.1 200 ")
+            await trio.testing.wait_all_tasks_blocked()  # the silent one is accepted
+            checking = await trio.open_tcp_stream("127.0.0.1", port)
+            assert await silent.receive_some() == b""
+            for stream in (checking, busy):
                 await stream.send_all(get("/healthz"))
                 assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
-            await first.aclose()
-            while not (answer := await asked_anew(port)):
-                await trio.lowlevel.checkpoint()
-            assert answer.startswith(b"HTTP/1.1 200 ")
             nursery.cancel_scope.cancel()
-
-
-async def asked_anew(port: int) -> bytes:
-    """What a new connection is answered, nothing if it is closed."""
-    stream = await trio.open_tcp_stream("127.0.0.1", port)
-    async with stream:
-        try:
-            await stream.send_all(get("/healthz"))
-            return bytes(await stream.receive_some())
-        except trio.BrokenResourceError:
-            return b""
 
 
 async def test_head_has_no_body(autojump_clock: MockClock) -> None:
@@ -197,28 +191,112 @@ async def test_nonsense_is_answered_and_the_connection_closed(
 
         async def serve() -> None:
             async with theirs:
-                await http.conversation(theirs, Here().app)
+                await http.conversation(theirs, Here().app, Hosts())
 
         nursery.start_soon(serve)
         assert (await said(ours, request_)).startswith(f"HTTP/1.1 {status} ")
         assert await ours.receive_some() == b""
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET http://x/healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /healthz\\.. HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        get("//healthz"),
+        get("/./healthz"),
+        get("/metrics/../healthz"),
+        get("/metrics/%2e%2E/healthz"),
+        get("/healthz/"),
+        get("/%ff"),
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    ],
+)
+async def test_what_could_be_read_in_two_ways_is_refused(request_: bytes, autojump_clock: MockClock) -> None:
+    async with talking(Here().app) as stream:
+        assert (await said(stream, request_)).startswith("HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "127.0.0.1:8092"}, 200),
+        ({"host": "[::1]:8092"}, 200),
+        ({"host": "[fe80::1%25eth0]"}, 200),
+        ({"host": "localhost:8092"}, 200),
+        ({"host": "a.localhost"}, 200),
+        ({"host": "muster:8092"}, 200),
+        ({"host": "Muster.Test.:8092"}, 200),
+        ({"host": "evil.example"}, 403),
+        ({"host": "127.0.0.1.evil.example:8092"}, 403),
+        ({"host": "muster.test.evil.example"}, 403),
+        ({"host": "localhost", "origin": "http://localhost"}, 200),
+        ({"host": "localhost:8092", "origin": "http://localhost:8092"}, 200),
+        ({"host": "localhost:8092", "origin": "http://localhost:3000"}, 403),
+        ({"host": "localhost:8092", "origin": "http://muster.test:3000"}, 200),
+        ({"host": "localhost:8092", "origin": "https://evil.example"}, 403),
+        ({"host": "localhost:8092", "origin": "null"}, 403),
+        ({"host": "localhost:8092", "origin": "http://[evil"}, 403),
+        ({}, 200),
+    ],
+)
+async def test_other_sites_may_not_ask(headers: dict[str, str], status: int, autojump_clock: MockClock) -> None:
+    """DNS rebinding leads a page of `evil.example` to this port, with that name as its Host."""
+    ours, theirs = memory_stream_pair()
+    hosts = Hosts(("muster.test",))
+    version = "1.1" if "host" in headers else "1.0"
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(http.conversation, theirs, Here().app, hosts)
+        answer = await said(ours, f"GET /healthz HTTP/{version}\r\n{lines}\r\n".encode())
+        await ours.aclose()
+    assert answer.startswith(f"HTTP/1.1 {status} ")
+
+
+async def test_a_route_gets_its_parameters_the_headers_and_the_body(autojump_clock: MockClock) -> None:
+    router = Router()
+
+    def rename(request: Request) -> Response:
+        return Response(repr((request.parameters, request.query, request.headers["x-a"], request.body)).encode())
+
+    router.add("POST", "/v1/groups/{group}/name", rename)
+    router.add("GET", "/v1/groups/{group}", lambda request: Response(b""))
+    async with talking(router) as stream:
+        head = "POST /v1/groups/a%2Fb%20c/name?x=1 HTTP/1.1\r\nHost: x\r\nX-A: y\r\nContent-Length: 2\r\n\r\n{}"
+        answer = await said(stream, head.encode())
+        assert answer.endswith("\r\n\r\n" + repr(({"group": "a/b c"}, "x=1", "y", b"{}")))
+        answer = await said(stream, get("/v1/groups/g", "DELETE"))
+        assert "\r\nAllow: GET, HEAD\r\n" in answer
+
+
+async def test_a_page_of_events_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.admin.app.PAGE_BYTES_MAX", 1_000)
+    here = Here()
+    here.tell(*["shop"] * 20)
+    first = await page(here)
+    assert 1 < len(first["events"]) < 10
+    here.tell("s" * 2_000)
+    assert len((await page(here, "after=20"))["events"]) == 1, "an event by itself, however large it is"
+
+
 async def test_a_client_that_says_nothing_is_let_go(autojump_clock: MockClock) -> None:
     ours, theirs = memory_stream_pair()
     with pytest.raises(trio.TooSlowError):
-        await http.conversation(theirs, Here().app)
+        await http.conversation(theirs, Here().app, Hosts())
     await ours.aclose()
 
 
 async def test_a_handler_that_fails_is_a_500_and_the_next_request_is_served(autojump_clock: MockClock) -> None:
     calls = []
 
-    async def fails_once(asked: Asked) -> Answer:
-        calls.append(asked.path)
+    async def fails_once(request: Request) -> Response:
+        calls.append(request.path)
         if len(calls) == 1:
             raise RuntimeError("boom")
-        return Answer(b"fine\n")
+        return Response(b"fine\n")
 
     async with talking(fails_once) as stream:
         assert (await said(stream, get("/a"))).startswith("HTTP/1.1 500 ")

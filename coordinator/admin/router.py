@@ -1,0 +1,71 @@
+"""Which handler answers which method and path.
+
+A pattern is a path with names in braces, each of which stands for one segment:
+
+    router.add("GET", "/v1/groups/{group}", describe)      # describe(request): request.parameters["group"]
+
+A path is split at its slashes before it is decoded, so that `a%2Fb` is one segment. A path that could be read in two
+ways (empty segments, `.` and `..`, however they are written) is refused, not normalized.
+"""
+
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from msgspec.structs import replace
+
+from coordinator.admin.http import Request, Response
+
+Handle = Callable[[Request], Response]
+
+
+class Router:
+    """The routes of the admin port."""
+
+    def __init__(self) -> None:
+        self._routes: dict[tuple[str, ...], dict[str, Handle]] = {}  # by the segments of the pattern, by method
+
+    def add(self, method: str, pattern: str, handle: Handle) -> None:
+        """Let `handle` answer requests of a method and a path. A route for GET answers HEAD as well."""
+        methods = self._routes.setdefault(tuple(pattern.split("/")[1:]), {})
+        assert method not in methods, f"two handlers for {method} {pattern}"
+        methods[method] = handle
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer a request."""
+        segments = _segments(request.path)
+        if segments is None:
+            return Response(b"invalid path: expected no empty segments, dots or characters that are not UTF-8\n", 400)
+        for pattern, methods in self._routes.items():
+            parameters = _match(pattern, segments)
+            if parameters is None:
+                continue
+            handle = methods.get("GET" if request.method == "HEAD" else request.method)
+            if handle is None:
+                allowed = ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
+                return Response(f"only {allowed}\n".encode(), 405, headers=(("Allow", allowed),))
+            return handle(replace(request, parameters=parameters))
+        known = " ".join(sorted("/" + "/".join(pattern) for pattern in self._routes))
+        return Response(f"nothing is at {request.path}; there is {known}\n".encode("utf-8", "replace"), 404)
+
+
+def _segments(path: str) -> tuple[str, ...] | None:
+    """Split a path that is still percent-encoded. Returns None for one that could be read in two ways."""
+    if path == "/":
+        return ("",)
+    try:
+        segments = tuple(unquote(segment, errors="strict") for segment in path.split("/")[1:])
+    except UnicodeDecodeError:
+        return None
+    return None if any(segment in ("", ".", "..") or "\0" in segment for segment in segments) else segments
+
+
+def _match(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
+    if len(pattern) != len(segments):
+        return None
+    parameters: dict[str, str] = {}
+    for expected, segment in zip(pattern, segments, strict=True):
+        if expected.startswith("{"):
+            parameters[expected[1:-1]] = segment
+        elif expected != segment:
+            return None
+    return parameters
