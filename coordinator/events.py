@@ -1,7 +1,7 @@
 """What happened to the groups: the latest events in memory, all of them as JSON lines in the data directory.
 
-Events are told during a turn, and written between turns: `tell` only encodes, `flush` appends all that was told with
-one write. They are a story and not the truth: a disk that takes no more loses events and stops nobody, and how many
+Events are added during a turn, and written between turns: `tell` only encodes, `flush` appends all of them with one
+write. They are a story and not the truth: a disk that takes no more loses events and stops nobody, and how many
 were lost is in the next line that can be written. The files are bounded: a full one is put aside, the oldest removed.
 
     events.jsonl      {"at_ms":1700000000000,"group":"g","cause":"member joined","before":"Stable",...}
@@ -11,6 +11,7 @@ were lost is in the next line that can be written. The files are bounded: a full
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from sys import getsizeof
 from typing import Final
 
 import msgspec
@@ -18,32 +19,45 @@ import msgspec
 from coordinator.core.events import Event
 from storage.files import File, Files, StorageFailed
 
-KEPT: Final = 10_000  # events in memory: some 2 MB
-WAITING_MAX: Final = 100_000  # events between two writes; more are dropped, and counted
+RECENT_MAX: Final = 10_000  # events in memory ...
+RECENT_BYTES_MAX: Final = 8 * 1_048_576  # ... and the memory that they take
+WAITING_BYTES_MAX: Final = 16 * 1_048_576  # of events between two writes; more are dropped, and counted
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 FILES_MAX: Final = 4
+
+ENTRY_BYTES: Final = 72  # of an event in the ring, besides its group and its JSON
 
 _NAME: Final = "events.jsonl"
 
 
 class Ring:
-    """The latest events, each with a number: the first ever is 1."""
+    """The latest events as JSON, each with a number: the first ever is 1. Their number and their bytes are bounded."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._events: deque[Event] = deque(maxlen=kept)
-        self.told = 0  # how many there ever were: the number of the latest
+    def __init__(self, events_max: int = RECENT_MAX, bytes_max: int = RECENT_BYTES_MAX) -> None:
+        self._events: deque[tuple[str, bytes]] = deque()  # (group, JSON)
+        self._events_max = events_max
+        self._bytes_max = bytes_max
+        self.bytes = 0  # of memory
+        self.latest = 0  # the number of the latest event, 0 if there was none
 
-    def add(self, event: Event) -> None:
-        """Keep one more; the oldest goes if there are too many."""
-        self._events.append(event)
-        self.told += 1
+    def add(self, group: str, event: bytes) -> None:
+        """Keep one more; the oldest ones go if there are too many."""
+        self._events.append((group, event))
+        self.bytes += _size(group, event)
+        self.latest += 1
+        while len(self._events) > self._events_max or self.bytes > self._bytes_max:
+            self.bytes -= _size(*self._events.popleft())
 
-    def after(self, number: int, group: str | None = None) -> Iterator[tuple[int, Event]]:
-        """Those later than the event of that number, oldest first: of one group, or of all."""
-        first = self.told - len(self._events) + 1
-        for index, event in enumerate(self._events, first):
-            if index > number and group in (None, event.group):
+    def after(self, number: int, group: str | None = None) -> Iterator[tuple[int, bytes]]:
+        """Iterate over the events later than the one of that number, oldest first: of one group, or of all."""
+        first = self.latest - len(self._events) + 1
+        for index, (of, event) in enumerate(self._events, first):
+            if index > number and group in (None, of):
                 yield index, event
+
+
+def _size(group: str, event: bytes) -> int:
+    return getsizeof(group) + getsizeof(event) + ENTRY_BYTES
 
 
 class EventLog:
@@ -57,21 +71,23 @@ class EventLog:
         self._bytes_max = bytes_max
         self._files_max = files_max
         self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
         self._file: File | None = None
         self.lost = 0  # events that never reached the disk
 
-    def tell(self, event: Event) -> None:
-        """Write it with the next `flush`."""
-        if len(self._waiting) >= WAITING_MAX:
+    def add(self, event: bytes) -> None:
+        """Write an event, as JSON, with the next `flush`."""
+        if self._waiting_bytes >= WAITING_BYTES_MAX:
             self.lost += 1
         else:
-            self._waiting.append(msgspec.json.encode(event))
+            self._waiting.append(event)
+            self._waiting_bytes += len(event)
 
     def flush(self) -> None:
-        """Append what was told since the last time. Never raises: what cannot be written is counted as lost."""
+        """Append what was added since the last time. Never raises: what cannot be written is counted as lost."""
         if not self._waiting:
             return
-        lines, self._waiting = self._waiting, []
+        lines, self._waiting, self._waiting_bytes = self._waiting, [], 0
         try:
             file = self._opened()
             lost = [msgspec.json.encode({"lost": self.lost})] if self.lost else []
@@ -129,13 +145,14 @@ class Events:
         self._log = log
 
     def tell(self, event: Event) -> None:
-        """Keep it, and write it soon."""
-        self.ring.add(event)
+        """Keep an event, and write it soon."""
+        data = msgspec.json.encode(event)
+        self.ring.add(event.group, data)
         if self._log is not None:
-            self._log.tell(event)
+            self._log.add(data)
 
     def flush(self) -> None:
-        """Write what was told; between two turns."""
+        """Write what was added; between two turns."""
         if self._log is not None:
             self._log.flush()
 

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.core.events import Cause, Event
-from coordinator.events import WAITING_MAX, EventLog, Events, Ring
+from coordinator.events import EventLog, Events, Ring
 from storage.files import RealFiles
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -29,6 +30,10 @@ def event(number: int, group: str = "g") -> Event:
     )
 
 
+def encoded(number: int) -> bytes:
+    return msgspec.json.encode(event(number))
+
+
 def lines(files: CrashingDisk, name: str = "events.jsonl") -> list[dict[str, Any]]:
     file = files.open(f"data/{name}", readonly=True)
     return [json.loads(line) for line in file.pread(0, file.size()).splitlines() if line.endswith(b"}")]
@@ -45,13 +50,23 @@ def open_descriptors() -> int:
 
 
 def test_the_ring_keeps_the_latest_and_their_numbers() -> None:
-    ring = Ring(kept=3)
+    ring = Ring(events_max=3)
     for number in range(1, 6):
-        ring.add(event(number, "g" if number % 2 else "h"))
+        ring.add("g" if number % 2 else "h", b"{}")
     assert [number for number, _ in ring.after(0)] == [3, 4, 5]
     assert [number for number, _ in ring.after(4)] == [5]
     assert [number for number, _ in ring.after(0, "h")] == [4]
-    assert ring.told == 5
+    assert ring.latest == 5
+
+
+def test_the_ring_is_bounded_by_its_bytes() -> None:
+    ring = Ring(bytes_max=10_000)
+    for _ in range(100):
+        ring.add("g" * 100, bytes(900))
+    assert 8 <= len(list(ring.after(0))) <= 10
+    assert ring.bytes <= 10_000
+    ring.add("g", bytes(20_000))
+    assert (list(ring.after(0)), ring.bytes) == ([], 0), "it is larger than all that may be kept"
 
 
 def test_a_line_says_all_and_leaves_out_what_was_not_said() -> None:
@@ -79,7 +94,7 @@ def test_a_line_says_all_and_leaves_out_what_was_not_said() -> None:
 def test_files_are_put_aside_and_the_oldest_goes() -> None:
     files, log = made(bytes_max=400)
     for number in range(20):
-        log.tell(event(number))
+        log.add(encoded(number))
         log.flush()
     assert files.list("data") == ["events.1.jsonl", "events.2.jsonl", "events.jsonl"]
     numbers = [line["at_ms"] for age in ("2.", "1.", "") for line in lines(files, f"events.{age}jsonl")]
@@ -89,14 +104,14 @@ def test_files_are_put_aside_and_the_oldest_goes() -> None:
 
 def test_a_disk_that_fails_loses_events_and_says_how_many() -> None:
     files, log = made()
-    log.tell(event(1))
+    log.add(encoded(1))
     log.flush()
     for number in (2, 3):
-        log.tell(event(number))
+        log.add(encoded(number))
     files.fail[files.calls + 1] = errno.ENOSPC
     log.flush()
     assert log.lost == 2
-    log.tell(event(4))
+    log.add(encoded(4))
     log.flush()
     assert log.lost == 0
     told = lines(files)
@@ -106,7 +121,7 @@ def test_a_disk_that_fails_loses_events_and_says_how_many() -> None:
 
 def test_the_last_words_are_written_at_the_end() -> None:
     files, log = made()
-    log.tell(event(1))
+    log.add(encoded(1))
     log.close()
     assert len(lines(files)) == 1
 
@@ -114,7 +129,7 @@ def test_the_last_words_are_written_at_the_end() -> None:
 def test_a_line_that_was_torn_tears_no_other() -> None:
     files, log = made()
     files.put("data/events.jsonl", b'{"at_ms":1,"gro')
-    log.tell(event(2))
+    log.add(encoded(2))
     log.flush()
     assert [line["at_ms"] for line in lines(files)] == [2]
 
@@ -130,31 +145,32 @@ def test_a_full_disk_costs_no_descriptors(there: bytes, tmp_path: Path, monkeypa
         disk.setattr(os, "write", full)
         before = open_descriptors()
         for number in range(10):
-            log.tell(event(number))
+            log.add(encoded(number))
             log.flush()
         assert open_descriptors() == before
     assert log.lost == 10
-    log.tell(event(11))
+    log.add(encoded(11))
     log.close()
     assert b'\n{"lost":10}\n' in b"\n" + (tmp_path / "events.jsonl").read_bytes()
 
 
-def test_too_many_at_once_are_counted_and_not_kept() -> None:
+def test_too_many_at_once_are_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.events.WAITING_BYTES_MAX", 20 * len(encoded(10)))
     files, log = made()
-    for number in range(WAITING_MAX + 5):
-        log.tell(event(number % 10))
+    for number in range(10, 30 + 5):
+        log.add(encoded(number))
     assert log.lost == 5
     log.flush()
-    assert lines(files, "events.1.jsonl")[0] == {"lost": 5}
+    assert lines(files)[0] == {"lost": 5}
 
 
 def test_a_disk_that_cannot_rotate_lets_the_file_grow() -> None:
     files, log = made(bytes_max=1)
-    log.tell(event(1))
+    log.add(encoded(1))
     files.fail = dict.fromkeys(range(files.calls + 3, files.calls + 12), errno.EIO)
     log.flush()
     files.fail = {}
-    log.tell(event(2))
+    log.add(encoded(2))
     log.flush()
     assert log.lost == 0
     assert sum(len(lines(files, name)) for name in files.list("data")) == 2
@@ -165,4 +181,4 @@ def test_without_a_directory_there_is_only_the_ring() -> None:
     events.tell(event(1))
     events.flush()
     events.close()
-    assert events.ring.told == 1
+    assert events.ring.latest == 1
