@@ -4,11 +4,13 @@ It answers each frame with an empty Heartbeat v4 answer. What the server costs a
 """
 
 import sys
+import time
 from collections.abc import Iterable
 
 import trio
 
 from coordinator.runtime.clock import Clock
+from coordinator.server.budget import Budget
 from coordinator.server.connection import Connection
 from coordinator.server.listener import Listener, listen
 from coordinator.server.poller import Poller
@@ -19,15 +21,28 @@ _SIZE, _BODY = (12).to_bytes(4, "big"), bytes(8)
 class Floor:
     """A frontend as the poller knows it."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    has_work = is_over = False
+    now_ms = 0
+    real_s = staticmethod(time.monotonic)
+    responses: Budget[Connection] = Budget(1 << 62)
+
+    def __init__(self) -> None:
         self._touched: list[Connection] = []
 
+    def begin(self) -> None:
+        """Nothing is left from the last turn."""
+
+    def has_time(self) -> bool:
+        return True
+
+    def ended(self) -> None:
+        """Nothing is counted."""
+
     def connect(self, host: str, listener: Listener) -> Connection:
-        return Connection(host, listener, 65_536, self._clock.now_ms())
+        return Connection(host, listener, 65_536, self.real_s())
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
-        for frame in connection.feed(chunk, connection.heard_ms):
+        for frame in connection.feed(chunk, connection.heard_s):
             connection.owe(_SIZE + frame[4:8] + _BODY)
         self._touched.append(connection)
 
@@ -37,10 +52,10 @@ class Floor:
     def disconnect(self, connection: Connection) -> None:
         """Nothing is kept of it."""
 
-    def held(self, more_bytes: int) -> None:
+    def held(self, connection: Connection, unsent_bytes: int) -> None:
         """Nothing depends on it."""
 
-    def finish(self) -> Iterable[Connection]:
+    def finish(self, read_by_ms: int) -> Iterable[Connection]:
         touched, self._touched = self._touched, []
         return touched
 
@@ -51,7 +66,7 @@ class Floor:
 async def main(port: int) -> None:
     clock = Clock.real()
     poller = Poller(
-        Floor(clock),  # type: ignore[arg-type]  # all of a Frontend that the poller calls
+        Floor(),  # type: ignore[arg-type]  # all of a Frontend that the poller calls
         [listen(f"127.0.0.1:{port}")],
         clock,
         after_turn=lambda: None,

@@ -189,6 +189,21 @@ KNOBS: Final[tuple[Knob, ...]] = (
          kafka_default=104_857_600, why="a hundred megabytes a connection is a gift to an attacker, and no test needs it"),
     Knob("connections.max.idle.ms", 600_000, _MS, "How long a connection with nothing on the way is kept.",
          least=1, most=LONG_MAX),
+    Knob("admin.allowed.hosts", (), _NONE,
+         "Names by which the admin port may be addressed, besides addresses, localhost and names without a dot; and web"
+         " sites whose pages may ask it. A setting of Muster's own."),
+    Knob("connections.max.parked.ms", 3_600_000, _MS,
+         "How long one request may wait for its response (a JoinGroup for other members, a Fetch for records) before its"
+         " connection is closed. A setting of Muster's own.",
+         least=1, most=LONG_MAX),
+    Knob("queued.max.request.bytes", 67_108_864, _BYTES,
+         "How many bytes of unfinished and waiting requests are held for all connections together. Beyond it, the"
+         " connection that holds the most is closed.",
+         least=1_048_576, most=LONG_MAX, kafka_default=-1, why="strangers must not fill the memory; Kafka stops reading"),
+    Knob("queued.max.response.bytes", 67_108_864, _BYTES,
+         "How many bytes of responses that clients do not take are held for all connections together. Beyond it, the"
+         " connection that holds the most is closed. A setting of Muster's own.",
+         least=1_048_576, most=LONG_MAX),
     Knob("max.connections", INT_MAX, _COUNT, "How many client connections are kept at once.", least=1, most=INT_MAX),
     Knob("fetch.max.bytes", 57_671_680, _BYTES, "The most that one Fetch answers with.", least=1_024, most=INT_MAX),
     Knob("max.incremental.fetch.session.cache.slots", 1_000, _COUNT, "How many incremental fetch sessions are kept.",

@@ -8,6 +8,7 @@ start more than Trio's loop does.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -24,21 +25,29 @@ GROUPS_MAX: Final = 100  # groups with a label of their own
 UNSETTLED: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 LATENCY_SECONDS: Final = (
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0,
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5, 5.0, 10.0, 60.0,
 )  # fmt: skip
+
+
+LONG_TURN_SECONDS: Final = 0.010
+CPU_LOOK_SECONDS: Final = 0.005  # between two looks at the processor time: what a long turn's may be over by
 
 
 class Latency:
     """A histogram: how many took at most each of LATENCY_SECONDS."""
 
-    __slots__ = ("buckets", "sum")
+    __slots__ = ("buckets", "longest", "sum")
 
     def __init__(self) -> None:
         self.buckets = [0] * (len(LATENCY_SECONDS) + 1)
         self.sum = 0.0
+        self.longest = 0.0
 
     def observe(self, seconds: float, times: int = 1) -> None:
         self.buckets[bisect_left(LATENCY_SECONDS, seconds)] += times
+        if seconds > self.longest:
+            self.longest = seconds
         self.sum += seconds * times
 
 
@@ -46,11 +55,17 @@ class Stats:
     """Counters since the start of the process."""
 
     def __init__(self) -> None:
-        self.latency: dict[int, Latency] = {}  # by API key, from a request's arrival to its answer
+        self.latency: dict[int, Latency] = {}  # by API key, from the arrival of a request to its response
+        self.waits: dict[int, Latency] = {}  # the same, of requests that were parked
+        self.turns = Latency()
+        self.long_turns = Latency()  # processor time of those that took long
+        self._cpu_s = 0.0  # of the loop's thread, at the latest look, and when that was
+        self._cpu_looked_s = 0.0
         self.errors: Counter[tuple[int, int]] = Counter()  # by API key and error code, NONE left out
         self.rebalances: Counter[tuple[str, str, str]] = Counter()  # by group, protocol and cause
         self.events: Counter[str] = Counter()  # by cause
         self.connections_refused = 0  # for bytes that could not be read
+        self.connections_closed: Counter[str] = Counter()  # by the server, by reason
         self._named: set[str] = set()
 
     def answered(self, api_key: int, seconds: float, times: int = 1) -> None:
@@ -59,6 +74,30 @@ class Stats:
         if latency is None:
             latency = self.latency[api_key] = Latency()
         latency.observe(seconds, times)
+
+    def waited(self, api_key: int, seconds: float) -> None:
+        """A request that was parked was answered after so long."""
+        latency = self.waits.get(api_key)
+        if latency is None:
+            latency = self.waits[api_key] = Latency()
+        latency.observe(seconds)
+
+    def turn_began(self, now_s: float) -> None:
+        """A turn begins. How much processor time the loop has used is looked up now and then: it is a system call."""
+        if now_s - self._cpu_looked_s > CPU_LOOK_SECONDS:
+            self._cpu_s, self._cpu_looked_s = thread_time(), now_s
+
+    def turn_ended(self, seconds: float) -> None:
+        """A turn took so long. Of a long one the processor time counts by itself: a busy machine is not the turn's
+        doing, and neither is a slow disk."""
+        self.turns.observe(seconds)
+        if seconds >= LONG_TURN_SECONDS:
+            before, self._cpu_s = self._cpu_s, thread_time()
+            self.long_turns.observe(min(seconds, self._cpu_s - before))
+
+    def closed(self, reason: str) -> None:
+        """The server has closed a connection."""
+        self.connections_closed[reason] += 1
 
     def failed(self, api_key: int, code: int, times: int = 1) -> None:
         """`times` error codes were answered."""
@@ -95,6 +134,8 @@ class Snapshot(Struct, frozen=True):
     partitions_closed: int  # of topics, because their logs are damaged or the disk has failed them
     log_bytes: Mapping[str, int]  # by topic
     connections: int
+    held_bytes: Mapping[str, int]  # in memory, by what
+    log_lines_dropped: int
     recovery_seconds: float
     started_seconds: float  # since the epoch
     version: str
@@ -140,7 +181,7 @@ def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str]) -> b
         def collect(self) -> Iterator["Metric"]:
             yield from _gauges(now)
             yield from _counters(stats, api_name)
-            yield from _offset_counters(now)
+            yield from _snapshot_counters(now)
 
     registry = CollectorRegistry()
     registry.register(Collector())
@@ -166,6 +207,8 @@ def _gauges(now: Snapshot) -> Iterator["Metric"]:
     yield Gauge("muster_topic_partitions_closed", closed, value=now.partitions_closed)
     yield _family(Gauge, "muster_log_bytes", "Bytes of log on disk by topic.", ("topic",), now.log_bytes)
     yield Gauge("muster_connections", "Clients that are connected.", value=now.connections)
+    held = "Bytes that are held in memory, by what: each has a bound."
+    yield _family(Gauge, "muster_held_bytes", held, ("what",), now.held_bytes)
     yield Gauge("muster_recovery_seconds", "How long the start took to read the logs.", value=now.recovery_seconds)
     yield Gauge("muster_start_time_seconds", "When the server started.", value=now.started_seconds)
     yield Info("muster_build", "The server's version.", value={"version": now.version})
@@ -173,16 +216,26 @@ def _gauges(now: Snapshot) -> Iterator["Metric"]:
 
 def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"]:
     from prometheus_client.core import CounterMetricFamily as Count
+    from prometheus_client.core import GaugeMetricFamily as Gauge
     from prometheus_client.core import HistogramMetricFamily as Histogram
 
     requests = Count("muster_requests", "Requests answered, by API.", labels=("api",))
-    seconds = Histogram("muster_request_seconds", "From a request's arrival to its answer, by API.", labels=("api",))
-    for api_key, latency in sorted(stats.latency.items()):
-        name = api_name(api_key)
-        requests.add_metric((name,), sum(latency.buckets))
-        seconds.add_metric((name,), list(_cumulated(latency)), latency.sum)
+    for api_key in sorted(stats.latency.keys() | stats.waits.keys()):
+        counted = (found for found in (stats.latency.get(api_key), stats.waits.get(api_key)) if found)
+        requests.add_metric((api_name(api_key),), sum(sum(latency.buckets) for latency in counted))
     yield requests
-    yield seconds
+    at_once = "From a request's arrival to its response, by API, without the requests that were parked."
+    yield _histogram("muster_request_seconds", at_once, {api_name(key): one for key, one in stats.latency.items()})
+    parked = "From a request's arrival to its response, by API, of the requests that were parked."
+    yield _histogram("muster_parked_seconds", parked, {api_name(key): one for key, one in stats.waits.items()})
+    for name, sentence, latency in (
+        ("muster_turn", "How long a turn of the loop took.", stats.turns),
+        ("muster_long_turn_cpu", "Processor time of the turns that took 10 ms or longer.", stats.long_turns),
+    ):
+        turns = Histogram(f"{name}_seconds", sentence)
+        turns.add_metric((), list(_cumulated(latency)), latency.sum)
+        yield turns
+        yield Gauge(f"{name}_longest_seconds", f"{sentence} The longest since the start.", value=latency.longest)
     errors = Count("muster_errors", "Error codes answered, by API and code.", labels=("api", "code"))
     for (api_key, code), times in sorted(stats.errors.items()):
         errors.add_metric((api_name(api_key), _code_name(code)), times)
@@ -192,14 +245,18 @@ def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"
     yield _family(Count, "muster_group_events", "What happened to groups, by cause.", ("cause",), stats.events)
     closed = "Connections closed for bytes that could not be read."
     yield Count("muster_connections_refused", closed, value=stats.connections_refused)
+    closed = "Connections that the server has closed, by reason."
+    yield _family(Count, "muster_connections_closed", closed, ("reason",), stats.connections_closed)
 
 
-def _offset_counters(now: Snapshot) -> Iterator["Metric"]:
+def _snapshot_counters(now: Snapshot) -> Iterator["Metric"]:
     from prometheus_client.core import CounterMetricFamily as Count
 
     yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=now.offset_commits)
     yield Count("muster_offset_expirations", "Offsets that expired.", value=now.offset_expirations)
     yield Count("muster_offset_deletions", "Offsets deleted by request.", value=now.offset_deletions)
+    dropped = "Log lines that were dropped, because standard error did not take them."
+    yield Count("muster_log_lines_dropped", dropped, value=now.log_lines_dropped)
 
 
 def _family(kind: Any, name: str, sentence: str, labels: Sequence[str], values: Mapping[Any, float]) -> "Metric":
@@ -207,6 +264,15 @@ def _family(kind: Any, name: str, sentence: str, labels: Sequence[str], values: 
     for key, value in sorted(values.items()):
         family.add_metric(key if isinstance(key, tuple) else (key,), value)
     return family  # type: ignore[no-any-return]  # a Metric by construction
+
+
+def _histogram(name: str, sentence: str, by_api: Mapping[str, Latency]) -> "Metric":
+    from prometheus_client.core import HistogramMetricFamily as Histogram
+
+    family = Histogram(name, sentence, labels=("api",))
+    for api, latency in sorted(by_api.items()):
+        family.add_metric((api,), list(_cumulated(latency)), latency.sum)
+    return family
 
 
 def _cumulated(latency: Latency) -> Iterator[tuple[str, float]]:

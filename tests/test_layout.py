@@ -94,13 +94,17 @@ def test_the_options_that_the_usage_page_names_exist() -> None:
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats = Stats()
     stats.answered(12, 0.001)
+    stats.waited(11, 0.001)
+    stats.turn_ended(0.02)
+    stats.closed("idle")
     stats.failed(12, 25)
     stats.rebalances["g", "classic", "member joined"] += 1
     stats.events["member joined"] += 1
     now = Snapshot(
         groups={("classic", "Stable"): 1}, members={"classic": 1}, group_members={"g": 1}, group_generation={"g": 1},
         offsets=1, offset_commits=3, offset_expirations=2, offset_deletions=1, partitions={"active": 50},
-        partitions_closed=0, log_bytes={"t": 1}, connections=1, recovery_seconds=0.1, started_seconds=1.0, version="1",
+        partitions_closed=0, log_bytes={"t": 1}, connections=1, held_bytes={"events": 1}, log_lines_dropped=0,
+        recovery_seconds=0.1, started_seconds=1.0, version="1",
     )  # fmt: skip
     text = exposition(stats, now, lambda api_key: "Heartbeat").decode()
     exists = set(re.findall(r"^# HELP (muster_\w+)", text, re.MULTILINE))

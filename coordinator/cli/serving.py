@@ -16,7 +16,7 @@ import trio
 
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
-from coordinator.cli.logs import set_up
+from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
 from coordinator.config import ConfigError
 from coordinator.core.events import Event
@@ -45,14 +45,15 @@ TEND_SECONDS: Final = 1.0  # between two rounds of the janitor, who has nothing 
 
 def serve(options: Options) -> int:
     """Serve until a signal says stop. Returns the exit code."""
-    set_up(options.log_level, options.log_format)
+    lines = set_up(options.log_level, options.log_format)
     with contextlib.ExitStack() as stack:
+        stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
             listeners = [_bound(stack, "--listen", text, options.advertise) for text in options.listen]
             admin = _bound(stack, "--admin", options.admin) if options.admin else None
             files, data_dir = _storage(stack, options)
-            server = Server(options, listeners, admin, files, data_dir)
+            server = Server(options, listeners, admin, files, data_dir, lines)
             trio.run(server.run)
         except ConfigError as error:
             return fail("serve", error, 2)
@@ -116,11 +117,18 @@ class Server:
     """One process: a node, the connections of clients, the admin port."""
 
     def __init__(
-        self, options: Options, listeners: list[Listener], admin: Listener | None, files: Files, data_dir: str
+        self,
+        options: Options,
+        listeners: list[Listener],
+        admin: Listener | None,
+        files: Files,
+        data_dir: str,
+        lines: QueuedHandler,
     ) -> None:
         self._options = options
         self._listeners = listeners
         self._admin = admin
+        self._lines = lines
         self._clock = Clock.real()
         self._stats = Stats()
         self._events = Events(Ring(), None if options.data_dir is None else EventLog(files, data_dir))
@@ -138,16 +146,15 @@ class Server:
         )
         self._node = Node(setup)
         self._frontend = Frontend(
-            self._node, self._clock, self._stats, fresh_id, frame_bytes_max=config["socket.request.max.bytes"]
-        )
-        self._poller = Poller(
-            self._frontend,
-            listeners,
+            self._node,
             self._clock,
-            after_turn=self._events.flush,
-            connections_max=config["max.connections"],
-            idle_ms=config["connections.max.idle.ms"],
+            self._stats,
+            fresh_id,
+            frame_bytes_max=config["socket.request.max.bytes"],
+            request_bytes_max=config["queued.max.request.bytes"],
+            response_bytes_max=config["queued.max.response.bytes"],
         )
+        self._poller: Poller  # once the node is open
         self._files = files
         self._started_ms = self._clock.now_ms()
         self._recovery_seconds = 0.0
@@ -156,7 +163,17 @@ class Server:
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         self._node.open(self._clock.now_ms())
-        self._poller.room = self._room_for_clients()
+        config = self._options.config
+        self._poller = Poller(
+            self._frontend,
+            self._listeners,
+            self._clock,
+            after_turn=self._events.flush,
+            connections_max=config["max.connections"],
+            idle_ms=config["connections.max.idle.ms"],
+            parked_ms=config["connections.max.parked.ms"],
+            room=self._room_for_clients(),
+        )
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._poller.run)
@@ -187,7 +204,9 @@ class Server:
             if time.monotonic() - reported >= 1:
                 reported = time.monotonic()
                 log.info("loading", extra={"records": records, "partitions_left": self._node.loading})
+            self._poller.set_alarm()  # the timers of what is loaded by now
             await trio.lowlevel.checkpoint()
+        self._poller.set_alarm()
         gc.collect()
         gc.freeze()  # what was loaded stays: no later pass of the collector need look at it
         self._recovery_seconds = time.monotonic() - began
@@ -197,6 +216,7 @@ class Server:
         has_reserve, has_warned = self._options.data_dir is None, False
         while True:
             for _ in janitor.round(self._clock.now_ms()):
+                self._poller.set_alarm()
                 await trio.lowlevel.checkpoint()
             if not has_reserve:  # not before the janitor has had the room to compact
                 has_reserve = reserve.keep(self._files, str(self._options.data_dir))
@@ -234,16 +254,29 @@ class Server:
 
     async def _serve_admin(self, listener: Listener) -> None:
         from coordinator.admin import http  # h11 need not be there before the first client is served
-        from coordinator.admin.app import App
+        from coordinator.admin.app import routes
         from coordinator.admin.views import readiness, snapshot
         from coordinator.metrics import exposition
 
         def metrics() -> bytes:
-            now = snapshot(self._node, self._poller.connections, self._recovery_seconds, self._started_ms)
+            held = {
+                "requests": self._frontend.requests.total,
+                "responses": self._frontend.responses.total,
+                "events": self._events.ring.bytes,
+            }
+            now = snapshot(
+                self._node,
+                self._poller.connections,
+                self._recovery_seconds,
+                self._started_ms,
+                held,
+                self._lines.dropped,
+            )
             return exposition(self._stats, now, lambda api_key: APIS[api_key].name)
 
-        app = App(lambda: readiness(self._node, self._is_ready), metrics, self._events.ring)
-        await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), app)
+        router = routes(lambda: readiness(self._node, self._is_ready), metrics, self._events.ring)
+        hosts = http.Hosts((*self._options.config["admin.allowed.hosts"], listener.host))
+        await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), router, hosts)
 
 
 def _facts(event: Event) -> Iterator[tuple[str, object]]:

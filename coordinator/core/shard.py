@@ -185,8 +185,8 @@ class Shard:
         return consumer.describe(group, self.limits_of(group_id), self.topics)
 
     def listed(self) -> Iterator[ListGroupsResponseListedGroup]:
-        """ListGroups: all groups; `admin.list_groups.Wanted` is the request's filter."""
-        for group in self.groups.values():
+        """ListGroups: all groups; `admin.list_groups.Wanted` is the request's filter. Groups may change meanwhile."""
+        for group in tuple(self.groups.values()):
             if isinstance(group, ConsumerGroup):
                 yield list_groups.listed(group, "consumer", "consumer")
             else:

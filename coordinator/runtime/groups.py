@@ -2,7 +2,7 @@
 again."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import error_unless_joined, joined
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.refusals import loading, refused
+from coordinator.runtime.steps import STEP_GROUPS
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.consumer_group_describe import (
@@ -36,7 +37,11 @@ from protocol.messages.describe_groups import (
     DescribeGroupsResponse,
     DescribeGroupsResponseDescribedGroup,
 )
-from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from protocol.messages.list_groups import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListGroupsResponseListedGroup,
+)
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -92,10 +97,14 @@ def _fetched(
     return partition.shard.fetch_offsets(wanted, call.version, require_stable=request.require_stable)
 
 
-def describe_groups(node: "Node", request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    """Each group by itself."""
+def describe_groups(
+    node: "Node", request: DescribeGroupsRequest, call: Call
+) -> Generator[None, None, DescribeGroupsResponse]:
+    """Describe each group by itself, in steps."""
     described: list[DescribeGroupsResponseDescribedGroup] = []
     for group_id in request.groups:
+        if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
+            yield
         partition = node.partitions.owner(group_id)
         if not partition.is_loaded:
             described.append(DescribeGroupsResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
@@ -109,10 +118,12 @@ def describe_groups(node: "Node", request: DescribeGroupsRequest, call: Call) ->
 
 def consumer_group_describe(
     node: "Node", request: ConsumerGroupDescribeRequest, call: Call
-) -> ConsumerGroupDescribeResponse:
-    """Each group by itself."""
+) -> Generator[None, None, ConsumerGroupDescribeResponse]:
+    """Describe each group by itself, in steps."""
     described: list[ConsumerGroupDescribeResponseDescribedGroup] = []
     for group_id in request.group_ids:
+        if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
+            yield
         partition = node.partitions.owner(group_id)
         if not partition.is_loaded:
             described.append(ConsumerGroupDescribeResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
@@ -124,27 +135,36 @@ def consumer_group_describe(
     return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
-def list_groups(node: "Node", request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
-    """All groups of all partitions; none of them while one of these is not loaded, as the list would not be true."""
+def list_groups(node: "Node", request: ListGroupsRequest, call: Call) -> Generator[None, None, ListGroupsResponse]:
+    """List the groups of all partitions, in steps; none while a partition is not loaded: the list would lack some."""
     if node.loading:
         return ListGroupsResponse(error_code=_LOADING)
-    wanted = Wanted(request)
-    listed = (group for partition in node.partitions for group in partition.shard.listed())
-    return ListGroupsResponse(groups=tuple(group for group in listed if wanted.has(group)))
+    wanted, listed = Wanted(request), 0
+    groups: list[ListGroupsResponseListedGroup] = []
+    for partition in node.partitions:
+        for group in partition.shard.listed():
+            if wanted.has(group):
+                groups.append(group)
+            listed += 1
+            if listed % STEP_GROUPS == 0:
+                yield
+    return ListGroupsResponse(groups=tuple(groups))
 
 
-def delete_groups(node: "Node", request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
-    """Each group by itself, and each once."""
-    return DeleteGroupsResponse(results=tuple(_deleted(node, dict.fromkeys(request.groups_names), call)))
-
-
-def _deleted(node: "Node", group_ids: Iterable[str], call: Call) -> Iterable[DeleteGroupsResponseDeletableGroupResult]:
-    for group_id in group_ids:
+def delete_groups(
+    node: "Node", request: DeleteGroupsRequest, call: Call
+) -> Generator[None, None, DeleteGroupsResponse]:
+    """Delete each group by itself, and each once, in steps."""
+    results: list[DeleteGroupsResponseDeletableGroupResult] = []
+    for group_id in dict.fromkeys(request.groups_names):
+        if len(results) % STEP_GROUPS == STEP_GROUPS - 1:
+            yield
         partition = node.partitions.owner(group_id)
         if partition.is_loaded:
-            yield node.take(partition, partition.shard.delete(group_id, call.now_ms), call.now_ms)
+            results.append(node.take(partition, partition.shard.delete(group_id, call.now_ms), call.now_ms))
         else:
-            yield DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING)
+            results.append(DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING))
+    return DeleteGroupsResponse(results=tuple(results))
 
 
 def add_offsets_to_txn(node: "Node", request: AddOffsetsToTxnRequest, call: Call) -> Any:

@@ -31,7 +31,9 @@ from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
-from protocol.errors import UnsupportedVersion
+from coordinator.runtime.refusals import refused
+from coordinator.runtime.steps import Steps, Unfinished, is_in_steps
+from protocol.errors import ErrorCode, UnsupportedVersion
 from storage.files import Files
 from storage.log import Log
 from storage.names import partition_directory
@@ -83,6 +85,7 @@ class Node:
         self.config = setup.config
         self._setup = setup
         self._replies: Replies = []
+        self._steps = Steps()
         self._dirty: dict[Partition, None] = {}
         self._assignors = assignors.chosen(setup.config["group.consumer.assignors"])
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
@@ -227,7 +230,24 @@ class Node:
         handler = self._routes.get((api_key, call.version))
         if handler is None:
             raise UnsupportedVersion(api_key, call.version, 0)
-        return handler(self, request, call, where)
+        answer = handler(self, request, call, where)
+        return self._steps.begin(call.ticket, request, call.version, answer) if is_in_steps(answer) else answer
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether a request is decided in steps, and there are steps left."""
+        return bool(self._steps)
+
+    def step(self) -> None:
+        """Do the next step of a request that is decided in steps."""
+        ticket, response = self._steps.run(self._step_failed)
+        if response is not None:
+            self._replies.append((ticket, response))
+
+    @staticmethod
+    def _step_failed(unfinished: Unfinished) -> Any:
+        log.exception("a request could not be decided", extra={"request": type(unfinished.request).__name__})
+        return refused(unfinished.request, unfinished.version, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def decide(self, partition: Partition, request: Any, call: Call) -> Any:
         """Let a partition's shard decide. Returns the answer; None when the request is parked."""
@@ -272,6 +292,7 @@ class Node:
     def forget(self, ticket: int) -> None:
         """The client that waited under the ticket has left: a fetch need not wait for it, a group's member must."""
         self.dataplane.forget(ticket)
+        self._steps.forget(ticket)
 
     def held(self, unsent_bytes: int) -> None:
         """So many bytes of answers wait, all together, for clients to take them."""

@@ -1,11 +1,13 @@
 """All partitions of `__consumer_offsets`, and which of them owns a group."""
 
 from collections.abc import Callable, Iterator
+from sys import getsizeof
 from typing import Final
 
 from coordinator.runtime.partition import Partition
 
-OWNERS_MAX: Final = 100_000  # group ids whose partition is remembered
+OWNERS_BYTES_MAX: Final = 8 * 1_048_576  # of group ids whose partition is remembered
+ENTRY_BYTES: Final = 128  # of a group id in the table, besides the id itself
 
 
 def java_hash(text: str) -> int:
@@ -29,6 +31,7 @@ class Partitions:
     def __init__(self, count: int, make: Callable[[int], Partition]) -> None:
         self._all = [make(index) for index in range(count)]
         self._owners: dict[str, Partition] = {}
+        self.owners_bytes = 0  # of memory, for the group ids that are remembered
 
     def __len__(self) -> int:
         return len(self._all)
@@ -43,7 +46,10 @@ class Partitions:
         """The partition that owns a group."""
         partition = self._owners.get(group_id)
         if partition is None:
-            if len(self._owners) >= OWNERS_MAX:
+            size = getsizeof(group_id) + ENTRY_BYTES
+            if self.owners_bytes + size > OWNERS_BYTES_MAX:
                 self._owners.clear()
+                self.owners_bytes = 0
+            self.owners_bytes += size
             partition = self._owners[group_id] = self._all[partition_of(group_id, len(self._all))]
         return partition

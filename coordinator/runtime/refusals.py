@@ -8,10 +8,26 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeResponseDescribedGroup,
+)
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from protocol.messages.delete_groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteGroupsResponseDeletableGroupResult,
+)
+from protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+)
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -86,4 +102,18 @@ _ANSWERS: Final[Mapping[type, Callable[[Any, int, ErrorCode], Any]]] = {
     TxnOffsetCommitRequest: _txn_offset_commit,
     OffsetDeleteRequest: lambda request, version, code: OffsetDeleteResponse(error_code=code),
     ConsumerGroupHeartbeatRequest: lambda request, version, code: ConsumerGroupHeartbeatResponse(error_code=code),
+    ListGroupsRequest: lambda request, version, code: ListGroupsResponse(error_code=code),
+    DescribeGroupsRequest: lambda request, version, code: DescribeGroupsResponse(
+        groups=tuple(DescribeGroupsResponseDescribedGroup(code, group_id=group_id) for group_id in request.groups)
+    ),
+    ConsumerGroupDescribeRequest: lambda request, version, code: ConsumerGroupDescribeResponse(
+        groups=tuple(
+            ConsumerGroupDescribeResponseDescribedGroup(code, group_id=group_id) for group_id in request.group_ids
+        )
+    ),
+    DeleteGroupsRequest: lambda request, version, code: DeleteGroupsResponse(
+        results=tuple(
+            DeleteGroupsResponseDeletableGroupResult(group_id, code) for group_id in dict.fromkeys(request.groups_names)
+        )
+    ),
 }

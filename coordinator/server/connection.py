@@ -1,8 +1,8 @@
-"""One client, without its socket: chunks in, frames out, answers in the order asked.
+"""One client, without its socket: chunks in, frames out, responses in the order of the requests.
 
-A connection's requests are decided one after the other. While one of them is parked (a JoinGroup that waits for the
-others, a Fetch that waits for records), or while the client does not take its answers, the frames behind it wait here
-undecided, and soon its socket is not read either: what a connection may keep is bounded by one chunk and one frame.
+The requests of a connection are decided one after the other. While one of them is parked (a JoinGroup that waits for
+other members, a Fetch that waits for records), or while the client does not take its responses, the frames behind it
+wait in the backlog, and the socket is not read: a connection holds one chunk and one frame at most.
 """
 
 from collections import deque
@@ -14,31 +14,34 @@ from coordinator.server.listener import Listener
 from protocol.framing import FrameBuffer
 
 OWED_BYTES_MAX: Final = 1_048_576  # decided and not yet sent, before the next request is decided
+JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; larger ones are not copied
+HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
 
 
 class Parked(Struct, frozen=True, gc=False):
-    """A request that waits for its answer."""
+    """A request whose response is not there yet."""
 
     ticket: int
     api_key: int
     version: int
     correlation_id: int
-    since_ms: int
+    since_s: float
 
 
 class Connection:
-    """What is known of one client."""
+    """The state of one client's connection. Times are seconds of the real, monotonic clock."""
 
     __slots__ = (
         "_half_of",
-        "_half_since_ms",
+        "_half_since_s",
         "backlog",
         "closing",
         "frames",
-        "heard_ms",
+        "heard_s",
+        "heavy_until_s",
         "host",
         "is_blocked",
-        "link",
+        "is_queued",
         "listener",
         "owed",
         "owed_bytes",
@@ -46,35 +49,41 @@ class Connection:
         "requests",
     )
 
-    def __init__(self, host: str, listener: Listener, frame_bytes_max: int, now_ms: int) -> None:
+    def __init__(self, host: str, listener: Listener, frame_bytes_max: int, now_s: float) -> None:
         self.host = "/" + host.partition("%")[0]  # as Kafka shows a peer: a slash and the literal address
         self.listener = listener
-        self.link: object | None = None  # the poller's handle; None when its socket is gone
         self.frames = FrameBuffer(frame_bytes_max)
         self.backlog: deque[bytes] = deque()
         self.parked: Parked | None = None
         self.owed: list[bytes] = []
         self.owed_bytes = 0
-        self.closing = False  # no further request is decided; closed once its answers have left
+        self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # its socket takes no more for now
-        self.heard_ms = now_ms
-        self.requests = 0  # frames that were whole so far
+        self.is_queued = False  # the frontend goes on with its backlog in a later turn
+        self.heard_s = now_s  # when the last chunk arrived; the whole backlog is of that chunk
+        self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
+        self.requests = 0  # complete frames so far
         self._half_of = -1  # after how many requests the sweep saw the beginning of a frame, and since when
-        self._half_since_ms = 0
+        self._half_since_s = 0.0
 
-    def feed(self, chunk: bytes, now_ms: int) -> FrameBuffer:
-        """Take a chunk. Iterating what comes back gives the frames that are whole; a size that cannot be is a
-        ProtocolError."""
-        self.heard_ms = now_ms
+    def feed(self, chunk: bytes, now_s: float) -> FrameBuffer:
+        """Take a chunk. Iterate over the returned buffer for the frames that are complete.
+
+        The iteration raises ProtocolError for a size that no frame may have.
+        """
+        self.heard_s = now_s
         self.frames.feed(chunk)
         return self.frames
 
-    def is_stalled(self, now_ms: int, patience_ms: int) -> bool:
-        """Whether one frame has been arriving for too long, though it would be read. For the sweep to ask now and
-        then."""
+    def is_stalled(self, now_s: float, patience_s: float) -> bool:
+        """Return whether one frame has been arriving for too long, though it would be read. The sweep asks this."""
         if not len(self.frames) or self.is_full or self._half_of != self.requests:
-            self._half_of, self._half_since_ms = self.requests, now_ms
-        return now_ms - self._half_since_ms >= patience_ms
+            self._half_of, self._half_since_s = self.requests, now_s
+        return now_s - self._half_since_s >= patience_s
+
+    def charge(self, seconds: float, now_s: float) -> None:
+        """Let the other connections go first for a while, because this one has kept the loop for so long."""
+        self.heavy_until_s = now_s + HEAVY_FACTOR * seconds
 
     @property
     def may_decide(self) -> bool:
@@ -83,25 +92,30 @@ class Connection:
 
     @property
     def is_full(self) -> bool:
-        """Whether to stop reading from it: there are frames that must wait, or none is wanted any more."""
+        """Whether its socket is not to be read: there are frames that must wait, or none is wanted any more."""
         return bool(self.backlog) or self.closing
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an answer is on its way, so that silence is no idleness."""
+        """Whether the client waits for a response, so that its silence is no idleness."""
         return self.parked is not None or bool(self.backlog)
 
-    def owe(self, answer: bytes) -> None:
-        """Add an answer, after those before it."""
-        self.owed.append(answer)
-        self.owed_bytes += len(answer)
+    @property
+    def unread_bytes(self) -> int:
+        """How many bytes of requests are held that are not decided: unfinished frames and the backlog."""
+        return len(self.frames) + sum(map(len, self.backlog))
 
-    def take(self) -> bytes:
-        """All that is owed, as one piece; nothing is owed afterwards."""
+    def owe(self, response: bytes) -> None:
+        """Add a response behind those that are not sent yet."""
+        self.owed.append(response)
+        self.owed_bytes += len(response)
+
+    def take(self) -> list[bytes]:
+        """Return the responses that are not sent yet, small ones as one piece. Nothing is owed afterwards."""
         owed = self.owed
         if not owed:
-            return b""
-        data = owed[0] if len(owed) == 1 else b"".join(owed)
-        owed.clear()
+            return owed
+        self.owed = []
+        is_joined = len(owed) > 1 and self.owed_bytes <= JOINED_BYTES_MAX
         self.owed_bytes = 0
-        return data
+        return [b"".join(owed)] if is_joined else owed

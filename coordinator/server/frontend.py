@@ -1,21 +1,39 @@
-"""The server without its sockets: chunks of bytes in, answers as bytes out, in turns.
+"""The server without its sockets: chunks of bytes in, responses as bytes out, in turns.
 
-`receive` decides what a chunk completes, `finish` ends the turn: timers that are due, answers to parked requests, one
-append for all, and then the connections that have something to send. A simulation drives this in memory; `poller`
-drives it from sockets.
+A turn is one cycle of the poll loop:
+
+    begin ─► receive, for each socket that has something ─► finish: what waits, timers, one append ─► the poller sends
+
+A simulation drives this in memory; `poller` drives it from sockets.
+
+A turn has a budget of time. Once it is over, no further request is decided: what was decided is appended and sent, and
+the frames that are left wait in their connections for the next turn. There they go on in this order:
+
+- connections whose turn was cut short, the one that waits longest first;
+- what has arrived since;
+- heavy connections, which have kept the loop for long: one request of each in turn, and at least one in each turn.
+
+So a client that asks for expensive things is late itself, and the others wait for one of its requests at most.
+
+Timers fire only for a time by which all that had arrived is decided: a member is not expired while its heartbeat waits
+for a server that is late. A connection that has more waiting than `SHARE_S` is not waited for: nobody can stop timers.
 """
 
 import itertools
 import logging
+import time
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from coordinator.core.result import Call
 from coordinator.metrics import Stats, error_counter
 from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.node import NO_ANSWER, Node
+from coordinator.server.budget import Budget
 from coordinator.server.connection import Connection, Parked
+from coordinator.server.foreign import foreign_protocol
 from coordinator.server.listener import Listener
 from protocol.apis import API_VERSIONS
 from protocol.codec import decode_request, encode_response
@@ -23,114 +41,315 @@ from protocol.errors import ProtocolError, UnsupportedVersion
 
 log = logging.getLogger("muster.server")
 
+TURN_S: Final = 0.010  # after which a turn decides nothing more
+HEAVY_S: Final = 0.005  # a connection that keeps a turn for longer is heavy for a while
+SHARE_S: Final = 0.020  # of each connection's backlog, before timers fire without the rest of it
+TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
+REQUEST_BYTES_MAX: Final = 64 * 1_048_576
+RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
+PEERS_MAX: Final = 1_024  # hosts of which is known that the log has named their mistake
+
+
+class Horizon:
+    """A time, and the connections with requests that had arrived by then and are not decided."""
+
+    def __init__(self, at_ms: int, connections: Iterable[Connection]) -> None:
+        self.at_ms = at_ms
+        self._left_s = dict.fromkeys(connections, SHARE_S)
+
+    def used(self, connection: Connection, seconds: float) -> None:
+        """Note that so much time went into the requests of a connection."""
+        left = self._left_s.get(connection)
+        if left is None:
+            return
+        if left <= seconds or not connection.backlog or not connection.may_decide:
+            del self._left_s[connection]
+        else:
+            self._left_s[connection] = left - seconds
+
+    def forget(self, connection: Connection) -> None:
+        """Wait no longer for a connection."""
+        self._left_s.pop(connection, None)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether all that had arrived is decided, or the connection has had its share."""
+        return not self._left_s
+
 
 class Frontend:
     """All connections, their requests, and the turn that decides them."""
 
     def __init__(
-        self, node: Node, clock: Clock, stats: Stats, fresh_id: Callable[[], str], frame_bytes_max: int
+        self,
+        node: Node,
+        clock: Clock,
+        stats: Stats,
+        fresh_id: Callable[[], str],
+        frame_bytes_max: int,
+        *,
+        real_s: Callable[[], float] = time.monotonic,
+        turn_s: float = TURN_S,
+        request_bytes_max: int = REQUEST_BYTES_MAX,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
+        """`clock` is the coordinator's; `real_s` counts real seconds, for the budget of a turn and for latencies.
+
+        A simulation hands in a `real_s` of its own: with the real one, what a turn decides depends on the machine.
+        """
         self._node = node
         self._clock = clock
         self._stats = stats
         self._fresh_id = fresh_id
         self._frame_bytes_max = frame_bytes_max
+        self.real_s = real_s
+        self._turn_s = turn_s
         self._tickets = itertools.count(1)
         self._parked: dict[int, Connection] = {}  # by ticket
-        self._touched: dict[Connection, None] = {}  # who may have something to send, in order
-        self._decided: dict[int, int] = {}  # in this turn, by API key
+        self._touched: dict[Connection, None] = {}  # those that may have something to send, in order
+        self._interrupted: deque[Connection] = deque()  # with a backlog, to go on first
+        self._heavy: deque[Connection] = deque()  # with a backlog, to go on when there is time, one request each
+        self._horizon: Horizon | None = None
+        self._decided: dict[int, int] = {}  # of what arrived in this turn, by API key
+        self._decided_late: list[tuple[int, float]] = []  # of what arrived before: API key, and when
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
-        self._now_ms = 0  # of the turn, 0 between turns
-        self._unsent_bytes = 0
+        self.now_ms = 0  # the coordinator's time of the turn, 0 between turns
+        self._began_s = 0.0  # the turn
+        self._checked_s = 0.0  # the latest look at the real clock
+        self._owed_bytes = 0  # by this turn
+        self._told_hosts: set[str] = set()
+        self.is_over = False  # the turn's time
+        self.requests: Budget[Connection] = Budget(request_bytes_max)  # that are not decided
+        self.responses: Budget[Connection] = Budget(response_bytes_max)  # that are not sent
+
+    # -- connections ---------------------------------------------------------------------------------------------------
 
     def connect(self, host: str, listener: Listener) -> Connection:
-        """A client has connected."""
-        return Connection(host, listener, self._frame_bytes_max, self._clock.now_ms())
+        """Make the state of a client that has connected."""
+        return Connection(host, listener, self._frame_bytes_max, self.real_s())
 
     def disconnect(self, connection: Connection) -> None:
-        """A client has left. What it was parked for goes on without it, but for a long poll."""
+        """Forget a client that has left. Its parked JoinGroup goes on without it; its long poll does not."""
         connection.closing = True
         connection.backlog.clear()
         connection.take()
+        self.requests.set(connection, 0)
+        self.held(connection, 0)
+        if self._horizon:
+            self._horizon.forget(connection)
         if connection.parked:
             ticket = connection.parked.ticket
             del self._parked[ticket]
             self._node.forget(ticket)
             connection.parked = None
 
-    def receive(self, connection: Connection, chunk: bytes) -> None:
-        """Decide the requests that `chunk` makes whole, as far as they need not wait."""
-        now_ms = self._now_ms or self._begin()
+    def close(self, connection: Connection, reason: str) -> None:
+        """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
+        self._stats.closed(reason)
+        connection.closing = True
+        connection.backlog.clear()
+        connection.frames = type(connection.frames)(connection.frames.limit)
+        self.requests.set(connection, 0)
         self._touched[connection] = None
+
+    def held(self, connection: Connection, unsent_bytes: int) -> None:
+        """Note how many bytes of responses wait in the poller, because the client does not take them."""
+        self.responses.set(connection, unsent_bytes)
+        self._node.held(self.responses.total)
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a turn, and go on with the connections that the last one has interrupted."""
+        self.now_ms = self._clock.now_ms()
+        self._began_s = self._checked_s = self.real_s()
+        self.is_over = False
+        self._stats.turn_began(self._began_s)
+        if self._interrupted:
+            self._go_on()
+
+    def receive(self, connection: Connection, chunk: bytes) -> None:
+        """Decide the requests that `chunk` completes, as far as there is time and they need not wait."""
+        if not self.now_ms:
+            self.begin()
+        began_s = self._checked_s
+        self._touched[connection] = None
+        decides = (
+            not self.is_over
+            and connection.may_decide
+            and not connection.backlog
+            and connection.heavy_until_s <= began_s
+        )
         try:
-            for frame in connection.feed(chunk, now_ms):
+            for frame in connection.feed(chunk, self._began_s):
                 connection.requests += 1
-                if connection.may_decide and not connection.backlog:
+                if decides:
                     self._decide(connection, frame)
+                    decides = self.has_time() and connection.may_decide
                 elif connection.closing:
-                    break  # nobody will answer what comes behind
+                    break  # no response follows to what comes behind
                 else:
                     connection.backlog.append(frame)
         except ProtocolError as error:
-            self._refuse(connection, error)
+            self._refuse(connection, error, chunk)
+            return
+        if self._checked_s - began_s > HEAVY_S:
+            connection.charge(self._checked_s - began_s, self._checked_s)
+        if connection.backlog or connection.frames:
+            self._keep(connection)
+        elif self.requests.total:
+            self.requests.set(connection, 0)
 
     def resume(self, connection: Connection) -> None:
-        """The client takes its answers again: go on with what waited behind them."""
+        """Go on with what waits behind responses that the client has taken by now."""
         connection.is_blocked = False
-        if not self._now_ms:
-            self._begin()
+        if not self.now_ms:
+            self.begin()
         self._touched[connection] = None
-        self._drain(connection)
+        self._enqueue(connection)
+        self._go_on()
 
-    def held(self, more_bytes: int) -> None:
-        """So many more bytes of answers (or fewer) wait in the poller, because their clients do not take them."""
-        self._unsent_bytes += more_bytes
-        self._node.held(self._unsent_bytes)
+    def has_time(self) -> bool:
+        """Return whether the turn may decide more."""
+        self._checked_s = self.real_s()
+        self.is_over = self._checked_s - self._began_s >= self._turn_s or self._owed_bytes >= TURN_OWED_BYTES_MAX
+        return not self.is_over
 
-    def finish(self) -> Iterable[Connection]:
-        """End the turn. Returns the connections that may have something to send, or to be watched for."""
-        now_ms = self._now_ms or self._begin()
+    def finish(self, read_by_ms: int | None = None) -> Iterable[Connection]:
+        """End the turn. Returns the connections that may have something to send, or to be watched for.
+
+        All that had arrived by `read_by_ms` has been received: without it, all that had arrived when the turn began.
+        """
+        if not self.now_ms:
+            self.begin()
         node, parked = self._node, self._parked
-        node.fire(now_ms)
+        if self._heavy or node.has_steps:
+            self._work()
+        settled_ms = self._settle(self.now_ms if read_by_ms is None else read_by_ms)
+        if settled_ms is not None:
+            node.fire(settled_ms)
         while replies := node.replies():
             for ticket, response in replies:
                 connection = parked.pop(ticket, None)
                 if connection is not None:
-                    self._unpark(connection, response, now_ms)
+                    self._unpark(connection, response)
+            self._go_on()
         node.flush()
         self._count()
         touched, self._touched = self._touched, {}
-        self._now_ms = 0
+        self.now_ms = self._owed_bytes = 0
         return touched
 
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn has something to decide, though no client sends anything."""
+        return bool(self._interrupted or self._heavy or self._node.has_steps)
+
     def next_deadline_ms(self) -> int | None:
-        """When the next turn must be, though no client says a word; None if there is no such time."""
+        """When the next turn must be, though no client sends anything; None if there is no such time."""
         return self._node.next_deadline_ms()
 
-    def _begin(self) -> int:
-        self._now_ms = self._clock.now_ms()
-        return self._now_ms
+    def ended(self) -> None:
+        """Count how long the turn took, now that its responses have been sent."""
+        self._stats.turn_ended(self.real_s() - self._began_s)
+
+    # -- what waits ----------------------------------------------------------------------------------------------------
+
+    def _keep(self, connection: Connection) -> None:
+        """Keep what cannot be decided now, within the budget of all connections."""
+        self._enqueue(connection)
+        self.requests.set(connection, connection.unread_bytes)
+        while (offender := self.requests.offender()) is not None:
+            log.warning(
+                "connection closed: it holds the most of too many bytes of requests (queued.max.request.bytes)",
+                extra={"client": offender.host, "bytes": offender.unread_bytes},
+            )
+            self.close(offender, "request memory")
+
+    def _enqueue(self, connection: Connection) -> None:
+        """Go on with the backlog of a connection later."""
+        if connection.backlog and connection.may_decide and not connection.is_queued:
+            connection.is_queued = True
+            queue = self._heavy if connection.heavy_until_s > self._checked_s else self._interrupted
+            queue.append(connection)
+
+    def _go_on(self) -> None:
+        """Decide what waits in the connections that were interrupted, while there is time."""
+        while self._interrupted and not self.is_over:
+            self._decide_backlog(self._interrupted.popleft(), most=0)
+
+    def _work(self) -> None:
+        """Decide one request of each heavy connection and do one step of each long request in turn, while there is
+        time; one of each in any case."""
+        is_first = True
+        while (self._heavy or self._node.has_steps) and (is_first or self.has_time()):
+            is_first = False
+            if self._heavy:
+                self._decide_backlog(self._heavy.popleft(), most=1)
+            if self._node.has_steps:
+                self._node.step()
+
+    def _decide_backlog(self, connection: Connection, most: int) -> None:
+        """Decide requests of a queued connection while there is time: `most` of them, or all with 0."""
+        connection.is_queued = False
+        self._touched[connection] = None
+        began_s = self._checked_s
+        try:
+            while connection.backlog and connection.may_decide:
+                self._decide(connection, connection.backlog.popleft())
+                most -= 1
+                if not (self.has_time() and most):
+                    break
+        except ProtocolError as error:
+            self._refuse(connection, error)
+        used_s = self._checked_s - began_s
+        if used_s > HEAVY_S:
+            connection.charge(used_s, self._checked_s)
+        if self._horizon:
+            self._horizon.used(connection, used_s)
+        if connection.backlog:
+            self._enqueue(connection)
+        elif self.requests.total:
+            self.requests.set(connection, connection.unread_bytes)
+
+    def _settle(self, read_by_ms: int) -> int | None:
+        """Return the time by which all that had arrived is decided, None while that is not known."""
+        horizon = self._horizon
+        if horizon is None:
+            if not (self._interrupted or self._heavy):
+                return read_by_ms
+            self._horizon = Horizon(read_by_ms, (*self._interrupted, *self._heavy))
+            return None
+        if not horizon.is_reached:
+            return None
+        self._horizon = None
+        return horizon.at_ms
+
+    # -- one request ---------------------------------------------------------------------------------------------------
 
     def _decide(self, connection: Connection, frame: bytes) -> None:
-        """Decide one request: owe its answer, or park it. Raises ProtocolError for bytes that cannot be read."""
+        """Decide one request: owe its response, or park it. Raises ProtocolError for bytes that cannot be read."""
         try:
             request = decode_request(frame)
             api_key, version = request.api_key, request.version
             ticket = next(self._tickets)
-            call = Call(ticket, self._now_ms, version, request.client_id, connection.host, self._fresh_id)
+            call = Call(ticket, self.now_ms, version, request.client_id, connection.host, self._fresh_id)
             response = self._node.handle(api_key, request.body, call, connection.listener.where)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
             # The one request of an unknown version that is answered, so that a client can find a known one.
             answer = unknown_version(self._node.offered[API_VERSIONS], API_VERSIONS)
-            connection.owe(encode_response(API_VERSIONS, 0, error.correlation_id, answer))
+            self._owe_bytes(connection, encode_response(API_VERSIONS, 0, error.correlation_id, answer))
             return
         if response is None:
-            connection.parked = Parked(ticket, api_key, version, request.correlation_id, self._now_ms)
+            connection.parked = Parked(ticket, api_key, version, request.correlation_id, connection.heard_s)
             self._parked[ticket] = connection
             return
-        self._decided[api_key] = self._decided.get(api_key, 0) + 1
+        if connection.heard_s == self._began_s:
+            self._decided[api_key] = self._decided.get(api_key, 0) + 1
+        else:
+            self._decided_late.append((api_key, connection.heard_s))
         if response is not NO_ANSWER:
             self._owe(connection, api_key, version, request.correlation_id, response)
 
@@ -139,45 +358,55 @@ class Frontend:
         if codes is None:
             codes = self._error_counters[response.__class__] = error_counter(response.__class__)
         try:
-            answer = encode_response(api_key, version, correlation_id, response)
-        except ProtocolError as error:  # our own doing, not the client's; it would wait for ever for this answer
-            log.error("an answer cannot be written: %s", error, extra={"client": connection.host})
-            connection.closing = True
-            connection.backlog.clear()
+            data = encode_response(api_key, version, correlation_id, response)
+        except ProtocolError as error:  # the server's fault, not the client's, which would wait for ever
+            log.error("a response cannot be encoded: %s", error, extra={"client": connection.host})
+            self.close(connection, "internal error")
             return
         for code in codes(response):
             self._stats.failed(api_key, code)
-        connection.owe(answer)
+        self._owe_bytes(connection, data)
 
-    def _unpark(self, connection: Connection, response: Any, now_ms: int) -> None:
-        """A parked request is answered: then those behind it are decided, in the same turn."""
+    def _owe_bytes(self, connection: Connection, data: bytes) -> None:
+        connection.owe(data)
+        self._owed_bytes += len(data)
+
+    def _unpark(self, connection: Connection, response: Any) -> None:
+        """Owe the response to a parked request, and go on with those behind it."""
         parked = connection.parked
-        assert parked is not None, "a ticket that waits has a connection that waits"
+        assert parked is not None, "a ticket in the table belongs to a connection with a parked request"
         connection.parked = None
-        connection.heard_ms = now_ms
+        connection.heard_s = now_s = self._checked_s
         self._touched[connection] = None
-        self._stats.answered(parked.api_key, (now_ms - parked.since_ms) / 1000)
+        self._stats.waited(parked.api_key, now_s - parked.since_s)
         self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response)
-        self._drain(connection)
+        self._enqueue(connection)
 
-    def _drain(self, connection: Connection) -> None:
-        try:
-            while connection.backlog and connection.may_decide:
-                self._decide(connection, connection.backlog.popleft())
-        except ProtocolError as error:
-            self._refuse(connection, error)
-
-    def _refuse(self, connection: Connection, error: ProtocolError) -> None:
-        """Bytes that cannot be read: say why once, send what was decided before them, close."""
-        log.warning("connection closed: %s", error, extra={"client": connection.host})
+    def _refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
+        """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""
         self._stats.connections_refused += 1
-        connection.closing = True
-        connection.backlog.clear()
+        self.close(connection, "unreadable")
+        foreign = None if connection.requests else foreign_protocol(start)
+        if foreign is None:
+            log.warning("connection closed: %s", error, extra={"client": connection.host})
+        elif connection.host not in self._told_hosts:
+            if len(self._told_hosts) >= PEERS_MAX:
+                self._told_hosts.clear()
+            self._told_hosts.add(connection.host)
+            log.warning(
+                "connection closed: looks like %s, and this port speaks Kafka's protocol without encryption",
+                foreign,
+                extra={"client": connection.host},
+            )
 
     def _count(self) -> None:
-        """One latency for all that the turn decided at once: from its start to the end of its append."""
-        if self._decided:
-            seconds = (self._clock.now_ms() - self._now_ms) / 1000
-            for api_key, times in self._decided.items():
-                self._stats.answered(api_key, seconds, times)
-            self._decided.clear()
+        """Count the latencies of what the turn decided: from the arrival of the request to the end of the append."""
+        if not (self._decided or self._decided_late):
+            return
+        now_s, stats = self.real_s(), self._stats
+        for api_key, times in self._decided.items():
+            stats.answered(api_key, now_s - self._began_s, times)
+        self._decided.clear()
+        for api_key, arrived_s in self._decided_late:
+            stats.answered(api_key, now_s - arrived_s)
+        self._decided_late.clear()

@@ -1,4 +1,4 @@
-"""Where clients connect, and what they are told of it."""
+"""Where clients connect, and the address that is advertised to them."""
 
 import socket
 from typing import Final
@@ -9,6 +9,7 @@ from coordinator.dataplane.brokers import Broker
 from coordinator.runtime.node import NODE_ID, Where
 
 BACKLOG: Final = 4096
+KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds, seconds, probes
 
 
 class Listener(Struct, frozen=True):
@@ -55,6 +56,7 @@ def listen(text: str, advertised: str | None = None) -> Listener:
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _keep_alive(sock)
         sock.bind(where)
         sock.listen(BACKLOG)
         sock.setblocking(False)
@@ -66,6 +68,14 @@ def listen(text: str, advertised: str | None = None) -> Listener:
         told_host, told_port = address(advertised)
         return _listener(sock, told_host, told_port or bound)
     return _listener(sock, "localhost" if host in ("", "0.0.0.0", "::") else host, bound)  # noqa: S104  # compared, not bound
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Let the kernel end connections whose peers are gone; those that are accepted take this over."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _listener(sock: socket.socket, host: str, port: int) -> Listener:

@@ -1,17 +1,21 @@
 """The one place that touches clients' sockets.
 
-    poll once ─► one recv a ready connection ─► Frontend decides ─► timers, one append ─► one send a connection
+    poll once ─► one recv for each ready connection ─► Frontend decides ─► timers, one append ─► one send a connection
 
 A Trio task and a wait for each connection would cost more than all that is decided (40 us a frame where this costs
 10), so one selector holds every socket, and Trio waits on the selector's own descriptor. Trio owns the rest of what
 waits: the alarm for the next deadline, the sweep of idle connections, the pause when descriptors run out.
+
+When the turn's time is over, sockets that are ready and not yet looked at are left for the next turn, which begins
+with them and polls again behind the last of them: each socket has its turn, however busy the others are.
 """
 
 import errno
 import logging
 import math
 import socket
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import trio
@@ -20,11 +24,12 @@ from coordinator.runtime.clock import Clock
 from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener
-from coordinator.server.selector import READ, WRITE, selector
+from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
 
 log = logging.getLogger("muster.server")
 
 CHUNK_BYTES: Final = 65_536
+SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
 ACCEPTS_MAX: Final = 256  # of one listener in one turn
 SWEEP_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.25  # of accepting, when there is no descriptor to be had
@@ -35,16 +40,37 @@ _OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that 
 
 
 class Link:
-    """A connection's socket: what it is watched for, and what it would not take yet."""
+    """A connection's socket: what it is watched for, and the responses that it does not take yet."""
 
-    __slots__ = ("connection", "interest", "sock", "unsent", "unsent_since_ms")
+    __slots__ = ("connection", "interest", "sock", "unsent", "unsent_bytes", "unsent_since_s")
 
     def __init__(self, sock: socket.socket, connection: Connection) -> None:
         self.sock = sock
         self.connection = connection
         self.interest = 0
-        self.unsent = b""
-        self.unsent_since_ms = 0
+        self.unsent: deque[memoryview] = deque()
+        self.unsent_bytes = 0  # of memory: what a response has left to send keeps all of it
+        self.unsent_since_s = 0.0
+
+    def keep(self, response: bytes, sent: int) -> None:
+        """Keep what the socket does not take yet: nothing of it is copied."""
+        self.unsent.append(memoryview(response)[sent:])
+        self.unsent_bytes += len(response)
+
+    def send_kept(self, most: int) -> int:
+        """Send up to `most` of the kept bytes. Returns how many the socket has taken. Raises OSError."""
+        taken = 0
+        while self.unsent and taken < most:
+            piece = self.unsent[0][: most - taken]
+            sent = self.sock.send(piece)
+            taken += sent
+            if sent < len(self.unsent[0]):
+                self.unsent[0] = self.unsent[0][sent:]
+            else:
+                self.unsent_bytes -= len(self.unsent.popleft().obj)  # type: ignore[arg-type]  # bytes, see `keep`
+            if sent < len(piece):
+                break
+        return taken
 
 
 class Poller:
@@ -59,18 +85,27 @@ class Poller:
         after_turn: Callable[[], None],
         connections_max: int,
         idle_ms: int,
+        parked_ms: int = 2**31 - 1,
         send_ms: int = 30_000,
+        room: int = 2**31 - 1,
     ) -> None:
+        """One connection more than `connections_max` is closed; one more than `room` waits to be accepted."""
         self._frontend = frontend
         self._clock = clock
-        self._after_turn = after_turn  # what need not be done before the answers have left
-        self._connections_max = connections_max  # one more is closed
-        self.room = 2**31 - 1  # for how many there are descriptors: one more waits to be accepted
-        self._idle_ms = idle_ms
-        self._send_ms = send_ms
+        self._after_turn = after_turn  # what need not be done before the responses have left
+        self._connections_max = connections_max
+        self._room = room
+        self._idle_s = idle_ms / 1000
+        self._parked_s = parked_ms / 1000
+        self._send_s = send_ms / 1000
         self._selector = selector()
         self._links: dict[int, Link] = {}
+        self._link_of: dict[Connection, Link] = {}
         self._listening = {listener.sock.fileno(): listener for listener in listeners}
+        self._ready: list[tuple[int, int]] = []  # what the last poll found and no turn has looked at
+        self._polls_left = 0  # until every socket that was ready at the first of them has been reported
+        self._polled_ms = 0  # when that was
+        self._read_by_ms = 0  # all that had arrived by then has been received
         self._alarm = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._is_paused = False  # accepting
@@ -96,54 +131,83 @@ class Poller:
                 await trio.lowlevel.checkpoint()  # the other tasks' turn
 
     async def _wait_for_deadlines(self) -> None:
-        """A turn when a timer is due: what has arrived by then is decided first."""
+        """Have a turn when a timer is due: what has arrived by then is decided first."""
         while True:
             with trio.CancelScope(deadline=self._alarm_time()) as self._alarm:
                 await trio.sleep_forever()
             self.turn()
 
     def _alarm_time(self) -> float:
+        if self._ready or self._frontend.has_work:
+            return -math.inf
         due_ms = self._frontend.next_deadline_ms()
         return math.inf if due_ms is None else self._clock.trio_time(due_ms)
 
-    def turn(self) -> bool:
-        """Read, decide and answer what is ready; whether anything was."""
-        links, listening, receive = self._links, self._listening, self._frontend.receive
-        ready = self._selector.ready()
-        for fd, mask in ready:
-            link = links.get(fd)
-            if link is None:
-                if fd in listening:
-                    self._accept(listening[fd])
-                continue
-            if mask & WRITE:
-                if link.unsent:
-                    self._send(link, b"")
-                if not link.unsent:
-                    self._frontend.resume(link.connection)
-            if mask & READ and link.sock.fileno() == fd:
-                try:
-                    chunk = link.sock.recv(CHUNK_BYTES)
-                except (BlockingIOError, InterruptedError):
-                    continue
-                except OSError:
-                    chunk = b""
-                if chunk:
-                    receive(link.connection, chunk)
-                else:
-                    self._close(link)
-        for connection in self._frontend.finish():
-            self._deliver(connection)
-        self._after_turn()
+    def set_alarm(self) -> None:
+        """Wake up for the next deadline. Whoever changes the node outside of a turn calls this afterwards."""
         due = self._alarm_time()
         if due < self._alarm.deadline:
             self._alarm.deadline = due
-        return bool(ready)
+
+    def turn(self) -> bool:
+        """Read, decide and answer what is ready. Returns whether there may be more."""
+        frontend = self._frontend
+        frontend.begin()
+        ready = self._ready or self._poll()
+        self._ready = []
+        for index, (fd, mask) in enumerate(ready):
+            if frontend.is_over:
+                self._ready = ready[index:]
+                break
+            self._look_at(fd, mask)
+        if not (self._ready or self._polls_left):
+            self._read_by_ms = self._polled_ms
+        for connection in frontend.finish(self._read_by_ms):
+            self._deliver(connection)
+        if frontend.responses.total > frontend.responses.bytes_max:
+            self._close_offenders()
+        frontend.ended()
+        self._after_turn()
+        self.set_alarm()
+        return bool(ready) or frontend.has_work
+
+    def _poll(self) -> list[tuple[int, int]]:
+        """Ask what is ready. A series of polls ends when it has reported every socket that was ready at its first."""
+        if not self._polls_left:
+            self._polled_ms = self._frontend.now_ms
+            self._polls_left = len(self._links) // EVENTS_MAX + 1
+        ready = self._selector.ready()
+        self._polls_left = self._polls_left - 1 if len(ready) == EVENTS_MAX else 0
+        return ready
+
+    def _look_at(self, fd: int, mask: int) -> None:
+        link = self._links.get(fd)
+        if link is None:
+            if fd in self._listening:
+                self._accept(self._listening[fd])
+            return
+        if mask & WRITE:
+            if link.unsent:
+                self._send_kept(link)
+            if not link.unsent:
+                self._frontend.resume(link.connection)
+            self._frontend.has_time()
+        if mask & READ and link.sock.fileno() == fd:
+            try:
+                chunk = link.sock.recv(CHUNK_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                chunk = b""
+            if chunk:
+                self._frontend.receive(link.connection, chunk)
+            else:
+                self._close(link)
 
     def _accept(self, listener: Listener) -> None:
         for _ in range(ACCEPTS_MAX):
-            if len(self._links) >= self.room:
-                self._pause(listener, f"{self.room} clients are all that there are descriptors for")
+            if len(self._links) >= self._room:
+                self._pause(listener, f"{self._room} clients are all that there are descriptors for")
                 return
             try:
                 sock, address = listener.sock.accept()
@@ -171,8 +235,7 @@ class Poller:
             log.warning("a connection was not taken: %s", error.strerror, extra={"client": link.connection.host})
             sock.close()
             return
-        link.connection.link = link
-        self._links[sock.fileno()] = link
+        self._links[sock.fileno()] = self._link_of[link.connection] = link
 
     def _pause(self, listener: Listener, why: str) -> None:
         """No descriptor is to be had: those who are connected go on, the others wait in the kernel's queue."""
@@ -191,75 +254,105 @@ class Poller:
 
     def _deliver(self, connection: Connection) -> None:
         """Send what a connection is owed, as much as its socket takes, and watch for what it needs next."""
-        link = connection.link
-        if not isinstance(link, Link) or link.sock.fileno() < 0:
-            return  # it left before its answer
-        owed = connection.take()
-        if owed:
-            self._send(link, owed)
-        if link.sock.fileno() < 0:
-            return
+        link = self._link_of.get(connection)
+        if link is None:
+            return  # it left before its response
+        if connection.owed:
+            self._send(link, connection.take())
+            if link.sock.fileno() < 0:
+                return
         if connection.closing and not link.unsent:
             self._close(link)
             return
         # Requests may be left because so much was owed that no more were decided: they go on when there is room again.
-        waits_for_room = bool(link.unsent) or (bool(connection.backlog) and connection.may_decide)
+        waits_for_room = bool(link.unsent) or (
+            bool(connection.backlog) and connection.may_decide and not connection.is_queued
+        )
         self._watch(link, (0 if connection.is_full or link.unsent else READ) | (WRITE if waits_for_room else 0))
 
-    def _send(self, link: Link, data: bytes) -> None:
-        before = len(link.unsent)
-        if before:
-            data = link.unsent + data
-        try:
-            sent = link.sock.send(data)
-        except (BlockingIOError, InterruptedError):
+    def _send(self, link: Link, responses: Iterable[bytes]) -> None:
+        """Send responses, and keep what the socket does not take."""
+        for response in responses:
             sent = 0
+            if not link.unsent:
+                try:
+                    sent = link.sock.send(response)
+                except (BlockingIOError, InterruptedError):
+                    pass
+                except OSError:
+                    self._close(link)
+                    return
+            if sent < len(response):
+                link.keep(response, sent)
+        if link.unsent:
+            link.unsent_since_s = self._frontend.real_s()
+            link.connection.is_blocked = True
+            self._frontend.held(link.connection, link.unsent_bytes)
+
+    def _send_kept(self, link: Link) -> None:
+        try:
+            if link.send_kept(SEND_BYTES):
+                link.unsent_since_s = self._frontend.real_s()
+        except (BlockingIOError, InterruptedError):
+            return
         except OSError:
             self._close(link)
             return
-        if sent == len(data):
-            link.unsent = b""
-            link.connection.is_blocked = False  # or what waits behind it would wait for a room that nobody looks for
-            if before:
-                self._frontend.held(-before)
-            return
-        if sent or not link.unsent:
-            link.unsent_since_ms = self._clock.now_ms()
-        link.unsent = data[sent:]
-        self._frontend.held(len(link.unsent) - before)
-        link.connection.is_blocked = True
+        link.connection.is_blocked = bool(link.unsent)
+        self._frontend.held(link.connection, link.unsent_bytes)
+
+    def _close_offenders(self) -> None:
+        """Close the connections that hold the most of too many bytes of responses."""
+        while (offender := self._frontend.responses.offender()) is not None:
+            link = self._link_of[offender]
+            log.warning(
+                "connection closed: it holds the most of too many bytes of responses (queued.max.response.bytes)",
+                extra={"client": offender.host, "bytes": link.unsent_bytes},
+            )
+            self._close(link, "response memory")
 
     def _watch(self, link: Link, interest: int) -> None:
         if interest != link.interest:
             self._selector.watch(link.sock.fileno(), interest, link.interest)
             link.interest = interest
 
-    def _close(self, link: Link) -> None:
+    def _close(self, link: Link, reason: str | None = None) -> None:
+        """Close a connection. A `reason` is counted; without one, the client has left, or it was counted before."""
         fd = link.sock.fileno()
         if fd < 0:
             return
         self._watch(link, 0)
-        del self._links[fd]
+        del self._links[fd], self._link_of[link.connection]
         link.sock.close()
-        if link.unsent:
-            self._frontend.held(-len(link.unsent))
-            link.unsent = b""
-        link.connection.link = None
+        link.unsent.clear()
+        if reason is not None:
+            self._frontend.close(link.connection, reason)
         self._frontend.disconnect(link.connection)
 
     async def _sweep_now_and_then(self) -> None:
         while True:
-            await trio.sleep(min(SWEEP_SECONDS, self._idle_ms / 4_000))
-            self.sweep(self._clock.now_ms())
+            await trio.sleep(min(SWEEP_SECONDS, self._idle_s / 4))
+            self.sweep()
 
-    def sweep(self, now_ms: int) -> None:
-        """Close connections that said nothing for too long, or that do not take their answers."""
+    def sweep(self) -> None:
+        """Close connections that were silent for too long, do not take their responses, or wait for too long."""
+        now_s = self._frontend.real_s()
         for link in list(self._links.values()):
-            silent = now_ms - link.connection.heard_ms >= self._idle_ms and not link.connection.is_waiting
-            stuck = bool(link.unsent) and now_ms - link.unsent_since_ms >= self._send_ms
-            stalled = link.connection.is_stalled(now_ms, self._send_ms)
-            if silent or stuck or stalled:
-                self._close(link)
+            if reason := self._overdue(link, now_s):
+                self._close(link, reason)
+
+    def _overdue(self, link: Link, now_s: float) -> str | None:
+        """Return why a connection is to be closed, None if it is not."""
+        connection = link.connection
+        if now_s - connection.heard_s >= self._idle_s and not connection.is_waiting:
+            return "idle"
+        if link.unsent and now_s - link.unsent_since_s >= self._send_s:
+            return "responses not taken"
+        if connection.is_stalled(now_s, self._send_s):
+            return "unfinished request"
+        if connection.parked and now_s - connection.parked.since_s >= self._parked_s:
+            return "parked"
+        return None
 
     @property
     def connections(self) -> int:

@@ -5,12 +5,11 @@ Neither is used through `selectors`, whose keys cost more than the system call: 
 """
 
 import select
-from collections.abc import Iterable
 from typing import Final, Protocol
 
 READ: Final = 1
 WRITE: Final = 2
-EVENTS_MAX: Final = 1024  # of one poll: it bounds a turn
+EVENTS_MAX: Final = 1024  # of one poll
 
 
 class Selector(Protocol):
@@ -22,8 +21,8 @@ class Selector(Protocol):
     def watch(self, fd: int, interest: int, before: int) -> None:
         """Change what `fd` is watched for, from `before` to `interest`; 0 is nothing."""
 
-    def ready(self) -> Iterable[tuple[int, int]]:
-        """What is ready now, without waiting. An error or a hang-up shows as READ."""
+    def ready(self) -> list[tuple[int, int]]:
+        """Return what is ready now, without waiting. An error or a hang-up shows as READ."""
 
     def close(self) -> None: ...
 
@@ -45,7 +44,7 @@ class Epoll:
         else:
             self._epoll.register(fd, mask)
 
-    def ready(self) -> Iterable[tuple[int, int]]:
+    def ready(self) -> list[tuple[int, int]]:
         events = self._epoll.poll(0, EVENTS_MAX)
         return [
             (fd, (WRITE if mask & select.EPOLLOUT else 0) | (READ if mask & ~select.EPOLLOUT else 0))
@@ -70,12 +69,12 @@ class Kqueue:
         if changes:
             self._kqueue.control(changes, 0, 0)
 
-    def ready(self) -> Iterable[tuple[int, int]]:
+    def ready(self) -> list[tuple[int, int]]:
         found: dict[int, int] = {}
         for event in self._kqueue.control(None, EVENTS_MAX, 0):
             bit = WRITE if event.filter == select.KQ_FILTER_WRITE else READ  # type: ignore[attr-defined,unused-ignore]  # not on Linux
             found[event.ident] = found.get(event.ident, 0) | bit
-        return found.items()
+        return list(found.items())
 
 
 def selector() -> Selector:

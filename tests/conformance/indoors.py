@@ -48,7 +48,9 @@ class Indoors(Pump):
         self._node.open(self._clock.now_ms())
         for _ in self._node.load(self._clock.now_ms):
             pass
-        self._frontend = Frontend(self._node, self._clock, Stats(), fresh_ids(2), FRAME_BYTES_MAX)
+        self._frontend = Frontend(
+            self._node, self._clock, Stats(), fresh_ids(2), FRAME_BYTES_MAX, real_s=lambda: self._seconds
+        )
         closed = socket.socket()
         closed.close()
         self._listener = Listener(closed, "localhost", PORT, Where((Broker(0, "localhost", PORT),)))
@@ -91,7 +93,7 @@ class Indoors(Pump):
         """What the poller does after reading: end the turn, send what is owed, close what is to be closed."""
         for connection in self._frontend.finish():
             wire = self._wires.get(connection)
-            if wire is not None and (owed := connection.take()):
+            if wire is not None and (owed := b"".join(connection.take())):
                 wire.receive(owed)
             if wire is not None and connection.closing:
                 wire.receive(b"")

@@ -88,7 +88,9 @@ class InMemory:
         if is_loaded:
             self.load()
         self.stats = Stats()
-        self.frontend = Frontend(self.node, self.clock, self.stats, fresh_ids(8), FRAME_BYTES_MAX)
+        self.frontend = Frontend(
+            self.node, self.clock, self.stats, fresh_ids(8), FRAME_BYTES_MAX, real_s=lambda: self.seconds
+        )
         where = Where((Broker(0, "localhost", 9092),))
         self.listener = Listener(socket.socket(), "localhost", 9092, where)
         self.listener.sock.close()
@@ -109,7 +111,7 @@ class InMemory:
         touched = list(self.frontend.finish())
         for connection in touched:
             if not connection.is_blocked:
-                self._peers[connection].receive(connection.take())
+                self._peers[connection].receive(b"".join(connection.take()))
         return touched
 
     def advance(self, seconds: float) -> None:

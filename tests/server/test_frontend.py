@@ -243,3 +243,161 @@ def test_requests_and_errors_are_counted() -> None:
     server.turn()
     assert sum(server.stats.latency[12].buckets) == 2
     assert server.stats.errors[12, ErrorCode.UNKNOWN_MEMBER_ID] == 2
+
+
+class Ticking:
+    """Seconds of which each look takes one: a machine on which nothing is quick."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.step_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
+
+
+def hurried(step_s: float = 0.004, **values: Any) -> InMemory:
+    """A server whose requests take `step_s` each, so that few of them fit into a turn."""
+    server = InMemory(**values)
+    ticking = Ticking()
+    server.frontend.real_s = ticking
+    ticking.step_s = step_s
+    return server
+
+
+def test_a_turn_is_over_in_time_and_no_request_is_lost_or_reordered() -> None:
+    server = hurried()
+    flood, other = server.connect(), server.connect()
+    flood.send(*[VERSIONS] * 20)
+    server.turn()
+    assert 0 < len(flood.answers) < 5
+    other.send(VERSIONS)
+    server.turn()
+    assert correlation_ids(other) == [1], "it does not wait for those that were there before"
+    assert len(flood.answers) < 10
+    while server.frontend.has_work:
+        server.turn()
+    assert correlation_ids(flood) == list(range(1, 21))
+
+
+def test_a_connection_in_the_middle_of_its_backlog_is_not_read_and_goes_on_by_itself() -> None:
+    server = hurried()
+    peer = server.connect()
+    peer.send(*[VERSIONS] * 10)
+    server.turn()
+    assert peer.connection.is_full
+    assert server.frontend.has_work
+    while server.frontend.has_work:
+        server.turn()
+    assert not peer.connection.is_full
+    assert server.frontend.requests.total == 0
+
+
+def test_expensive_connections_have_their_turns_one_request_each() -> None:
+    server = hurried(step_s=0.02)
+    heavy = [server.connect() for _ in range(3)]
+    for peer in heavy:
+        peer.send(*[VERSIONS] * 4)
+    for _ in range(3):
+        server.turn()
+    served: list[int] = []
+    for _ in range(6):
+        before = [len(peer.answers) for peer in heavy]
+        cheap = server.connect()
+        cheap.send(VERSIONS)
+        server.turn()
+        assert len(cheap.answers) == 1
+        served += [n for n in range(3) for _ in range(len(heavy[n].answers) - before[n])]
+    assert len(served) == 6, "one of them in each turn"
+    assert set(served[:3]) == {0, 1, 2}, served
+    while server.frontend.has_work:
+        server.turn()
+    assert [correlation_ids(peer) for peer in heavy] == [[1, 2, 3, 4]] * 3
+
+
+def stable_member(server: InMemory, peer: Peer) -> HeartbeatRequest:
+    joined = peer.ask(*joining())
+    peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
+    return HeartbeatRequest("shop", joined.generation_id, joined.member_id)
+
+
+def test_timers_wait_for_what_has_arrived_and_not_for_a_flood() -> None:
+    server = InMemory()
+    member, flood = server.connect(), server.connect()
+    beat = stable_member(server, member)
+    ticking = Ticking()
+    server.frontend.real_s = ticking
+    ticking.step_s = 0.004
+    server.seconds += 11  # the process was stopped for longer than the session
+    flood.send(*[VERSIONS] * 100)
+    member.send(*[VERSIONS] * 3, (beat, 3))
+    while len(member.answers) < 6:
+        server.turn()
+        assert server.frontend.has_work
+    assert member.answers[-1][1].error_code == ErrorCode.NONE, "it was there before the session was over"
+    server.seconds += 11
+    turns = 0
+    while server.node.partitions.owner("shop").shard.groups["shop"].members:
+        server.turn()
+        turns += 1
+        assert turns < 20, "a flood must not stop the timers"
+    assert server.frontend.has_work, "the flood is not decided yet"
+
+
+def test_timers_fire_only_for_a_time_by_which_everything_was_read() -> None:
+    server = InMemory()
+    member = server.connect()
+    beat = stable_member(server, member)
+    read_by_ms = server.clock.now_ms()
+    server.seconds += 11
+    server.frontend.finish(read_by_ms)
+    member.send((beat, 3))
+    server.turn()
+    assert member.answers[-1][1].error_code == ErrorCode.NONE
+
+
+def test_over_the_budget_of_requests_the_largest_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    server = InMemory()
+    server.frontend.requests.bytes_max = 100_000
+    peers = [server.connect() for _ in range(4)]
+    unfinished = struct.pack(">i", 60_000) + bytes(29_996)
+    for peer in peers[:2]:
+        server.frontend.receive(peer.connection, unfinished)
+    server.frontend.receive(peers[2].connection, unfinished[:20_000])
+    server.frontend.receive(peers[1].connection, bytes(100))
+    assert server.frontend.requests.total == 80_100
+    server.frontend.receive(peers[3].connection, unfinished)
+    assert [peer.connection.closing for peer in peers] == [False, True, False, False]
+    assert server.frontend.requests.total == 80_000
+    assert server.stats.connections_closed == {"request memory": 1}
+    assert caplog.text.count("queued.max.request.bytes") == 1
+    for peer in peers:
+        server.frontend.disconnect(peer.connection)
+    assert server.frontend.requests.total == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [(bytes.fromhex("1603010200010001fc0303"), "TLS"), (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP")],
+)
+def test_other_protocols_are_named_once_for_a_peer(start: bytes, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    server = InMemory()
+    for _ in range(3):
+        peer = server.connect()
+        server.frontend.receive(peer.connection, start)
+        server.turn()
+        assert peer.connection.closing
+    assert caplog.text.count(f"looks like {name}") == 1
+    assert server.stats.connections_closed == {"unreadable": 3}
+
+
+def test_parked_requests_are_counted_apart_from_work() -> None:
+    server = InMemory(group_initial_rebalance_delay_ms=3_000)
+    peer = server.connect()
+    peer.send(joining())
+    server.turn()
+    server.advance(3)
+    assert peer.answers
+    assert 11 not in server.stats.latency
+    assert server.stats.waits[11].sum == pytest.approx(3)

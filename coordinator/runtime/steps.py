@@ -1,0 +1,80 @@
+"""Long requests, decided in steps: other requests are decided in between.
+
+A handler whose work grows with what the server holds is a generator function. It yields wherever others may have their
+turn, after about a millisecond of work, and returns the response:
+
+    def list_groups(node, request, call) -> Generator[None, None, ListGroupsResponse]:
+        for partition in node.partitions:
+            ...
+            yield
+        return ListGroupsResponse(...)
+
+A request whose handler returns at its first step is answered like any other. Else it is parked under its ticket, and
+`Steps.run` does one step at a time, of each such request in turn. Steps wait for no clock: they go on in the next turn,
+though a test has stopped the coordinator's time. Between two steps everything may change, so a handler takes what it
+reads from immutable values, and what it writes step by step is complete in each step.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator
+from types import GeneratorType
+from typing import Any, Final
+
+from msgspec import Struct
+
+Response = Any
+Handling = Generator[None, None, Response]
+STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
+
+
+class Unfinished(Struct, eq=False):
+    """A request that is decided in steps."""
+
+    ticket: int
+    request: Any
+    version: int
+    handling: Handling
+
+
+class Steps:
+    """The requests that are decided in steps, the next one first."""
+
+    def __init__(self) -> None:
+        self._unfinished: deque[Unfinished] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._unfinished)
+
+    def begin(self, ticket: int, request: Any, version: int, handling: Handling) -> Response | None:
+        """Do the first step of a request. Returns its response, or None if there is more to do."""
+        return self._continue(Unfinished(ticket, request, version, handling))
+
+    def run(self, fail: Callable[[Unfinished], Response]) -> tuple[int, Response | None]:
+        """Do one step of the request whose turn it is. Returns its ticket, and its response if that is complete.
+
+        `fail` is called for a step that has raised, inside of the exception handler, and returns the response.
+        """
+        unfinished = self._unfinished.popleft()
+        try:
+            return unfinished.ticket, self._continue(unfinished)
+        except Exception:
+            return unfinished.ticket, fail(unfinished)
+
+    def forget(self, ticket: int) -> None:
+        """Do nothing more for a client that has left."""
+        for unfinished in [one for one in self._unfinished if one.ticket == ticket]:
+            self._unfinished.remove(unfinished)
+            unfinished.handling.close()
+
+    def _continue(self, unfinished: Unfinished) -> Response | None:
+        try:
+            next(unfinished.handling)
+        except StopIteration as end:
+            return end.value
+        self._unfinished.append(unfinished)
+        return None
+
+
+def is_in_steps(answer: Any) -> bool:
+    """Return whether a handler has returned its steps and not a response."""
+    return answer.__class__ is GeneratorType
