@@ -150,5 +150,7 @@ def test_every_subcommand_that_is_written_can_be_called() -> None:
     assert set(COMMANDS) <= modules
     assert all(callable(cli.load_module(name).run) for name in COMMANDS)
     said = re.compile(r"^def add_arguments\(", re.MULTILINE)
-    written = {name for name in modules if said.search((ROOT / "coordinator" / "cli" / f"{name}.py").read_text("utf-8"))}
+    written = {
+        name for name in modules if said.search((ROOT / "coordinator" / "cli" / f"{name}.py").read_text("utf-8"))
+    }
     assert written == set(COMMANDS)
