@@ -26,7 +26,7 @@ from protocol.structs import StructOf
 Decoder = Callable[[bytes], Any]
 Encoder = Callable[..., bytes]
 
-EXPLAINED_BYTES_MAX = 64 * 1024  # the interpretation is slow: what is longer is refused without saying where
+EXPLAINED_BYTES_MAX = 4 * 1024  # the interpretation is slow (6 ms for that many): an error beyond is not located
 _SHOWN_BYTES_MAX = 64  # of a frame, or characters of a message, on which the two disagree
 _HEAD = Struct(">hhi")
 

@@ -2,6 +2,7 @@
 
 from coordinator.core.offsets.offset_fetch import answered, asked, fetch_offsets, refused
 from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.offsets.validation import is_too_long
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
@@ -59,3 +60,12 @@ def test_topics_that_were_made_again_or_are_gone_cannot_be_asked_for_by_id() -> 
         ("u", 6),
         ("gone", 7),
     ]
+
+
+def test_metadata_is_measured_in_units_of_utf_16() -> None:
+    """A character beyond the basic plane counts twice; a lone surrogate, which no UTF-8 holds, counts once."""
+    assert not is_too_long("\N{SLICE OF PIZZA}" * 2, 4)
+    assert is_too_long("\N{SLICE OF PIZZA}" * 2 + "x", 4)
+    assert not is_too_long("\ud800" * 4, 4)
+    assert is_too_long("\ud800" * 5, 4)
+    assert not is_too_long(None, 0)
