@@ -20,6 +20,7 @@ from construct import Bytes, Construct
 from coordinator.cli import fail
 from coordinator.cli.hexdump import read_hex
 from coordinator.cli.parser import integer, suggest
+from coordinator.cli.tables import count
 from protocol import interpret
 from protocol.apis import API, APIS, BY_NAME
 from protocol.constructs import ArrayOf
@@ -88,7 +89,7 @@ def to_json(frame: bytes, is_response: bool, api_word: str | None, version: int 
 def _identify(frame: bytes, api_word: str | None, version: int | None) -> tuple[API, int]:
     """The API and version that a request names. Raises InputError if `--api` or `--version` names another one."""
     if len(frame) < 4:
-        raise InputError(f"{len(frame)} bytes are too few for a request")
+        raise InputError(f"{count(len(frame), 'byte')} too few for a request: expected 4 at least")
     key, own = int.from_bytes(frame[:2], signed=True), int.from_bytes(frame[2:4], signed=True)
     api = _find_api(key, own)
     if (api_word is not None and _find_key(api_word) != key) or version not in (None, own):

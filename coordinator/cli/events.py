@@ -133,7 +133,8 @@ def format_event(event: dict[str, Any]) -> str:
         event["cause"],
         f"{before} -> {after}" if before and before != after else after,
     ]
-    parts += [f"generation {event['generation']}"] if event.get("generation", -1) >= 0 else []
+    epoch = "epoch" if event.get("type") == "consumer" else "generation"
+    parts += [f"{epoch} {event['generation']}"] if event.get("generation", -1) >= 0 else []
     if who := event.get("instance") or event.get("member"):
         parts.append(f"member {who if len(who) <= ID_LENGTH else who[: ID_LENGTH - 1] + '…'}")
     parts += [f"by {event['by']}"] if event.get("by") else []

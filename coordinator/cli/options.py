@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli import STARTED
-from coordinator.cli.parser import suggest
+from coordinator.cli.parser import list_choices, suggest
 from coordinator.cli.settings import read_settings
 from coordinator.config import Config, ConfigError
 from coordinator.core.catalog.names import reason_invalid
@@ -95,7 +95,7 @@ def _reason(complaint: str) -> str:
 
 def _check_choice(text: str, option: str, choices: Sequence[str]) -> str:
     if text not in choices:
-        raise ConfigError(f"invalid {option} {text!r}: expected {' or '.join(choices)}{suggest(text, choices)}")
+        raise ConfigError(f"invalid {option} {text!r}: expected {list_choices(choices)}{suggest(text, choices)}")
     return text
 
 

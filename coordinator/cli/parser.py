@@ -43,7 +43,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line on standard error, and exit with 2."""
-        self.exit(2, f"{emphasize_error(f'{self.prog}:')} {rewrite(message)}; see {self.prog} --help\n")
+        complaint = rewrite(message)
+        hint = f" See {self.prog} --help" if complaint.endswith("?") else f"; see {self.prog} --help"
+        self.exit(2, f"{emphasize_error(f'{self.prog}:')} {complaint}{hint}\n")
 
     def print_help(self, file: Any = None) -> None:
         stream = file or sys.stdout
@@ -63,7 +65,7 @@ def rewrite(message: str) -> str:
     """A complaint of argparse in the form that all of ours have."""
     if choice := _CHOICE.fullmatch(message):
         name, value, choices = _first_name(choice[1]), choice[2], re.findall(r"[^\s,']+", choice[3])
-        return f"invalid {name} {value!r}: expected {', '.join(choices)}" + suggest(value, choices)
+        return f"invalid {name} {value!r}: expected {list_choices(choices)}" + suggest(value, choices)
     for pattern, form in _REWRITES:
         if found := pattern.fullmatch(message):
             return found.expand(form).replace(found[1], _first_name(found[1]), 1)
@@ -80,6 +82,11 @@ def _describe_unknown(word: str, parser: argparse.ArgumentParser) -> str:
         return f"unexpected argument {word!r}"
     name = word.partition("=")[0]
     return f"unknown option {name}" + suggest(name, parser._option_string_actions)
+
+
+def list_choices(choices: Sequence[str]) -> str:
+    """Write `a or b`, `one of a, b, c`."""
+    return " or ".join(choices) if len(choices) <= 2 else f"one of {', '.join(choices)}"
 
 
 def suggest(word: str, known: Any) -> str:

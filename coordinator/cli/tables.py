@@ -19,7 +19,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def format_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """The lines of a table. A cell that is None or empty shows as `-`."""
     listed = [list(row) for row in rows]
-    numeric = [bool(listed) and all(isinstance(row[at], int | None) for row in listed) for at in range(len(head))]
+    numeric = [_is_numeric([row[at] for row in listed]) for at in range(len(head))]
     cells = [list(head), *([_format_cell(cell) for cell in row] for row in listed)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(head))]
     for line in cells:
@@ -28,6 +28,11 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
             for cell, width, right in zip(line, widths, numeric, strict=True)
         )
         yield "  ".join(padded).rstrip()
+
+
+def _is_numeric(column: Sequence[Any]) -> bool:
+    """Whether a column has numbers and nothing else, but for empty cells."""
+    return any(cell is not None for cell in column) and all(isinstance(cell, int | None) for cell in column)
 
 
 def print_json(value: Any) -> None:

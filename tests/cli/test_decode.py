@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli import decode
+from coordinator.cli.hexdump import read_hex
 from protocol.codec import encode_request, encode_response
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -69,6 +70,33 @@ def test_hex_may_be_written_in_many_ways_and_the_size_may_be_missing(said: Any, 
         assert said(str(tmp_path / name)) == expected
 
 
+WIRESHARK = """\
+0000   00 00 00 0f 00 0c 00 04  00 00 00 07 00 02 6d 65   ..............me
+0010   00 02 67 00 00 00 05 02  6d 00 00                  ..g.....m..
+"""
+TCPDUMP = """\
+\t0x0000:  0000 000f 000c 0004 0000 0007 0002 6d65  ..............me
+\t0x0010:  0002 6700 0000 0502 6d00 00              ..g.....m..
+"""
+XXD = TCPDUMP.replace("\t0x", "0000").replace(":  ", ": ")
+ESCAPED = r'"\x00\x00\x00\x0f" \ "\x00\x0c"'
+LIKE_HEX = WIRESHARK.replace("..............me", "ab cd ef 12 34 5")
+
+
+@pytest.mark.parametrize("dump", [WIRESHARK, TCPDUMP, XXD, LIKE_HEX], ids=["wireshark", "tcpdump", "xxd", "like hex"])
+def test_a_hex_dump_is_read_whatever_its_characters_look_like(dump: str) -> None:
+    assert read_hex(dump) == bytes.fromhex("0000000f000c00040000000700026d6500026700000005026d0000")
+
+
+def test_an_escaped_string_is_read() -> None:
+    assert read_hex(ESCAPED) == bytes.fromhex("0000000f000c")
+
+
+@pytest.mark.parametrize("text", ["orders.bin", "0000   zz", WIRESHARK.replace("0010", "0020"), "0", "-"])
+def test_other_text_is_no_hex(text: str) -> None:
+    assert read_hex(text) is None
+
+
 def test_a_frame_may_come_from_standard_input(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(HEARTBEAT)))
     assert said("--request", "-")["fields"]["member_id"] == "m"
@@ -109,7 +137,7 @@ def test_each_field_of_each_message_is_there(said: Any, target: Target) -> None:
     [
         (("zz",), "invalid frame 'zz': expected hex digits or a file"),
         (("z" * 5000,), "z…': expected hex digits or a file"),
-        (("000c",), "2 bytes are too few for a request"),
+        (("000c",), "2 bytes too few for a request: expected 4 at least"),
         (("27100000",), "unknown API key 10000"),
         (("000c0009",), "unknown version Heartbeat v9: expected v0 to v4"),
         (("000c00040000",), "Heartbeat v4: the frame ends early, expected 4, found 2 in correlation_id at byte 6"),

@@ -126,9 +126,19 @@ def test_reset_offsets_of_some_partitions_of_a_new_group(command: Command) -> No
 def test_reset_offsets_is_refused_where_it_cannot_be_meant(command: Command, client: Client) -> None:
     classic_member(client, "busy", {"orders": (0,)})
     told = {
-        ("busy", "--topic", "orders", "--to-latest"): "busy is Stable with 1 member: stop them before you reset offsets",
+        (
+            "busy",
+            "--topic",
+            "orders",
+            "--to-latest",
+        ): "busy is Stable with 1 member: stop them before you reset offsets",
         ("no", "--all-topics", "--to-latest"): "no has no committed offsets",
-        ("no", "--topic", "absent", "--to-latest"): "cannot use topic absent: no such topic or partition (UNKNOWN_TOPIC_OR_PARTITION)",
+        (
+            "no",
+            "--topic",
+            "absent",
+            "--to-latest",
+        ): "cannot use topic absent: no such topic or partition (UNKNOWN_TOPIC_OR_PARTITION)",
         ("no", "--topic", "orders:7", "--to-latest"): "topic orders has no partition 7: expected 0 to 1",
         ("no", "--topic", "orders", "--shift-by", "1"): "cannot shift by 1: no has no committed offset in orders:0",
     }

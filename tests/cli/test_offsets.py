@@ -51,9 +51,17 @@ def test_a_group_with_members_keeps_its_offsets(command: Command, muster: Muster
     with Client.to(muster.kafka) as client:
         classic_member(client, "busy", {"orders": (0,)})
     refused = command("offsets", "set", "busy", "orders:0=2")
-    assert refused == (1, [], "muster offsets: cannot set the offset of busy in orders:0: the group has members: stop them first (UNKNOWN_MEMBER_ID)\n")
+    assert refused == (
+        1,
+        [],
+        "muster offsets: cannot set the offset of busy in orders:0: the group has members: stop them first (UNKNOWN_MEMBER_ID)\n",
+    )
     refused = command("offsets", "delete", "busy", "orders")
-    assert refused == (1, [], "muster offsets: cannot delete the offset of busy in orders:0: members of the group subscribe to the topic: stop them first (GROUP_SUBSCRIBED_TO_TOPIC)\n")
+    assert refused == (
+        1,
+        [],
+        "muster offsets: cannot delete the offset of busy in orders:0: members of the group subscribe to the topic: stop them first (GROUP_SUBSCRIBED_TO_TOPIC)\n",
+    )
     assert len(command.lines("offsets", "delete", "busy", "payments")) == 2, "it does not subscribe to this one"
 
 

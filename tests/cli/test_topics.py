@@ -85,8 +85,14 @@ def test_what_cannot_be_done_is_said_in_a_line(shell: Shell) -> None:
     ("words", "complaint"),
     [
         (("topics", "create", "x", "--set", "nothing"), "invalid --set 'nothing': expected NAME=VALUE"),
-        (("topics", "create", "x", "--partitions", "many"), "invalid --partitions 'many': expected a whole number from 1"),
-        (("topics", "list", "--bootstrap-server", "no one"), "invalid --bootstrap-server 'no one': expected HOST[:PORT], with commas between several"),
+        (
+            ("topics", "create", "x", "--partitions", "many"),
+            "invalid --partitions 'many': expected a whole number from 1",
+        ),
+        (
+            ("topics", "list", "--bootstrap-server", "no one"),
+            "invalid --bootstrap-server 'no one': expected HOST[:PORT], with commas between several",
+        ),
         (("consume", "x", "--from", "here"), "invalid --from 'here': expected earliest, latest or an offset"),
         (("consume", "x", "--from", "-1"), "-1"),
         (("consume", "x", "--count", "0"), "invalid --count '0': expected a whole number from 1"),
@@ -105,9 +111,7 @@ def test_wrong_use_is_exit_code_2_and_a_line(words: tuple[str, ...], complaint: 
 
 
 def test_lines_in_are_lines_out(shell: Shell) -> None:
-    assert shell.typing("one\ntwo\nthree\n", "produce", "lines", "--partition", "1") == [
-        "3 records written to lines"
-    ]
+    assert shell.typing("one\ntwo\nthree\n", "produce", "lines", "--partition", "1") == ["3 records written to lines"]
     assert shell.typing("four", "produce", "lines", "--partition", "1") == ["1 record written to lines"]
     assert shell.lines("consume", "lines") == ["one", "two", "three", "four"]
     assert shell.lines("consume", "lines", "--from", "1", "--count", "1") == ["two"]
