@@ -65,6 +65,10 @@ class GroupConsumer:
         if response.assignment is not None:
             self._assign({n for one in response.assignment.topic_partitions for n in one.partitions})
 
+    def beat_now(self) -> None:
+        """Let the next poll send a heartbeat whatever the interval."""
+        self._beat_at = 0.0
+
     def _heartbeat(self, epoch: int) -> Any:
         owned = (ConsumerGroupHeartbeatRequestTopicPartitions(self._topic_id, tuple(sorted(self.positions))),)
         request = ConsumerGroupHeartbeatRequest(
@@ -92,7 +96,7 @@ class GroupConsumer:
             }
             self.positions |= {number: committed.get(number, self._defaults.get(number, 0)) for number in added}
             self._committed |= {number: self.positions[number] for number in added & committed.keys()}
-        self._beat_at = 0.0
+        self.beat_now()
 
     def commit(self, *, is_urgent: bool = True) -> None:
         """Commit the positions that have moved; unless urgent, not more often than each COMMIT_SECONDS."""
@@ -109,7 +113,7 @@ class GroupConsumer:
         response = self._cluster.ask_coordinator(self._group, request, _codes, up_to=BY_NAME)
         codes = set(_codes(response)) - {ErrorCode.NONE}
         if codes <= {ErrorCode.STALE_MEMBER_EPOCH, *LOST}:  # the next heartbeat says what the member has lost
-            self._beat_at = 0.0
+            self.beat_now()
         else:
             raise Refused(f"commit offsets of {self._group}", min(codes))
         if not codes:
