@@ -24,7 +24,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/protocol.md": protocol_page.page,
 }
 BLOCKS: Mapping[tuple[str, str], Callable[[], str]] = {
-    ("README.md", "apis"): lambda: protocol_page.apis_table(router.offered(LATEST_RANGES)),
+    ("docs/apis.md", "apis"): lambda: protocol_page.apis_table(router.offered(LATEST_RANGES)),
 }
 
 

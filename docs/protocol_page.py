@@ -19,8 +19,8 @@ INTRODUCTION = """\
 <!-- This page is written by `python -m docs.generate` from `protocol/apis.py` and `protocol/messages/`. -->
 
 Every API that Muster can read and write, with all versions whose layout it knows, back to 0. Each has a file of its
-own in `protocol/messages/`, named after it. What of this a server offers, the
-[README](../README.md#what-it-speaks) says.
+own in `protocol/messages/`, named after it. [The APIs](apis.md) lists what
+of this a server offers.
 
 A frame on the wire is its size as an int32, a header and a body. The header of a request is api key (int16), version
 (int16), correlation id (int32) and client id (nullable string); the header of a response is the correlation id. From

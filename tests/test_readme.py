@@ -1,5 +1,6 @@
 """What the README shows is run as it stands."""
 
+import os
 import re
 import subprocess
 import sys
@@ -61,10 +62,44 @@ def test_a_source_distribution_has_what_the_tests_read() -> None:
     assert read - shipped == set()
 
 
-def test_every_page_that_is_named_is_there() -> None:
+def test_the_pytest_fixture_starts_a_server(tmp_path: Path) -> None:
+    """The README's fixture as it stands, in a conftest.py of a test that produces a record."""
+    fixture = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert fixture, "the README has a fixture"
+    (tmp_path / "conftest.py").write_text(fixture[1])
+    (tmp_path / "test_it.py").write_text(
+        "from coordinator.cli import main\n\n\ndef test_it(bootstrap_servers):\n"
+        "    assert main(['topics', 'create', 'orders', '--bootstrap-server', bootstrap_servers]) == 0\n"
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=120
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def links(page: Path) -> set[Path]:
+    """The files that a page links to."""
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    return {(page.parent / target).resolve() for target in targets}
+
+
+def test_every_link_of_a_page_leads_to_a_file() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert (ROOT / project["readme"]).exists()
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    for page in pages:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} points at {target}"
+    for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")):
+        assert {target for target in links(page) if not target.exists()} == set(), page.name
+
+
+def test_every_page_of_the_docs_is_linked_from_another_page_and_from_the_navigation() -> None:
+    pages = set((ROOT / "docs").resolve().glob("*.md"))
+    start = ROOT / "docs" / "index.md"
+    reached, waiting = {start.resolve()}, [start]
+    while waiting:
+        found = (links(waiting.pop()) & pages) - reached
+        reached |= found
+        waiting += found
+    assert pages - reached == set()
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert {page.name for page in pages if f" {page.name}\n" not in navigation} == set()

@@ -30,7 +30,7 @@ def test_a_field_is_shown_with_its_type_versions_default_and_comment() -> None:
     assert "| `retention_time_ms` | int64 | 2-4 | -1 | -1: as the server is set |" in lines
 
 
-def test_the_table_of_the_readme_names_what_is_offered_and_nothing_else() -> None:
+def test_the_table_of_apis_names_what_is_offered_and_nothing_else() -> None:
     assert apis_table({12: range(5), 47: range(1)}) == (
         "| API | key | versions |\n| --- | --- | --- |\n| Heartbeat | 12 | 0-4 |\n| OffsetDelete | 47 | 0 |\n"
     )
