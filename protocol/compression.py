@@ -82,6 +82,8 @@ def _too_large(limit: int) -> DecompressedTooLarge:
 #   a block:                                      length i32 | that many bytes of raw snappy
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
+XERIAL_BLOCKS_MAX = 32_768
+"""Java's blocks hold 32 KiB and can be set to 1 KiB, but a block without any bytes takes only five on the wire."""
 
 
 def _xerial(data: bytes, limit: int) -> bytes:
@@ -89,6 +91,8 @@ def _xerial(data: bytes, limit: int) -> bytes:
     total = 0
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
+        if len(blocks) == XERIAL_BLOCKS_MAX:
+            raise ProtocolError(f"more than {XERIAL_BLOCKS_MAX} snappy blocks", offset=position)
         if position + 4 > len(data):
             raise ProtocolError("a snappy block's length is cut off", offset=position)
         (length,) = struct.unpack_from(">i", data, position)

@@ -3,6 +3,7 @@
 Who asks for no acknowledgement gets no answer, not even of an error: `NO_ANSWER`.
 """
 
+from collections.abc import Generator
 from struct import Struct
 from typing import Final
 
@@ -13,7 +14,8 @@ from coordinator.core.catalog.settings import TopicSettings
 from coordinator.core.result import Call
 from coordinator.core.transactions.membership import error_unless_joined, joined
 from coordinator.dataplane.state import State
-from protocol import produced, record_batch
+from protocol import record_batch
+from protocol.batch_validation import Accepted, Allowance, Refusal, Rules, validate_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
     ProduceRequest,
@@ -23,7 +25,6 @@ from protocol.messages.produce import (
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from protocol.produced import Refusal, Rules
 from protocol.record_batch import BatchHeader
 from storage.files import StorageFailed
 from storage.log import Log
@@ -35,6 +36,8 @@ JOINS_SINCE: Final = 12  # KIP-890: a transactional batch joins its partition to
 ABORTABLE_SINCE: Final = 11  # before that version clients do not know TRANSACTION_ABORTABLE
 ACKS: Final = (-1, 0, 1)
 
+_PARTITION_WORK: Final = 50  # what a partition costs beside the walk over its records, counted in records
+_NOT_HOSTED: Final = "This server does not host this topic-partition, or cannot read it."
 _ATTRIBUTES, _MAX_TIMESTAMP, _CRC = Struct(">h"), Struct(">q"), Struct(">I")
 
 
@@ -46,17 +49,20 @@ class Appended(msgspec.Struct, frozen=True):
     start_offset: int
 
 
-def produce(state: State, request: ProduceRequest, call: Call) -> object:
-    """Append each partition's batch that can be; one that cannot does not hold up the others."""
+def produce(state: State, request: ProduceRequest, call: Call) -> Generator[None, None, object]:
+    """Append each partition's batch that can be, in steps; one that cannot does not hold up the others."""
     topics: list[ProduceResponseTopic] = []
-    refused = _refusal_of_all(request)
+    refused, allowance = _refusal_of_all(request), Allowance()
     for topic in request.topic_data:
         by_id = call.version >= BY_ID_SINCE
         name = state.name_of(topic.topic_id) if by_id else topic.name
         results: list[ProduceResponsePartition] = []
         for data in topic.partition_data:
-            done = refused or _appended(state, request.transactional_id, name, data, call)
+            done = refused or (yield from _validate_and_append(state, request, name, data, call, allowance))
             results.append(_result(state, name, data.index, done))
+            allowance.work += _PARTITION_WORK
+            if allowance.is_step_over():
+                yield
         topics.append(ProduceResponseTopic(topic.name, topic.topic_id, tuple(results)))
     return ProduceResponse(responses=tuple(topics)) if request.acks else NO_ANSWER
 
@@ -78,21 +84,42 @@ def _is_transactional(records: bytes | None) -> bool:
     return records is not None and len(records) >= record_batch.HEADER_BYTES and bool(records[22] & 0x10)
 
 
-def _appended(
-    state: State, transactional_id: str | None, name: str | None, data: ProduceRequestPartitionData, call: Call
-) -> Appended | Refusal:
+def _validate_and_append(
+    state: State,
+    request: ProduceRequest,
+    name: str | None,
+    data: ProduceRequestPartitionData,
+    call: Call,
+    allowance: Allowance,
+) -> Generator[None, None, Appended | Refusal]:
+    """Validate one partition's batch, in steps, and append it. Nothing else happens between its last step and that."""
     if name is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     if (error := state.refusal(name, data.index)) != ErrorCode.NONE:
-        return Refusal(error, "This server does not host this topic-partition, or cannot read it.")
+        return Refusal(error, _NOT_HOSTED)
     if name in INTERNAL:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
+    rules = _rules(state.catalog.governing(name), name, data.index)
+    verdict = yield from validate_in_steps(data.records, call.version, rules, call.now_ms, allowance)
+    if isinstance(verdict, Refusal):
+        return verdict
+    if (error := state.refusal(name, data.index)) != ErrorCode.NONE:  # it may have gone between two steps
+        return Refusal(error, _NOT_HOSTED)
+    return _append(state, request.transactional_id, name, data, verdict, call)
+
+
+def _append(
+    state: State,
+    transactional_id: str | None,
+    name: str,
+    data: ProduceRequestPartitionData,
+    accepted: Accepted,
+    call: Call,
+) -> Appended | Refusal:
+    """Append a valid batch, unless its producer may not write it now, or has written it before."""
     governing = state.catalog.governing(name)
-    judged = produced.judged(data.records, call.version, _rules(governing, name, data.index), call.now_ms)
-    if isinstance(judged, Refusal):
-        return judged
     assert data.records is not None, "no records are refused"
-    partition, header = (name, data.index), judged.header
+    partition, header = (name, data.index), accepted.header
     log = state.logs.log(*partition)
     if header.producer_id != record_batch.NO_PRODUCER:
         known = _of_producer(state, log, transactional_id, partition, header, call)
@@ -104,10 +131,10 @@ def _appended(
     if governing.is_log_append_time:
         time_ms = call.now_ms
         batch = _stamped(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
-    elif judged.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
-        batch = _stamped(batch, header.attributes, judged.max_timestamp)
+    elif accepted.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
+        batch = _stamped(batch, header.attributes, accepted.max_timestamp)
     try:
-        base_offset = state.logs.append(partition, log, batch, max(time_ms, judged.max_timestamp))
+        base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp))
     except StorageFailed as failure:
         return Refusal(state.close_failed(name, data.index, failure), "The log of this topic-partition is closed.")
     state.polls.appended(partition, len(batch))

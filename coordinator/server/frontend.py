@@ -379,7 +379,8 @@ class Frontend:
         connection.heard_s = now_s = self._checked_s
         self._touched[connection] = None
         self._stats.waited(parked.api_key, now_s - parked.since_s)
-        self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response)
+        if response is not NO_ANSWER:
+            self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response)
         self._enqueue(connection)
 
     def _refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:

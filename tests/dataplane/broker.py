@@ -5,7 +5,8 @@ broker.create("t", partitions=2)
 broker.produce("t", 0, batch("a", "b")).base_offset == 0
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from types import GeneratorType
 from typing import Any
 
 from coordinator.config import Config
@@ -135,6 +136,8 @@ class Broker:
 
     def ask(self, request: Any, ticket: int = 1, version: int | None = None, now_ms: int = NOW) -> Any:
         answer = self.plane.handle(request, call(request, ticket, version, now_ms), NODES)
+        if isinstance(answer, GeneratorType):
+            answer = finish(answer)
         self.plane.written()  # as at the end of a turn
         return answer
 
@@ -174,6 +177,15 @@ class Broker:
         answer = self.ask(InitProducerIdRequest(txn, 60_000, **fields), version=version)
         assert answer.error_code == 0, answer
         return answer.producer_id, answer.producer_epoch
+
+
+def finish(steps: Generator[None, None, Any]) -> Any:
+    """Do all steps of a request, and return its response."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def fetch_request(topic: str, partition: int = 0, offset: int = 0, **fields: Any) -> FetchRequest:

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator.dataplane.dataplane import NO_ANSWER
-from protocol import produced, record_batch
+from protocol import record_batch
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import HEADER_BYTES, sealed
-from tests.dataplane.broker import NOW, Broker, batch
+from protocol.record_walk import RecordWalk
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, finish
 
 
 @pytest.fixture
@@ -234,8 +236,8 @@ def test_a_batch_that_lies_about_its_times_is_set_right(broker: Broker) -> None:
 
 
 @given(st.data())
-def test_what_is_surveyed_is_what_readers_read(data: st.DataObject) -> None:
-    """A batch that the survey lets in can be read, and one that cannot be read is not let in."""
+def test_what_a_walk_accepts_is_what_readers_read(data: st.DataObject) -> None:
+    """A batch that the walk lets in can be read, and one that cannot be read is not let in."""
     raw = bytearray(batch("a", "bb" * 40, "c" * 200, key="k"))
     for _ in range(data.draw(st.integers(0, 3))):
         raw[data.draw(st.integers(HEADER_BYTES, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -246,15 +248,15 @@ def test_what_is_surveyed_is_what_readers_read(data: st.DataObject) -> None:
     except ProtocolError:
         read = None
     try:
-        survey = produced.surveyed(mutated, HEADER_BYTES, len(mutated), header.count)
+        walk: RecordWalk | None = RecordWalk(mutated, HEADER_BYTES, len(mutated), header.count)
+        assert walk is not None and walk.advance(header.count)
     except ProtocolError:
-        survey = None
-    assert (read is None) == (survey is None)
-    if read is not None and survey is not None:
-        times = [record.timestamp - header.base_timestamp for record in read]
-        assert (survey.earliest, survey.latest) == (min(times), max(times))
-        assert (survey.misplaced is None) == ([record.offset for record in read] == list(range(len(read))))
-        assert survey.keyless == tuple(index for index, record in enumerate(read) if record.key is None)
+        walk = None
+    assert (read is None) == (walk is None)
+    if read is not None and walk is not None:
+        assert walk.latest == max(record.timestamp - header.base_timestamp for record in read)
+        assert (walk.misplaced is None) == ([record.offset for record in read] == list(range(len(read))))
+        assert walk.keyless == [index for index, record in enumerate(read) if record.key is None]
 
 
 def test_a_segment_holds_records_of_so_much_time(broker: Broker) -> None:
@@ -270,3 +272,16 @@ def test_a_segment_holds_records_of_so_much_time(broker: Broker) -> None:
     after.produce("hourly", 0, batch("a", at_ms=183 * 60_000), now_ms=later)
     assert len(after.fetch("hourly", offset=8).records) == len(batch("a"))
     assert "data/hourly-0/00000000000000000008.log" in after.files.contents()
+
+
+def test_a_topic_that_goes_between_two_steps_takes_nothing(broker: Broker) -> None:
+    """A large batch is validated in steps, and other requests are decided in between."""
+    large = batch(*("v" for _ in range(10_000)))
+    request = ProduceRequest(
+        None, -1, 0, (ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, large),)),)
+    )
+    steps = broker.plane.handle(request, call(request, 7, 12, NOW), NODES)
+    next(steps)
+    broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))
+    (result,) = finish(steps).responses[0].partition_responses
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

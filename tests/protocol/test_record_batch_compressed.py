@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from protocol import record_batch
-from protocol.compression import Compression, DecompressedTooLarge, decompress
+from protocol.compression import XERIAL_BLOCKS_MAX, Compression, DecompressedTooLarge, decompress
 from protocol.errors import ProtocolError
 from protocol.record_batch import encode, header_at, read, sealed
 from protocol.records import Record
@@ -88,6 +88,15 @@ def test_a_snappy_block_must_fit_what_is_left(length: int) -> None:
         decompress(Compression.SNAPPY, framed[:16] + struct.pack(">i", length) + framed[20:])
     with pytest.raises(ProtocolError, match="length is cut off"):
         decompress(Compression.SNAPPY, framed + b"\0\0")
+
+
+def test_snappy_blocks_are_counted() -> None:
+    """A block without any bytes takes five on the wire, and each costs a call."""
+    empty = struct.pack(">i", 1) + b"\0"
+    head = xerial(b"")[:16]
+    assert decompress(Compression.SNAPPY, head + empty * XERIAL_BLOCKS_MAX) == b""
+    with pytest.raises(ProtocolError, match="more than 32768 snappy blocks"):
+        decompress(Compression.SNAPPY, head + empty * (XERIAL_BLOCKS_MAX + 1))
 
 
 def test_no_compression_is_no_work_and_an_unknown_one_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with a produced batch: each reason to refuse one, and the survey against the reader of records."""
+"""What is wrong with a produced batch: each reason to refuse one, and the walk against the reader of records."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from protocol import produced, record_batch, records
+from protocol import record_batch, records
+from protocol.batch_validation import Accepted, Allowance, Refusal, Rules, validate, validate_in_steps
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.produced import Accepted, Refusal, Rules, Survey, judged, surveyed
 from protocol.record_batch import HEADER_BYTES, encode, header_at, sealed
+from protocol.record_walk import HEADERS_MAX, NAMED_MAX, RecordWalk
 from protocol.records import Record, varint
 
 NOW = 1_700_000_000_000
@@ -35,7 +36,7 @@ def compressed(data: bytes) -> bytes:
 
 
 def refusal(data: bytes | None, rules: Rules = ANYTHING, version: int = VERSION) -> Refusal:
-    judgement = judged(data, version, rules, NOW)
+    judgement = validate(data, version, rules, NOW)
     assert isinstance(judgement, Refusal), judgement
     return judgement
 
@@ -45,7 +46,7 @@ def refusal(data: bytes | None, rules: Rules = ANYTHING, version: int = VERSION)
 
 def test_a_good_batch_is_accepted_with_the_greatest_time_of_its_records() -> None:
     for data in (GOOD, compressed(GOOD), resealed(GOOD, max_timestamp=7)):
-        assert judged(data, VERSION, Rules(), NOW) == Accepted(header_at(data), NOW + 5)
+        assert validate(data, VERSION, Rules(), NOW) == Accepted(header_at(data), NOW + 5)
 
 
 LEGACY = bytes(8) + struct.pack(">i", 45) + bytes(4) + b"\1" + bytes(40)
@@ -84,14 +85,14 @@ def test_a_batch_that_is_not_one_is_refused_with_its_reason(what: str) -> None:
 
 def test_zstd_is_for_those_who_know_it() -> None:
     assert refusal(compressed(GOOD), version=6).error == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert isinstance(judged(compressed(GOOD), 7, Rules(), NOW), Accepted)
+    assert isinstance(validate(compressed(GOOD), 7, Rules(), NOW), Accepted)
 
 
 def test_sizes_are_bounded_packed_and_unpacked() -> None:
-    assert isinstance(judged(GOOD, VERSION, Rules(batch_bytes_max=len(GOOD)), NOW), Accepted)
+    assert isinstance(validate(GOOD, VERSION, Rules(batch_bytes_max=len(GOOD)), NOW), Accepted)
     assert refusal(GOOD, Rules(batch_bytes_max=len(GOOD) - 1)).error == ErrorCode.MESSAGE_TOO_LARGE
     plain = len(GOOD) - HEADER_BYTES
-    assert isinstance(judged(compressed(GOOD), VERSION, Rules(decompressed_bytes_max=plain), NOW), Accepted)
+    assert isinstance(validate(compressed(GOOD), VERSION, Rules(decompressed_bytes_max=plain), NOW), Accepted)
     assert refusal(compressed(GOOD), Rules(decompressed_bytes_max=plain - 1)).error == ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -109,7 +110,7 @@ def test_a_compacted_topic_names_its_keyless_records() -> None:
     assert refused.message == "One or more records have been rejected due to 2 record errors"
     assert [index for index, _ in refused.records] == [0, 2]
     assert all(reason.endswith("without key in topic partition latest-0") for _, reason in refused.records)
-    assert isinstance(judged(KEYLESS, VERSION, Rules(compacted=False), NOW), Accepted)
+    assert isinstance(validate(KEYLESS, VERSION, Rules(compacted=False), NOW), Accepted)
 
 
 def test_the_brokers_kind_of_time_is_not_for_producers() -> None:
@@ -130,17 +131,29 @@ def test_the_brokers_kind_of_time_is_not_for_producers() -> None:
     ids=str,
 )
 def test_times_are_near_now_where_they_count(rules: Rules, named: list[int]) -> None:
-    judgement = judged(GOOD, VERSION, rules, NOW)
+    judgement = validate(GOOD, VERSION, rules, NOW)
     assert [index for index, _ in getattr(judgement, "records", ())] == named
     assert isinstance(judgement, Refusal if named else Accepted)
 
 
 def test_a_record_without_a_time_is_near_enough() -> None:
     timeless = encode([Record(b"k", b"v", (), 0, record_batch.NO_TIMESTAMP)])
-    assert isinstance(judged(timeless, VERSION, Rules(before_max_ms=10), NOW), Accepted)
+    assert isinstance(validate(timeless, VERSION, Rules(before_max_ms=10), NOW), Accepted)
 
 
-# -- the survey --------------------------------------------------------------------------------------------------------
+# -- the walk ----------------------------------------------------------------------------------------------------------
+
+
+def walk(data: bytes, position: int, end: int, count: int, most: int = 2) -> RecordWalk:
+    """Walk over all records, `most` at a time."""
+    one = RecordWalk(data, position, end, count)
+    while not one.advance(most):
+        pass
+    return one
+
+
+def told(one: RecordWalk) -> tuple[int, list[int], int | None]:
+    return one.latest, one.keyless, one.misplaced
 
 
 def record(
@@ -167,27 +180,27 @@ SIZES = (0, 1, 63, 64, 8191, 8192, 70_000)
 def test_lengths_of_one_two_and_three_bytes(size: int) -> None:
     for parts in ({"key": sized(size)}, {"value": sized(size)}):
         data = record(**parts)
-        assert surveyed(data, 0, len(data), 1) == Survey(0, 0, (), None)
+        assert told(walk(data, 0, len(data), 1)) == (0, [], None)
 
 
 @pytest.mark.parametrize("number", [-(2**63), -(2**40), -8193, -65, -1, 0, 63, 64, 8191, 8192, 2**40, 2**63 - 1])
 def test_times_of_every_length(number: int) -> None:
     data = record(time=number)
-    assert surveyed(data, 0, len(data), 1) == Survey(number, number, (), None)
+    assert told(walk(data, 0, len(data), 1)) == (number, [], None)
 
 
 def test_places_of_every_length() -> None:
     data = b"".join([record(place=place) for place in range(8200)])
-    assert surveyed(data, 0, len(data), 8200) == Survey(0, 0, (), None)
+    assert told(walk(data, 0, len(data), 8200)) == (0, [], None)
     for place in (1, 64, 8192, -1):
         data = record(place=place)
-        assert surveyed(data, 0, len(data), 1).misplaced == 0
+        assert walk(data, 0, len(data), 1).misplaced == 0
 
 
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
 def test_headers_are_passed_over(headers: bytes) -> None:
     data = record(headers=headers)
-    assert surveyed(data, 0, len(data), 1) == Survey(0, 0, (), None)
+    assert told(walk(data, 0, len(data), 1)) == (0, [], None)
 
 
 BROKEN = {
@@ -211,10 +224,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_no_reader_can_read_is_not_surveyed(what: str) -> None:
+def test_what_no_reader_can_read_is_not_walk(what: str) -> None:
     data, count = BROKEN[what]
     with pytest.raises(ProtocolError):
-        surveyed(data, 0, len(data), count)
+        walk(data, 0, len(data), count)
     with pytest.raises(ProtocolError):
         records.read(data, 0, len(data), count, 0, 0)
 
@@ -232,14 +245,90 @@ def test_what_no_reader_can_read_is_not_surveyed(what: str) -> None:
         max_size=5,
     )
 )
-def test_the_survey_says_what_the_records_say(facts: list[Record]) -> None:
+def test_the_walk_says_what_the_records_say(facts: list[Record]) -> None:
     data = encode(facts)
     header = header_at(data)
     times = [fact.timestamp - header.base_timestamp for fact in facts]
-    keyless = tuple(index for index, fact in enumerate(facts) if fact.key is None)
-    assert surveyed(data, HEADER_BYTES, len(data), len(facts)) == Survey(min(times), max(times), keyless, None)
-    assert produced.judged(data, VERSION, Rules(after_max_ms=None), NOW) == Accepted(header, max(map(_time, facts)))
+    keyless = [index for index, fact in enumerate(facts) if fact.key is None]
+    assert told(walk(data, HEADER_BYTES, len(data), len(facts))) == (max(times), keyless, None)
+    assert validate(data, VERSION, Rules(after_max_ms=None), NOW) == Accepted(header, max(map(_time, facts)))
 
 
 def _time(fact: Record) -> int:
     return fact.timestamp
+
+
+# -- how much a request may hold ---------------------------------------------------------------------------------------
+
+
+def tiny(count: int, headers: bytes = b"\0") -> bytes:
+    """A compressed batch of so many records without a key and a value."""
+    body = b"".join(record(place=place, key=b"\1", value=b"\1", headers=headers) for place in range(count))
+    header = replace(header_at(GOOD), attributes=4, count=count, last_offset_delta=count - 1)
+    return sealed(header, bytes(cramjam.zstd.compress(body)))
+
+
+def steps_of(data: bytes, allowance: Allowance) -> tuple[int, Refusal | Accepted]:
+    """How many steps the validation of a batch takes, and what it returns."""
+    steps, count = validate_in_steps(data, VERSION, Rules(after_max_ms=None), NOW, allowance), 1
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return count, end.value
+        count += 1
+
+
+def test_many_records_are_validated_in_steps() -> None:
+    count, result = steps_of(tiny(20_000), Allowance())
+    assert isinstance(result, Accepted)
+    assert count == 5
+    assert steps_of(tiny(2_000), Allowance())[0] == 1
+
+
+def test_the_batches_of_a_request_share_its_allowance_of_records() -> None:
+    allowance = Allowance(records=250)
+    assert isinstance(steps_of(tiny(100), allowance)[1], Accepted)
+    assert isinstance(steps_of(tiny(100), allowance)[1], Accepted)
+    refused = steps_of(tiny(100), allowance)[1]
+    assert isinstance(refused, Refusal) and refused.error == ErrorCode.MESSAGE_TOO_LARGE
+    assert isinstance(steps_of(tiny(50), allowance)[1], Accepted)
+
+
+def test_headers_count_like_records() -> None:
+    of_three = varint(3) + b"\2h\1" * 3
+    assert isinstance(steps_of(tiny(10, of_three), Allowance(records=40))[1], Accepted)
+    refused = steps_of(tiny(10, of_three), Allowance(records=39))[1]
+    assert isinstance(refused, Refusal) and refused.error == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_record_has_so_many_headers() -> None:
+    most = varint(HEADERS_MAX) + b"\0\1" * HEADERS_MAX
+    assert isinstance(validate(tiny(1, most), VERSION, ANYTHING, NOW), Accepted)
+    assert "headers, of at most" in refusal(tiny(1, varint(HEADERS_MAX + 1) + b"\0\1" * (HEADERS_MAX + 1))).message
+
+
+def test_the_batches_of_a_request_share_its_allowance_of_unpacked_bytes() -> None:
+    data = tiny(100)
+    plain = len(b"".join(record(place=place, key=b"\1", value=b"\1") for place in range(100)))
+    allowance = Allowance(unpacked_bytes=plain * 2)
+    assert isinstance(steps_of(data, allowance)[1], Accepted)
+    assert isinstance(steps_of(data, allowance)[1], Accepted)
+    assert allowance.unpacked_bytes == 0
+    refused = steps_of(data, allowance)[1]
+    assert isinstance(refused, Refusal) and refused.error == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_of_many_records_at_fault_the_first_are_named() -> None:
+    refused = refusal(tiny(NAMED_MAX + 5), Rules(compacted=True))
+    assert [index for index, _ in refused.records] == list(range(NAMED_MAX))
+    assert refused.message == f"One or more records have been rejected due to {NAMED_MAX + 5} record errors"
+    assert len(refusal(tiny(NAMED_MAX + 5), Rules(before_max_ms=-1)).records) == NAMED_MAX
+
+
+def test_the_largest_batch_of_small_records_that_a_producer_makes_is_accepted() -> None:
+    """A MiB of records without keys and values, which is what clients send at most by default."""
+    body = b"".join(record(place=place, key=b"\1", value=b"\1") for place in range(100_000))
+    assert len(body) < 1_000_000
+    header = replace(header_at(GOOD), count=100_000, last_offset_delta=99_999)
+    assert isinstance(validate(sealed(header, body), VERSION, ANYTHING, NOW), Accepted)

@@ -1,0 +1,247 @@
+"""What is wrong with the records of a Produce request, in Kafka's order and with Kafka's error codes.
+
+A broker keeps the client's bytes as they are: whatever it lets in, every consumer and every later start-up must read.
+So it walks over each record (`protocol/record_walk.py`), and an `Allowance` bounds how much a request may hold.
+Sources: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator of Apache Kafka 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+import msgspec
+
+from protocol import compression, record_batch
+from protocol.compression import Compression, DecompressedTooLarge
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.record_batch import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, PREFIX_BYTES, BatchHeader
+from protocol.record_walk import NAMED_MAX, RecordWalk
+
+MAGIC_AT: Final = 16
+LEGACY_BYTES_MIN: Final = 14
+"""What a message of the oldest format counts at least, from byte 12 on; less is no message of any."""
+ZSTD_SINCE: Final = 7
+"""The first version of Produce whose readers must know zstd (KIP-110)."""
+BATCH_UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of one batch. A batch has 1 MiB on the wire by default, and JSON unpacks to ten or twenty times that."""
+REQUEST_UNPACKED_BYTES_MAX: Final = 128 * 1024 * 1024
+REQUEST_RECORDS_MAX: Final = 2_000_000
+"""Records and headers of the batches of one request. A MiB of records without a key and a value has 150,000."""
+_STEP: Final = 4_000  # records to walk over in one step, some two milliseconds
+_BYTES_A_RECORD: Final = 256  # to unpack them costs what it costs to walk over a record
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why nothing of the batch is appended. The message is for people; clients are told it where `is_told` is set."""
+
+    error: ErrorCode
+    message: str
+    records: tuple[tuple[int, str], ...] = ()  # the first records at fault, where single ones are: index and reason
+    is_told: bool = False
+    is_of_log: bool = False  # found when it was to be appended: the answer then says where the log begins
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """The batch may be appended. Its greatest time is that of its records, whatever the header claims."""
+
+    header: BatchHeader
+    max_timestamp: int
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What the topic asks of a batch. Bytes and milliseconds; a difference of None is unbounded."""
+
+    topic: str = ""
+    compacted: bool = False
+    is_log_append_time: bool = False
+    batch_bytes_max: int = 1_048_588
+    before_max_ms: int | None = None
+    after_max_ms: int | None = 3_600_000
+    decompressed_bytes_max: int = BATCH_UNPACKED_BYTES_MAX
+
+
+class Allowance(msgspec.Struct):
+    """What the batches of one Produce request may still hold together, and the work since its last step."""
+
+    unpacked_bytes: int = REQUEST_UNPACKED_BYTES_MAX
+    records: int = REQUEST_RECORDS_MAX  # and headers
+    work: int = 0  # since the last step, counted in records to walk over
+
+    def is_step_over(self) -> bool:
+        """Return whether other requests should have their turn, and begin the next step then."""
+        if self.work < _STEP:
+            return False
+        self.work = 0
+        return True
+
+
+class TooManyRecords(ProtocolError):  # noqa: N818 - reads as the fact that it is, like DecompressedTooLarge
+    """More records and headers than a request may hold."""
+
+
+Steps = Generator[None, None, Refusal | Accepted]
+
+
+def validate(data: bytes | None, version: int, rules: Rules, now_ms: int) -> Refusal | Accepted:
+    """Validate one batch in one go."""
+    steps = validate_in_steps(data, version, rules, now_ms, Allowance())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Refusal | Accepted = end.value
+            return result
+
+
+def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: int, allowance: Allowance) -> Steps:
+    """Return whether the records of one partition in Produce `version` can be appended, or why not.
+
+    A request holds exactly one batch of magic 2 a partition. Its records are decompressed and looked at, but not kept.
+    """
+    if (refusal := _check_frame(data, version)) is not None:
+        return refusal
+    assert data is not None, "null is no frame"
+    header = record_batch.header_at(data)
+    if (refusal := _check_header(data, header, version, rules)) is not None:
+        return refusal
+    try:
+        walk = _begin_walk(data, header, rules, now_ms, allowance)
+        while not walk.advance(_STEP):
+            _take_headers(walk, allowance)
+            allowance.work += _STEP
+            if allowance.is_step_over():
+                yield
+        _take_headers(walk, allowance)
+        allowance.work += header.count % _STEP
+    except (DecompressedTooLarge, TooManyRecords) as error:
+        return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))  # clients answer this by splitting the batch
+    except ProtocolError as error:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if header.compression else ErrorCode.INVALID_RECORD
+        return Refusal(code, str(error), is_of_log=True)
+    return _check_records(header, walk, rules, now_ms) or Accepted(header, header.base_timestamp + walk.latest)
+
+
+def _begin_walk(data: bytes, header: BatchHeader, rules: Rules, now_ms: int, allowance: Allowance) -> RecordWalk:
+    """Unpack the records, and stand before the first. Raises ProtocolError if that cannot be."""
+    if header.count > allowance.records:
+        raise TooManyRecords(f"the request holds more than {REQUEST_RECORDS_MAX} records")
+    allowance.records -= header.count
+    first, last = _time_bounds(rules, now_ms)
+    base = header.base_timestamp
+    times = (first - base, last - base, record_batch.NO_TIMESTAMP - base)
+    if not header.compression:
+        return RecordWalk(data, HEADER_BYTES, header.size, header.count, times)
+    limit = min(rules.decompressed_bytes_max, allowance.unpacked_bytes)
+    plain = compression.decompress(header.compression, data[HEADER_BYTES:], limit)
+    allowance.unpacked_bytes -= len(plain)
+    allowance.work += len(plain) // _BYTES_A_RECORD
+    return RecordWalk(plain, 0, len(plain), header.count, times)
+
+
+def _take_headers(walk: RecordWalk, allowance: Allowance) -> None:
+    """Count the headers of the last step against the allowance."""
+    allowance.records -= walk.headers
+    allowance.work += walk.headers // 2
+    if allowance.records < 0:
+        raise TooManyRecords(f"the request holds more than {REQUEST_RECORDS_MAX} records and headers")
+    walk.headers = 0
+
+
+def _time_bounds(rules: Rules, now_ms: int) -> tuple[int, int]:
+    """Return the first and the last time that a record may have."""
+    first = -(2**63) if rules.before_max_ms is None else now_ms - rules.before_max_ms
+    last = 2**63 - 1 if rules.after_max_ms is None else min(now_ms + rules.after_max_ms, 2**63 - 1)
+    return first, last
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_RECORD, message, is_of_log=True)
+
+
+def _check_frame(data: bytes | None, version: int) -> Refusal | None:
+    """One batch of magic 2, whole, and nothing after it."""
+    size = -1 if data is None or len(data) < PREFIX_BYTES else int.from_bytes(data[8:12], "big", signed=True)
+    if data is None or len(data) < PREFIX_BYTES:
+        return _refuse_count(version, "at least")
+    if size < LEGACY_BYTES_MIN:
+        return _corrupt(f"Record size {size} is less than the minimum record overhead ({LEGACY_BYTES_MIN})")
+    if len(data) > MAGIC_AT and data[MAGIC_AT] > MAGIC:
+        return _corrupt(f"Invalid magic found in record: {data[MAGIC_AT]}")
+    if len(data) < size + PREFIX_BYTES:
+        return _refuse_count(version, "at least")
+    if data[MAGIC_AT] != MAGIC:
+        message = (
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
+        )
+        return Refusal(ErrorCode.INVALID_RECORD, message)
+    if len(data) < HEADER_BYTES or size + PREFIX_BYTES < HEADER_BYTES:
+        return _corrupt(f"A record batch of {size + PREFIX_BYTES} bytes")
+    return _refuse_count(version, "exactly") if len(data) > size + PREFIX_BYTES else None
+
+
+def _refuse_count(version: int, how: str) -> Refusal:
+    message = f"Produce requests with version {version} must have {how} one record batch per partition"
+    return Refusal(ErrorCode.INVALID_RECORD, message)
+
+
+def _corrupt(message: str) -> Refusal:
+    return Refusal(ErrorCode.CORRUPT_MESSAGE, message, is_told=True)
+
+
+def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) -> Refusal | None:
+    if header.compression == Compression.ZSTD and version < ZSTD_SINCE:
+        message = f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
+    if header.base_offset != 0:
+        return _invalid(f"The base offset of a produced record batch is 0, not {header.base_offset}")
+    if header.size > rules.batch_bytes_max:
+        message = f"The record batch size of {header.size} bytes exceeds the maximum of {rules.batch_bytes_max}"
+        return Refusal(ErrorCode.MESSAGE_TOO_LARGE, message)
+    if not record_batch.is_intact(data, 0, header):
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
+    if header.compression > Compression.ZSTD:
+        # What Kafka says, which does not expect it; its clients give up on it as they should.
+        return Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id {header.compression}", is_of_log=True
+        )
+    if header.count <= 0 or header.last_offset_delta + 1 != header.count:
+        return _invalid(f"Inconsistent counts: {header.count} records from offset 0 to {header.last_offset_delta}")
+    if header.is_control:
+        return _invalid("Clients are not allowed to write control records")
+    if header.producer_id != record_batch.NO_PRODUCER and header.base_sequence < 0:
+        return _invalid(f"Invalid sequence number {header.base_sequence} with producer id {header.producer_id}")
+    if header.is_transactional and header.producer_id == record_batch.NO_PRODUCER:
+        return _invalid("A transactional record batch has a producer id")
+    return None
+
+
+def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: int) -> Refusal | None:
+    """Offsets without holes, keys where the topic is compacted, times near now where they count."""
+    if walk.misplaced is not None:
+        return _invalid(f"Record {walk.misplaced} does not have its place as its offset")
+    if rules.compacted and walk.keyless:
+        reason = f"Compacted topic cannot accept message without key in topic partition {rules.topic}"
+        message = f"One or more records have been rejected due to {walk.keyless_count} record errors"
+        return _refuse_records(ErrorCode.INVALID_RECORD, message, [(index, reason) for index in walk.keyless])
+    message = "One or more records have been rejected due to invalid timestamp"
+    if header.attributes & LOG_APPEND_TIME:
+        reason = "Invalid timestamp type: producers should not set it to LogAppendTime."
+        found = [(index, reason) for index in range(min(header.count, NAMED_MAX))]
+        return _refuse_records(ErrorCode.INVALID_TIMESTAMP, message, found)
+    if rules.is_log_append_time or not walk.untimely:
+        return None
+    first, last = _time_bounds(rules, now_ms)
+    named = [
+        (
+            index,
+            f"Timestamp {header.base_timestamp + time} of message with offset {index} is out of range. "
+            f"The timestamp should be within [{first}, {last}]",
+        )
+        for index, time in walk.untimely
+    ]
+    return _refuse_records(ErrorCode.INVALID_TIMESTAMP, message, named)
+
+
+def _refuse_records(error: ErrorCode, message: str, found: list[tuple[int, str]]) -> Refusal:
+    return Refusal(error, message, tuple(found), is_told=True, is_of_log=True)
