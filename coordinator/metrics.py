@@ -137,6 +137,7 @@ class Snapshot(Struct, frozen=True):
     held_bytes: Mapping[str, int]  # in memory, by what
     log_lines_dropped: int
     recovery_seconds: float
+    internal_errors: Mapping[str, int]  # by the kind of input that failed
     started_seconds: float  # since the epoch
     version: str
 
@@ -252,6 +253,8 @@ def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"
 def _snapshot_counters(now: Snapshot) -> Iterator["Metric"]:
     from prometheus_client.core import CounterMetricFamily as Count
 
+    failed = "Inputs that failed by a mistake of the server's, by kind: an API, a timer, upkeep."
+    yield _family(Count, "muster_internal_errors", failed, ("kind",), now.internal_errors)
     yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=now.offset_commits)
     yield Count("muster_offset_expirations", "Offsets that expired.", value=now.offset_expirations)
     yield Count("muster_offset_deletions", "Offsets deleted by request.", value=now.offset_deletions)

@@ -63,6 +63,7 @@ def snapshot(
         held_bytes={**(held_bytes or {}), "group owners": node.partitions.owners_bytes},
         log_lines_dropped=log_lines_dropped,
         recovery_seconds=recovery_seconds,
+        internal_errors=node.edge.failures,
         started_seconds=started_ms / 1000,
         version=__version__,
     )

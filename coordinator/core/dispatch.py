@@ -1,22 +1,28 @@
-"""Which function decides which request: by the request's class, then by the class of the group that it is about."""
+"""The one table of the groups' handlers: by the type of the request, or the kind of the timer, and that of the group.
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+Every handler of a request is a function `(group, request, env) -> Result`, and of a timer `(group, timer, env) ->
+Result`. What is not in the table cannot happen.
+"""
 
+from collections.abc import Callable, Mapping
+from types import NoneType
+from typing import Any, Final
+
+from coordinator.core import timers
+from coordinator.core.classic import expiry as classic_timers
+from coordinator.core.classic import heartbeat as classic_heartbeat
+from coordinator.core.classic import join_group as classic_join_group
+from coordinator.core.classic import leave_group as classic_leave_group
+from coordinator.core.classic import sync_group as classic_sync_group
 from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.heartbeat import heartbeat
-from coordinator.core.classic.join_group import join_group
-from coordinator.core.classic.leave_group import leave_group
-from coordinator.core.classic.sync_group import sync_group
-from coordinator.core.classic.voting import is_subscribed
-from coordinator.core.consumer import api as consumer
+from coordinator.core.consumer import consumer_group_heartbeat, heartbeat, join_group, leave_group, sync_group
+from coordinator.core.consumer import timers as consumer_timers
 from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.offsets import validation
+from coordinator.core.env import Env
 from coordinator.core.offsets.offset_commit import offset_commit
-from coordinator.core.offsets.offset_delete import delete_refusal, offset_delete
+from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
-from coordinator.core.result import Call, Result
-from protocol.errors import ErrorCode
+from coordinator.core.result import Result
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
@@ -26,104 +32,39 @@ from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-if TYPE_CHECKING:
-    from coordinator.core.shard import Shard  # which imports this table
+Handler = Callable[[Any, Any, Env], Result[Any]]
 
-Group = ClassicGroup | ConsumerGroup
-Handler = Callable[["Shard", Any, Call], Result[Any]]
+_NONE, _CLASSIC, _CONSUMER = NoneType, ClassicGroup, ConsumerGroup
 
 
-def _consumer_group_heartbeat(shard: "Shard", request: ConsumerGroupHeartbeatRequest, call: Call) -> Result[Any]:
-    group_id = request.group_id
-    group, limits = shard.groups.get(group_id), shard.limits_of(group_id)
-    return consumer.consumer_group_heartbeat(group, request, call, limits, shard.topics, shard.assignors)
+def _for_every_group(request: type, handler: Handler) -> Mapping[tuple[type, type], Handler]:
+    return {(request, group): handler for group in (_NONE, _CLASSIC, _CONSUMER)}
 
 
-def _heartbeat(shard: "Shard", request: HeartbeatRequest, call: Call) -> Result[Any]:
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        return consumer.heartbeat(group, request, call, shard.limits_of(request.group_id), shard.topics)
-    return heartbeat(group, request, call)
+HANDLERS: Final[dict[tuple[type, type], Handler]] = {
+    **_for_every_group(ConsumerGroupHeartbeatRequest, consumer_group_heartbeat.consumer_group_heartbeat),
+    **_for_every_group(HeartbeatRequest, classic_heartbeat.heartbeat),
+    **_for_every_group(JoinGroupRequest, classic_join_group.join_group),
+    **_for_every_group(SyncGroupRequest, classic_sync_group.sync_group),
+    **_for_every_group(LeaveGroupRequest, classic_leave_group.leave_group),
+    (HeartbeatRequest, _CONSUMER): heartbeat.heartbeat,
+    (JoinGroupRequest, _CONSUMER): join_group.join_group,
+    (SyncGroupRequest, _CONSUMER): sync_group.sync_group,
+    (LeaveGroupRequest, _CONSUMER): leave_group.leave_group,
+    **_for_every_group(OffsetCommitRequest, offset_commit),
+    **_for_every_group(TxnOffsetCommitRequest, txn_offset_commit),
+    **_for_every_group(OffsetDeleteRequest, offset_delete),
+}
 
+TIMERS: Final[dict[tuple[str, type], Handler]] = {
+    (timers.SESSION, _CLASSIC): classic_timers.expire_session,
+    (timers.JOIN, _CLASSIC): classic_timers.expire_join_phase,
+    (timers.SYNC, _CLASSIC): classic_timers.expire_pending_syncs,
+    **{(kind, _CONSUMER): consumer_timers.expire_member for kind in timers.MEMBER_KINDS},
+    (timers.REGEX, _CONSUMER): consumer_timers.resolve_patterns,
+}
 
-def _join_group(shard: "Shard", request: JoinGroupRequest, call: Call) -> Result[Any]:
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        limits = shard.limits_of(request.group_id)
-        return consumer.join_group(group, request, call, limits, shard.topics, shard.assignors)
-    return join_group(group, request, call, shard.limits)
-
-
-def _sync_group(shard: "Shard", request: SyncGroupRequest, call: Call) -> Result[Any]:
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        return consumer.sync_group(group, request, call, shard.limits_of(request.group_id), shard.topics)
-    return sync_group(group, request, call)
-
-
-def _leave_group(shard: "Shard", request: LeaveGroupRequest, call: Call) -> Result[Any]:
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        return consumer.leave_group(group, request, call, shard.limits_of(request.group_id), shard.topics)
-    return leave_group(group, request, call, shard.limits)
-
-
-def _offset_commit(shard: "Shard", request: OffsetCommitRequest, call: Call) -> Result[Any]:
-    group = shard.groups.get(request.group_id)
-
-    def refusal() -> ErrorCode:
-        if isinstance(group, ConsumerGroup):
-            return consumer.commit_refusal(group, request, call, shard.topics)
-        generation, member_id = request.generation_id_or_member_epoch, request.member_id
-        return validation.commit_refusal(group, generation, member_id, request.group_instance_id, call.version)
-
-    classic = None if isinstance(group, ConsumerGroup) else group  # whose members a commit keeps alive
-    result = offset_commit(classic, request, call, shard.limits, shard.topics, refusal)
-    shard.tally.commits += len(result.records)
-    return result
-
-
-def _txn_offset_commit(shard: "Shard", request: TxnOffsetCommitRequest, call: Call) -> Result[Any]:
-    group = shard.groups.get(request.group_id)
-
-    def refusal() -> ErrorCode:
-        if not request.group_id:  # which OffsetCommit takes for an id like any other
-            return ErrorCode.INVALID_GROUP_ID
-        if isinstance(group, ConsumerGroup):
-            return consumer.commit_refusal(group, request, call, shard.topics)
-        return validation.txn_commit_refusal(group, request.generation_id, request.member_id, request.group_instance_id)
-
-    result = txn_offset_commit(request, call, shard.limits, shard.topics, refusal)
-    shard.tally.commits += len(result.records)
-    return result
-
-
-def _offset_delete(shard: "Shard", request: OffsetDeleteRequest, call: Call) -> Result[Any]:
-    group = shard.groups.get(request.group_id)
-    if not request.group_id:
-        refusal = ErrorCode.INVALID_GROUP_ID
-    elif isinstance(group, ConsumerGroup):
-        refusal = ErrorCode.NONE  # topics that nobody subscribes to may go while there are members
-    else:
-        refusal = ErrorCode.GROUP_ID_NOT_FOUND if group is None else delete_refusal(group)
-
-    def in_use(topic: str) -> bool:
-        if isinstance(group, ConsumerGroup):
-            return consumer.is_subscribed(group, topic)
-        return group is not None and is_subscribed(group, topic)
-
-    result = offset_delete(request, shard.offsets, shard.topics, refusal, in_use)
-    shard.tally.deletions += len(result.records)
-    return result
-
-
-HANDLERS: Final[dict[type, Handler]] = {
-    ConsumerGroupHeartbeatRequest: _consumer_group_heartbeat,
-    HeartbeatRequest: _heartbeat,
-    JoinGroupRequest: _join_group,
-    SyncGroupRequest: _sync_group,
-    LeaveGroupRequest: _leave_group,
-    OffsetCommitRequest: _offset_commit,
-    TxnOffsetCommitRequest: _txn_offset_commit,
-    OffsetDeleteRequest: _offset_delete,
+RESTARTED: Final[dict[type, Callable[[Any, Env], Result[Any]]]] = {
+    _CLASSIC: classic_timers.restart_timers,
+    _CONSUMER: consumer_timers.restart_timers,
 }

@@ -1,18 +1,20 @@
-"""The whole vocabulary between core and runtime: what a handler is told, and what it answers.
+"""The whole vocabulary between core and runtime: what a handler is given, and what it returns.
 
-A handler is a function of values: the group as it is, a request, the `Call` it came with. It returns a `Result`: the
-group as it shall be, the facts to write, the answer, what else is to be done, and what happened. It waits for nothing,
-looks at no clock and rolls no dice. So a test is one call, and a bug report is one value.
+A handler is a function of values: the group as it is, a request, and its environment (`core/env.py`). It returns a
+`Result`: the group as it shall be, the records to write, the response, what else is to be done, and what happened. It
+waits for nothing, looks at no clock and rolls no dice. So a test is one call, and a bug report is one value.
+
+Groups, the catalog and transactions all use it. Nothing of a `Result` is true before its records have been encoded:
+`Shard.step` and `runtime/engine` encode first and apply then.
 """
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.events import Event
-from coordinator.core.records import Record
 from coordinator.core.timers import TimerKey
 
 G = TypeVar("G", covariant=True)
@@ -21,13 +23,12 @@ G = TypeVar("G", covariant=True)
 class Call(Struct, frozen=True, gc=False):
     """Everything about a request that is not in its body."""
 
-    ticket: int  # who waits for the answer; a parked request is answered by `Reply(ticket, ...)`
+    ticket: int  # a parked request is answered by `Reply(ticket, ...)`
     now_ms: int  # the one clock reading that all requests of a turn share
     version: int
     client_id: str | None
     client_host: str  # as Kafka renders it: `/127.0.0.1`
     fresh_id: Callable[[], str]  # a random UUID, 36 lower-case characters
-    sees: Callable[[str], bool] | None = None  # by its name, whether the client may see a topic; None: all of them
 
 
 class Reply(Struct, frozen=True, gc=False):
@@ -38,20 +39,43 @@ class Reply(Struct, frozen=True, gc=False):
 
 
 class SetTimer(Struct, frozen=True, gc=False):
-    """Fire `key` at `at_ms`; the deadline that it had before is forgotten, unless it is to be kept."""
+    """Fire `key` at `at_ms` instead of at the deadline that it had, if any."""
 
     key: TimerKey
     at_ms: int
-    keep: bool = False  # a deadline that is set already stays as it is
+    only_if_absent: bool = False  # a deadline that is set already stays as it is
 
 
 class CancelTimer(Struct, frozen=True, gc=False):
-    """Never mind `key`; no matter whether it was set."""
+    """Forget `key`, whether it is set or not."""
 
     key: TimerKey
 
 
-Effect = Reply | SetTimer | CancelTimer
+class RemoveGroup(Struct, frozen=True, gc=False):
+    """The group exists no longer; its records say so as well."""
+
+    group_id: str
+
+
+COORDINATOR_EPOCH: Final = 0  # what each marker says of who wrote it: there is one coordinator, and it never moves
+
+
+class Markers(Struct, frozen=True):
+    """Write the end of a transaction into each of its partitions; then the transaction is complete.
+
+    The record that it ends so is among those of the same result, and must be in the log before any marker is: what a
+    crash leaves half done is then done again at start.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    partitions: tuple[tuple[str, int], ...]  # topic and partition; those of `__consumer_offsets` end offsets
+
+
+Effect = Reply | SetTimer | CancelTimer | RemoveGroup | Markers
 
 
 class Producer(Struct, frozen=True, gc=False):
@@ -62,16 +86,16 @@ class Producer(Struct, frozen=True, gc=False):
 
 
 class Result(Struct, Generic[G], frozen=True):
-    """What a request or a timer leads to.
+    """What an input leads to: a request, a timer, a change of topics, the end of a transaction.
 
     `group` is the group as it shall be, None when none is touched. `records` become one atomic batch of the log, plain
-    or, with a `producer`, transactional. `response` answers the request at hand; None while it is parked under its
-    ticket (and for timers). Of the effects the shard performs the timers itself; the runtime sees the replies.
+    or, with a `producer`, transactional: `Record`s of a group, or `CatalogRecord`s. `response` answers the request at
+    hand; None while it is parked under its ticket (and for timers).
     """
 
     group: G | None = None
     response: Any = None
-    records: tuple[Record, ...] = ()
+    records: tuple[Any, ...] = ()
     effects: tuple[Effect, ...] = ()
     events: tuple[Event, ...] = ()
     producer: Producer | None = None

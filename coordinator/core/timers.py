@@ -3,10 +3,13 @@
 A heap of deadlines would grow by an entry a heartbeat. Here a key has at most one live entry in the heap, the earliest
 moment at which it is worth a look; a deadline that moves later is only noted in a dict, and the entry is pushed again
 when it surfaces. So a heartbeat is one dict assignment, and the heap is as long as there are timers.
+
+Timers belong to what they time: they are indexed by group, and go with their member or their group.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 TimerKey: TypeAlias = tuple[str, str, str]  # (kind, group id, member id or "")
 
@@ -33,14 +36,27 @@ def rebalance(group_id: str, member_id: str) -> TimerKey:
 
 EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
 
+SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
+MEMBER_KINDS: Final = (SESSION, JOIN, SYNC, REBALANCE)  # all kinds of timers that a member can have
+
+
+class Due(NamedTuple):
+    """A timer that has gone off."""
+
+    key: TimerKey
+    deadline_ms: int
+
 
 class Timers:
     """Deadlines by key. Those that are due come out in the order of their deadlines, then of setting."""
 
-    __slots__ = ("_due", "_heap", "_looks", "_pushes")
+    __slots__ = ("_by_group", "_due", "_fired", "_heap", "_looks", "_next_turn_ms", "_pushes")
 
     def __init__(self) -> None:
         self._due: dict[TimerKey, int] = {}
+        self._by_group: dict[str, set[TimerKey]] = {}
+        self._fired: set[TimerKey] = set()  # what has fired in the turn at hand
+        self._next_turn_ms = 0
         self._looks: dict[TimerKey, int] = {}  # when the live heap entry of a key comes up
         self._heap: list[tuple[int, int, TimerKey]] = []  # (when, number of the push, key)
         self._pushes = 0
@@ -53,6 +69,10 @@ class Timers:
 
     def set(self, key: TimerKey, at_ms: int) -> None:
         """Fire `key` at `at_ms`, and not at the deadline that it had."""
+        if key in self._fired:
+            at_ms = max(at_ms, self._next_turn_ms)
+        if key not in self._due:
+            self._by_group.setdefault(key[1], set()).add(key)
         self._due[key] = at_ms
         look = self._looks.get(key)
         if look is None or at_ms < look:
@@ -60,8 +80,21 @@ class Timers:
 
     def cancel(self, key: TimerKey) -> None:
         """Forget `key`, if it is set at all. Its heap entry goes when it surfaces, or when there are too many."""
-        if self._due.pop(key, None) is not None and len(self._heap) > 2 * len(self._due) + 64:
+        if self._due.pop(key, None) is None:
+            return
+        self._leave_group(key)
+        if len(self._heap) > 2 * len(self._due) + 64:
             self._rebuild()
+
+    def cancel_member(self, group_id: str, member_id: str) -> None:
+        """Forget all timers of a member."""
+        for kind in MEMBER_KINDS:
+            self.cancel((kind, group_id, member_id))
+
+    def cancel_group(self, group_id: str) -> None:
+        """Forget all timers of a group and of its members."""
+        for key in tuple(self._by_group.get(group_id, ())):
+            self.cancel(key)
 
     def deadline(self, key: TimerKey) -> int | None:
         """When `key` fires, None if it is not set."""
@@ -76,24 +109,44 @@ class Timers:
             self._settle()
         return None
 
-    def look_ms(self) -> int | None:
-        """Not later than the earliest deadline, and often earlier: what a caller may ask after every single request."""
+    def earliest_wakeup_ms(self) -> int | None:
+        """A lower bound of the earliest deadline, cheap enough to ask for after every request; None without any."""
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> tuple[TimerKey, int] | None:
-        """Take the earliest (key, deadline) that is due at `now_ms`; None when none is."""
+    def fire(self, now_ms: int) -> Iterator[Due]:
+        """Take what is due at `now_ms`, one after the other, while the caller sets and cancels others.
+
+        A timer fires once a turn: one that is set again, however short its timeout, is due in the next turn.
+        """
+        self._next_turn_ms = now_ms + 1
+        try:
+            while (due := self.pop_due(now_ms)) is not None:
+                self._fired.add(due.key)
+                yield due
+        finally:
+            self._fired.clear()
+
+    def pop_due(self, now_ms: int) -> Due | None:
+        """Take the earliest timer that is due at `now_ms`; None when none is."""
         while self._heap and self._heap[0][0] <= now_ms:
             at_ms, _, key = self._heap[0]
             if self._looks.get(key) == at_ms and self._due.get(key) == at_ms:
                 heappop(self._heap)
                 del self._looks[key], self._due[key]
-                return key, at_ms
+                self._leave_group(key)
+                return Due(key, at_ms)
             self._settle()
         return None
 
     def items(self) -> list[tuple[TimerKey, int]]:
         """All (key, deadline), earliest first: for tests and for people."""
         return sorted(self._due.items(), key=lambda item: (item[1], item[0]))
+
+    def _leave_group(self, key: TimerKey) -> None:
+        keys = self._by_group[key[1]]
+        keys.discard(key)
+        if not keys:
+            del self._by_group[key[1]]
 
     def _push(self, key: TimerKey, at_ms: int) -> None:
         self._looks[key] = at_ms

@@ -18,6 +18,12 @@ class Broker(Struct, frozen=True):
     rack: str | None = None
 
 
+class Where(Struct, frozen=True):
+    """How the asking client reaches the brokers; the first leads."""
+
+    brokers: tuple[Broker, ...]
+
+
 def replicas_of(partition: int, copies: int, brokers: Sequence[Broker]) -> tuple[int, ...]:
     """The node ids of a partition's replicas, the leader first: as many as are asked for, and as there are nodes."""
     count = len(brokers)

@@ -10,41 +10,59 @@ transaction goes
 so a crash at any point leaves either no decision, or one that is carried out at the next start.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from coordinator.config import Config
-from coordinator.core.catalog.catalog import Change
-from coordinator.core.catalog.create_topics import auto_create
-from coordinator.core.catalog.handlers import HANDLERS as CATALOG_HANDLERS
+from coordinator.core.catalog.alter_configs import alter_configs
+from coordinator.core.catalog.catalog import Catalog, Change
+from coordinator.core.catalog.create_partitions import create_partitions
+from coordinator.core.catalog.create_topics import create_topics
+from coordinator.core.catalog.delete_topics import delete_topics
+from coordinator.core.catalog.describe_configs import describe_configs
+from coordinator.core.catalog.incremental_alter_configs import incremental_alter_configs
+from coordinator.core.catalog.list_config_resources import list_config_resources
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.catalog.outcome import COORDINATOR_EPOCH, Markers, Outcome
-from coordinator.core.result import Call
+from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Result
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
-from coordinator.core.transactions.handlers import HANDLERS as TRANSACTION_HANDLERS
-from coordinator.dataplane.brokers import Broker
+from coordinator.core.transactions.describe_transactions import describe_transactions
+from coordinator.core.transactions.end_txn import end_txn
+from coordinator.core.transactions.init_producer_id import init_producer_id
+from coordinator.core.transactions.list_transactions import list_transactions
+from coordinator.core.transactions.transactions import Transactions
+from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.delete_records import delete_records
 from coordinator.dataplane.describe_cluster import describe_cluster
 from coordinator.dataplane.describe_producers import describe_producers
 from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
 from coordinator.dataplane.fetch import fetch, overdue, woken
 from coordinator.dataplane.list_offsets import list_offsets
-from coordinator.dataplane.metadata import metadata, missing
+from coordinator.dataplane.long_polls import Waiting
+from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
 from coordinator.dataplane.produce import NO_ANSWER, produce
-from coordinator.dataplane.state import Runtime, State
+from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.create_partitions import CreatePartitionsRequest
+from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from protocol.messages.fetch import FetchRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
@@ -54,6 +72,7 @@ from storage.log import Log
 
 __all__ = ["NO_ANSWER", "DataPlane"]
 
+_FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 PRODUCER_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms: how long an idle producer's sequence is known
 
 
@@ -67,64 +86,39 @@ class DataPlane:
         self, files: Files, data_dir: str, config: Config, runtime: Runtime, real_ms: Callable[[], int], cluster_id: str
     ) -> None:
         logs = TopicLogs(files, data_dir, runtime.ledger.catalog.governing, self._opened)
-        self._state = State(runtime, logs, config)
+        self._state = State(runtime, logs, config, real_ms, cluster_id)
         self._runtime = runtime
-        self._real_ms = real_ms
-        self._cluster_id = cluster_id
         self._now_ms = 0  # of the latest call: when a log that is opened has to be mended
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def handle(self, request: Any, call: Call, brokers: Sequence[Broker]) -> Any:
-        """The answer; None while a fetch waits under `call.ticket`; NO_ANSWER to a producer that wants none.
-
-        `brokers` are those that the asking client is told of, at addresses that it can reach; the first leads.
-        """
+    def handle(self, request: Any, call: Call, where: Where) -> Any:
+        """Decide a request. Returns its response; None while a fetch waits under `call.ticket`; NO_ANSWER to a producer
+        that wants none."""
         self._now_ms = call.now_ms
-        kind = type(request)
-        if (plain := _PLAIN.get(kind)) is not None:
-            return plain(self._state, request, call)
-        if kind is FetchRequest:
-            return fetch(self._state, request, call, self._real_ms())
-        if kind is MetadataRequest:
-            return self._metadata(request, call, brokers)
-        if kind is DescribeClusterRequest:
-            return describe_cluster(request, brokers, self._cluster_id)
-        if kind is DescribeTopicPartitionsRequest:
-            return describe_topic_partitions(request, self._state.catalog, brokers)
-        answer = self._runtime.record(self._decided(request, call), call.now_ms)
-        if kind in _SETTING:
-            self._state.logs.reconfigure()
-        return answer
-
-    def _decided(self, request: Any, call: Call) -> Outcome:
-        state = self._state
-        if type(request) is AddPartitionsToTxnRequest:
-            return add_partitions_to_txn(state.transactions, state.catalog.topics, request, call)
-        if (decide := TRANSACTION_HANDLERS.get(type(request))) is not None:
-            return decide(state.transactions, request, call)
-        return CATALOG_HANDLERS[type(request)](state.catalog, request, call)
-
-    def _metadata(self, request: MetadataRequest, call: Call, brokers: Sequence[Broker]) -> Any:
-        catalog = self._state.catalog
-        if names := missing(request, call.version, catalog):
-            self._runtime.record(Outcome(records=auto_create(catalog, names, call)), call.now_ms)
-        return metadata(request, call.version, catalog, brokers, self._cluster_id)
+        return HANDLERS[type(request)](self._state, request, Env(call, where.brokers))
 
     def replies(self) -> list[tuple[int, Any]]:
-        """The fetches that are answered now, as (ticket, response): those that have enough, or waited long enough."""
+        """The fetches that are answered now, as (ticket, response): those that have enough, or waited long enough.
+
+        Each is a step of its own; one that fails is answered with an error, like any other request.
+        """
         state, polls = self._state, self._state.polls
         found: list[tuple[int, Any]] = []
         for waiting in polls.woken():
-            response = woken(state, waiting)
+            response = self._attempt(woken, waiting)
             if response is not None:
                 polls.let_go(waiting.ticket)
                 found.append((waiting.ticket, response))
         if polls:
-            for waiting in polls.overdue(self._real_ms()):
+            for waiting in polls.overdue(state.real_ms()):
                 polls.let_go(waiting.ticket)
-                found.append((waiting.ticket, overdue(state, waiting)))
+                found.append((waiting.ticket, self._attempt(overdue, waiting)))
         return found
+
+    def _attempt(self, answer: Callable[[State, Waiting], FetchResponse | None], waiting: Waiting) -> Any:
+        response = self._runtime.edge.attempt("Fetch", answer, self._state, waiting)
+        return response if response is None or isinstance(response, FetchResponse) else _FETCH_FAILED
 
     def forget(self, ticket: int) -> None:
         """The client that waited under the ticket has left."""
@@ -145,8 +139,8 @@ class DataPlane:
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------
 
-    def mark(self, markers: Markers, now_ms: int) -> bool:
-        """Write the end of a transaction into its partitions here. Those of the coordinator are the runtime's.
+    def end_transaction(self, markers: Markers, batch: bytes, now_ms: int) -> bool:
+        """Append the batch that ends a transaction to its partitions here. Those of groups are the runtime's.
 
         Return whether every marker is written that can ever be: a topic that is gone needs none, but the marker of a
         partition that is closed is still to come, and the transaction is not complete before it has.
@@ -157,9 +151,7 @@ class DataPlane:
                 continue
             try:
                 if self._state.logs.is_whole(topic, index):
-                    producer = (markers.producer_id, markers.producer_epoch)
-                    log = self._state.logs.log(topic, index)
-                    self._mark((topic, index), log, *producer, markers.committed, now_ms)
+                    self._append_marker((topic, index), self._state.logs.log(topic, index), batch, now_ms)
                 else:
                     is_complete = False
             except StorageFailed as failure:
@@ -184,11 +176,7 @@ class DataPlane:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
         self._state.polls.appended((OFFSETS_TOPIC, index), size)
 
-    def _mark(
-        self, partition: TopicPartition, log: Log, producer_id: int, epoch: int, committed: bool, now_ms: int
-    ) -> None:
-        marker = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
-        batch = record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch)
+    def _append_marker(self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int) -> None:
         self._state.logs.append(partition, log, batch, now_ms)
         self._state.polls.changed(partition)
 
@@ -199,7 +187,10 @@ class DataPlane:
         for producer_id, producer in log.producers.items():
             is_open = producer.first_open_offset is not None
             if is_open and not self._state.transactions.is_open(producer_id, partition):
-                self._mark(partition, log, producer_id, producer.epoch, False, self._now_ms)
+                marker = EndMarker(commits=False, coordinator_epoch=COORDINATOR_EPOCH)
+                ids = {"producer_id": producer_id, "producer_epoch": producer.epoch}
+                batch = record_batch.encode_marker(marker, self._now_ms, **ids)
+                self._append_marker(partition, log, batch, self._now_ms)
 
     def tend(self, now_ms: int) -> Iterator[None]:
         """Delete records past their time or beyond their size, a log at each `next`. For the runtime's janitor.
@@ -250,12 +241,56 @@ class DataPlane:
         self._state.logs.close()
 
 
-_SETTING: Final = frozenset({AlterConfigsRequest, IncrementalAlterConfigsRequest})
+Handler = Callable[[State, Any, Env], Any]
 
-_PLAIN: Final[Mapping[type, Callable[[State, Any, Call], Any]]] = {
+
+def _catalog(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
+    return lambda state, request, env: state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
+
+
+def _configs(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
+    """The same for what may change the settings of topics, which their open logs are to follow."""
+
+    def handle(state: State, request: Any, env: Env) -> Any:
+        response = state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
+        state.logs.reconfigure()
+        return response
+
+    return handle
+
+
+def _transactions(decide: Callable[[Transactions, Any, Call], Result[Any]]) -> Handler:
+    return lambda state, request, env: state.runtime.record(
+        decide(state.transactions, request, env.call), env.call.now_ms
+    )
+
+
+def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env: Env) -> Any:
+    result = add_partitions_to_txn(state.transactions, state.catalog.topics, request, env.call)
+    return state.runtime.record(result, env.call.now_ms)
+
+
+HANDLERS: Final[Mapping[type, Handler]] = {
+    AddPartitionsToTxnRequest: _add_partitions_to_txn,
+    AlterConfigsRequest: _configs(alter_configs),
+    CreatePartitionsRequest: _catalog(create_partitions),
+    CreateTopicsRequest: _catalog(create_topics),
     DeleteRecordsRequest: delete_records,
+    DeleteTopicsRequest: _catalog(delete_topics),
+    DescribeClusterRequest: describe_cluster,
+    DescribeConfigsRequest: _catalog(describe_configs),
     DescribeProducersRequest: describe_producers,
+    DescribeTopicPartitionsRequest: describe_topic_partitions,
+    DescribeTransactionsRequest: _transactions(describe_transactions),
+    EndTxnRequest: _transactions(end_txn),
+    FetchRequest: fetch,
+    IncrementalAlterConfigsRequest: _configs(incremental_alter_configs),
+    InitProducerIdRequest: _transactions(init_producer_id),
+    ListConfigResourcesRequest: _catalog(list_config_resources),
     ListOffsetsRequest: list_offsets,
+    ListTransactionsRequest: _transactions(list_transactions),
+    MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: offset_for_leader_epoch,
     ProduceRequest: produce,
 }
+"""Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`."""

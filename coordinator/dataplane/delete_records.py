@@ -3,8 +3,7 @@
 from typing import Final
 
 from coordinator.core.catalog.names import INTERNAL
-from coordinator.core.result import Call
-from coordinator.dataplane.state import State
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import (
     DeleteRecordsRequest,
@@ -17,7 +16,7 @@ from storage.files import StorageFailed
 ALL: Final = -1
 
 
-def delete_records(state: State, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+def delete_records(state: State, request: DeleteRecordsRequest, env: Env) -> DeleteRecordsResponse:
     """Delete up to each offset; -1 is everything that there is."""
     return DeleteRecordsResponse(
         topics=tuple([

@@ -1,10 +1,9 @@
 """DescribeCluster: the brokers, and which of them is asked to change things."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from coordinator.dataplane.brokers import Broker
 from coordinator.dataplane.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -18,9 +17,7 @@ _WRONG_ENDPOINT: Final = {
 }
 
 
-def describe_cluster(
-    request: DescribeClusterRequest, brokers: Sequence[Broker], cluster_id: str
-) -> DescribeClusterResponse:
+def describe_cluster(state: State, request: DescribeClusterRequest, env: Env) -> DescribeClusterResponse:
     """Describe the brokers; controllers have no endpoint of their own here."""
     if request.endpoint_type != BROKERS:
         error, message = _WRONG_ENDPOINT.get(
@@ -28,8 +25,9 @@ def describe_cluster(
         )
         return DescribeClusterResponse(error_code=error, error_message=message)
     asks = request.include_cluster_authorized_operations
+    brokers = env.brokers
     return DescribeClusterResponse(
-        cluster_id=cluster_id,
+        cluster_id=state.cluster_id,
         controller_id=brokers[0].node_id,
         brokers=tuple([DescribeClusterResponseBroker(b.node_id, b.host, b.port, b.rack) for b in brokers]),
         cluster_authorized_operations=CLUSTER_OPERATIONS if asks else NOT_ASKED,

@@ -1,8 +1,7 @@
 """DescribeProducers (KIP-664): who has written to a partition, and whose transaction is open in it."""
 
 from coordinator.core.catalog.names import reason_invalid
-from coordinator.core.result import Call
-from coordinator.dataplane.state import State
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -14,7 +13,7 @@ from protocol.messages.describe_producers import (
 from storage.producers import Producer
 
 
-def describe_producers(state: State, request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+def describe_producers(state: State, request: DescribeProducersRequest, env: Env) -> DescribeProducersResponse:
     """Describe the producers of each partition."""
     return DescribeProducersResponse(
         topics=tuple([
@@ -30,7 +29,7 @@ def _partition(state: State, topic: str, index: int) -> DescribeProducersRespons
     if reason := reason_invalid(topic):
         return DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if (error := state.refusal(topic, index)) != ErrorCode.NONE:
-        message = None if topic in state.catalog.facts else "This server does not host this topic-partition."
+        message = None if topic in state.catalog.topics_by_name else "This server does not host this topic-partition."
         return DescribeProducersResponsePartition(index, error, message)
     log = state.log(topic, index)
     producers = [] if log is None else log.producers.items()

@@ -7,6 +7,7 @@ from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.dataplane.brokers import LEADER_EPOCH, Broker, replicas_of
 from coordinator.dataplane.metadata import TOPIC_OPERATIONS
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -20,11 +21,12 @@ PAGE_MAX: Final = 2000  # max.request.partition.size.limit
 
 
 def describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, catalog: Catalog, brokers: Sequence[Broker]
+    state: State, request: DescribeTopicPartitionsRequest, env: Env
 ) -> DescribeTopicPartitionsResponse:
     """One page, and the cursor to the next one if there is more."""
+    catalog, brokers = state.catalog, env.brokers
     cursor = request.cursor
-    names = sorted({topic.name for topic in request.topics} or catalog.facts)
+    names = sorted({topic.name for topic in request.topics} or catalog.topics_by_name)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     room = max(1, min(request.response_partition_limit, PAGE_MAX))
@@ -37,7 +39,7 @@ def describe_topic_partitions(
         topics.append(topic)
         room -= len(topic.partitions)
         after = first + len(topic.partitions)
-        if name in catalog.facts and after < catalog.facts[name].partitions:
+        if name in catalog.topics_by_name and after < catalog.topics_by_name[name].partitions:
             return _page(topics, DescribeTopicPartitionsResponseCursor(name, after))
     return _page(topics, None)
 
@@ -51,7 +53,7 @@ def _page(
 def _topic(
     name: str, first: int, room: int, catalog: Catalog, brokers: Sequence[Broker]
 ) -> DescribeTopicPartitionsResponseTopic:
-    fact = catalog.facts.get(name)
+    fact = catalog.topics_by_name.get(name)
     if fact is None:
         is_name = reason_invalid(name) is None
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_name else ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -10,7 +10,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
 from coordinator.dataplane.sessions import (
@@ -21,7 +20,7 @@ from coordinator.dataplane.sessions import (
     FetchSession,
     Key,
 )
-from coordinator.dataplane.state import State
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     FetchRequest,
@@ -53,9 +52,9 @@ class Fetch(Struct, frozen=True):
     opens: bool = False  # whether a session is to begin with the answer
 
 
-def fetch(state: State, request: FetchRequest, call: Call, real_ms: int) -> FetchResponse | None:
-    """The answer, or None while it waits under `call.ticket` until `real_ms` plus its wait."""
-    meant = _meant(state, request, call.version)
+def fetch(state: State, request: FetchRequest, env: Env) -> FetchResponse | None:
+    """The response, or None while it waits under `call.ticket` for as long as the request says."""
+    meant = _meant(state, request, env.call.version)
     if isinstance(meant, ErrorCode):
         return FetchResponse(error_code=meant)
     found = _read(state, meant)
@@ -63,10 +62,12 @@ def fetch(state: State, request: FetchRequest, call: Call, real_ms: int) -> Fetc
         return _answer(state, meant, found)
     size = _size(found)
     partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
-    due_ms = deadline_ms(real_ms, request.max_wait_ms)
+    due_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
     # Records would be held for as long as the client likes, and counted nowhere: they are read once more in the end.
     kept = None if size else found
-    state.polls.park(Waiting(call.ticket, due_ms, meant.min_bytes - size, meant, partitions, kept, is_stale=size > 0))
+    state.polls.park(
+        Waiting(env.call.ticket, due_ms, meant.min_bytes - size, meant, partitions, kept, is_stale=size > 0)
+    )
     return None
 
 

@@ -3,9 +3,8 @@
 from collections import Counter
 from typing import Final
 
-from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.state import State
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsRequest,
@@ -25,7 +24,7 @@ NONE: Final = (-1, -1)
 _Found = tuple[int, int]  # offset and timestamp, -1 where there is none
 
 
-def list_offsets(state: State, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> ListOffsetsResponse:
     """Answer for each partition; one that is named twice is refused, both times once."""
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     committed = request.isolation_level == READ_COMMITTED and request.replica_id < 0
@@ -35,7 +34,7 @@ def list_offsets(state: State, request: ListOffsetsRequest, call: Call) -> ListO
         results = [
             _error(index, ErrorCode.INVALID_REQUEST)
             if times[topic.name, index] > 1
-            else _answered(state, topic.name, one, call.version, committed)
+            else _answered(state, topic.name, one, env.call.version, committed)
             for index, one in asked.items()
         ]
         topics.append(ListOffsetsResponseTopic(topic.name, tuple(results)))

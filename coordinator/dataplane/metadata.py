@@ -4,10 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.create_topics import auto_create
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
+from coordinator.core.result import Result
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import LEADER_EPOCH, Broker, replicas_of
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     MetadataRequest,
@@ -31,22 +34,29 @@ def wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def missing(request: MetadataRequest, version: int, catalog: Catalog) -> tuple[str, ...]:
+def metadata(state: State, request: MetadataRequest, env: Env) -> MetadataResponse:
+    """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then."""
+    if names := _missing(request, state.catalog):
+        state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
+    return _described(request, env.call.version, state.catalog, env.brokers, state.cluster_id)
+
+
+def _missing(request: MetadataRequest, catalog: Catalog) -> tuple[str, ...]:
     """The names of topics that are asked for, are not there, and may be created because they were asked for."""
     creates = catalog.settings.auto_create_topics and request.allow_auto_topic_creation
     if not creates or request.topics is None:
         return ()
     if any(topic.topic_id != NO_ID for topic in request.topics):
         return ()
-    return tuple(dict.fromkeys(t.name for t in request.topics if t.name is not None and t.name not in catalog.facts))
+    names = (topic.name for topic in request.topics)
+    return tuple(dict.fromkeys(name for name in names if name is not None and name not in catalog.topics_by_name))
 
 
-def metadata(
+def _described(
     request: MetadataRequest, version: int, catalog: Catalog, brokers: Sequence[Broker], cluster_id: str
 ) -> MetadataResponse:
-    """Answer from what there is now; topics that were to be created have been."""
     if wants_all(request, version):
-        topics: Iterable[MetadataResponseTopic] = [_known(name, catalog, brokers) for name in catalog.facts]
+        topics: Iterable[MetadataResponseTopic] = [_known(name, catalog, brokers) for name in catalog.topics_by_name]
     else:
         assert request.topics is not None, "null asks for all"
         topics = _asked_for(request.topics, version, catalog, brokers)
@@ -83,7 +93,7 @@ def _by_id(topic_id: bytes, catalog: Catalog, brokers: Sequence[Broker]) -> Meta
 
 
 def _by_name(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
-    if name in catalog.facts:
+    if name in catalog.topics_by_name:
         return _known(name, catalog, brokers)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if reason_invalid(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
     return _error(error, name, NO_ID)
@@ -94,7 +104,7 @@ def _error(error: ErrorCode, name: str | None, topic_id: bytes) -> MetadataRespo
 
 
 def _known(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
-    fact = catalog.facts[name]
+    fact = catalog.topics_by_name[name]
     return MetadataResponseTopic(
         name=name, topic_id=fact.id, is_internal=name in INTERNAL, partitions=_partitions(fact, brokers)
     )

@@ -1,8 +1,7 @@
 """OffsetForLeaderEpoch (KIP-320): where an epoch ends in the log, to tell a consumer whether the log was cut."""
 
-from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
-from coordinator.dataplane.state import State
+from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -14,7 +13,7 @@ from protocol.messages.offset_for_leader_epoch import (
 
 
 def offset_for_leader_epoch(
-    state: State, request: OffsetForLeaderEpochRequest, call: Call
+    state: State, request: OffsetForLeaderEpochRequest, env: Env
 ) -> OffsetForLeaderEpochResponse:
     """Answer for each partition. There is one epoch, so it ends where the log does."""
     return OffsetForLeaderEpochResponse(

@@ -13,7 +13,7 @@ from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.core.result import Call
 from coordinator.core.transactions.membership import error_unless_joined, joined
-from coordinator.dataplane.state import State
+from coordinator.dataplane.state import Env, State
 from protocol import record_batch
 from protocol.batch_validation import Accepted, Allowance, Refusal, Rules, validate_in_steps
 from protocol.errors import ErrorCode
@@ -49,8 +49,9 @@ class Appended(msgspec.Struct, frozen=True):
     start_offset: int
 
 
-def produce(state: State, request: ProduceRequest, call: Call) -> Generator[None, None, object]:
+def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, None, object]:
     """Append each partition's batch that can be, in steps; one that cannot does not hold up the others."""
+    call = env.call
     topics: list[ProduceResponseTopic] = []
     refused, allowance = _refusal_of_all(request), Allowance()
     for topic in request.topic_data:

@@ -1,14 +1,18 @@
 """What the handlers of the data plane work on: facts, logs, and who waits."""
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from coordinator.config import Config
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.result import Call, Result
 from coordinator.core.topics import NO_ID
 from coordinator.core.transactions.transactions import Transactions
+from coordinator.dataplane.brokers import Broker
 from coordinator.dataplane.long_polls import LongPolls
 from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.topic_logs import TopicLogs
@@ -34,23 +38,43 @@ class LedgerLike(Protocol):
         """Append what was recorded and is not in the log yet; whether there was anything."""
 
 
+class EdgeLike(Protocol):
+    """Where a failure of our own ends."""
+
+    def attempt(self, kind: str, step: Callable[..., Any], *args: Any) -> Any:
+        """What the step returns, or what stands for its failure."""
+
+
 class Runtime(Protocol):
     """What the data plane needs of the runtime that it is a part of."""
 
     @property
     def ledger(self) -> LedgerLike: ...
-    def record(self, outcome: Outcome, now_ms: int) -> Any:
-        """Make an outcome true: its records, then its markers. Returns its answer."""
+    @property
+    def edge(self) -> EdgeLike: ...
+    def record(self, result: Result[Any], now_ms: int) -> Any:
+        """Make a result so: its records, then its markers. Returns its response."""
 
     def offsets_log(self, index: int) -> Log | None:
         """The log of a partition of `__consumer_offsets`, None where nothing was ever written."""
 
 
-class State:
-    """One broker's data."""
+class Env(Struct, frozen=True, gc=False):
+    """What surrounds a request to the data plane: its call, and the brokers that the client is told of."""
 
-    def __init__(self, runtime: Runtime, logs: TopicLogs, config: Config) -> None:
+    call: Call
+    brokers: Sequence[Broker]  # at addresses that it can reach; the first leads
+
+
+class State:
+    """One broker's data. `real_ms` is the time by which fetches wait, whatever the coordinator's clock shows."""
+
+    def __init__(
+        self, runtime: Runtime, logs: TopicLogs, config: Config, real_ms: Callable[[], int], cluster_id: str
+    ) -> None:
         self.runtime = runtime
+        self.real_ms = real_ms
+        self.cluster_id = cluster_id
         self.catalog = runtime.ledger.catalog
         self.transactions = runtime.ledger.transactions
         self.logs = logs
@@ -73,7 +97,7 @@ class State:
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether there is such a partition."""
-        fact = self.catalog.facts.get(topic)
+        fact = self.catalog.topics_by_name.get(topic)
         return fact is not None and 0 <= partition < fact.partitions
 
     def refusal(self, topic: str, partition: int) -> ErrorCode:
@@ -100,8 +124,8 @@ class State:
             self.logs.close_failed((topic, partition), failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
 
-    def announce(self, outcome: Outcome, now_ms: int) -> Any:
-        """Make an outcome true, and have it in the log before the data that rests on it."""
-        answer = self.runtime.record(outcome, now_ms)
+    def announce(self, result: Result[Any], now_ms: int) -> Any:
+        """Make a result so, and have it in the log before the data that rests on it."""
+        answer = self.runtime.record(result, now_ms)
         self.runtime.ledger.flush()
         return answer

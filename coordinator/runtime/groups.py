@@ -1,23 +1,25 @@
 """Requests about groups: each is given to the partition that owns the group, or split over all and put together
 again."""
 
-import logging
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from coordinator.core.admin.list_groups import Wanted
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.consumer import api as consumer
+from coordinator.core.consumer.consumer_group_heartbeat import refused
+from coordinator.core.consumer.validation import malformed
 from coordinator.core.offsets.offset_fetch import answered, asked
 from coordinator.core.offsets.offset_fetch import refused as fetch_refused
 from coordinator.core.result import Call
-from coordinator.core.shard import HandlerFailed
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import error_unless_joined, joined
-from coordinator.runtime.partition import Partition
-from coordinator.runtime.refusals import loading, refused
+from coordinator.dataplane.brokers import Where
+from coordinator.runtime.edge import Failed
+from coordinator.runtime.engine import Engine
+from coordinator.runtime.error_response import error_response
+from coordinator.runtime.refusals import loading
 from coordinator.runtime.steps import STEP_GROUPS
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -45,67 +47,53 @@ from protocol.messages.list_groups import (
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-if TYPE_CHECKING:
-    from coordinator.runtime.node import Node
-
-log = logging.getLogger("muster.groups")
-
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 GROUP_OPERATIONS: Final = 3400  # read, delete, describe, describe configs, alter configs: all, as nobody is refused any
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
 _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 
 
-def one_group(node: "Node", request: Any, call: Call) -> Any:
-    """A request that names one group. Returns its answer, None while it is parked."""
-    partition = node.partitions.owner(request.group_id)
+def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    """A request that names one group. Returns its response, None while it is parked."""
+    partition = engine.partitions.owner(request.group_id)
     if not partition.is_loaded:
         return loading(request, call.version)
-    return _decided(node, partition, request, call)
+    return engine.decide(partition, request, call)
 
 
-def _decided(node: "Node", partition: Partition, request: Any, call: Call) -> Any:
-    """A mistake of ours is told as Kafka tells it, and costs this request alone: its group is as it was (G-048)."""
-    try:
-        return node.decide(partition, request, call)
-    except HandlerFailed as failure:
-        log.error("a request could not be decided", exc_info=failure.__cause__, extra={"group": request.group_id})
-        return refused(request, call.version, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def consumer_group_heartbeat(node: "Node", request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:
-    """A heartbeat that is wrong as such is told so, whether its group can be looked at or not."""
-    partition = node.partitions.owner(request.group_id)
+def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where) -> Any:
+    """A heartbeat that is malformed is told so, whether its group is loaded or not."""
+    partition = engine.partitions.owner(request.group_id)
     if partition.is_loaded:
-        return _decided(node, partition, request, call)
-    wrong = consumer.malformed(request, call.version, partition.shard.limits)
-    return loading(request, call.version) if wrong is None else consumer.refused(wrong).response
+        return engine.decide(partition, request, call)
+    wrong = malformed(request, call.version, partition.shard.limits)
+    return loading(request, call.version) if wrong is None else refused(wrong).response
 
 
-def offset_fetch(node: "Node", request: OffsetFetchRequest, call: Call) -> Any:
+def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Any:
     """Offsets of one group, or from version 8 on of several."""
-    groups = tuple(_fetched(node, wanted, request, call) for wanted in asked(request, call.version))
+    groups = tuple(_fetched(engine, wanted, request, call) for wanted in asked(request, call.version))
     return answered(groups, request, call.version)
 
 
 def _fetched(
-    node: "Node", wanted: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call
+    engine: Engine, wanted: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call
 ) -> OffsetFetchResponseGroup:
-    partition = node.partitions.owner(wanted.group_id)
+    partition = engine.partitions.owner(wanted.group_id)
     if not partition.is_loaded:
         return fetch_refused(wanted.group_id, _LOADING)
     return partition.shard.fetch_offsets(wanted, call.version, require_stable=request.require_stable)
 
 
 def describe_groups(
-    node: "Node", request: DescribeGroupsRequest, call: Call
+    engine: Engine, request: DescribeGroupsRequest, call: Call, where: Where
 ) -> Generator[None, None, DescribeGroupsResponse]:
     """Describe each group by itself, in steps."""
     described: list[DescribeGroupsResponseDescribedGroup] = []
     for group_id in request.groups:
         if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
             yield
-        partition = node.partitions.owner(group_id)
+        partition = engine.partitions.owner(group_id)
         if not partition.is_loaded:
             described.append(DescribeGroupsResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
             continue
@@ -117,14 +105,14 @@ def describe_groups(
 
 
 def consumer_group_describe(
-    node: "Node", request: ConsumerGroupDescribeRequest, call: Call
+    engine: Engine, request: ConsumerGroupDescribeRequest, call: Call, where: Where
 ) -> Generator[None, None, ConsumerGroupDescribeResponse]:
     """Describe each group by itself, in steps."""
     described: list[ConsumerGroupDescribeResponseDescribedGroup] = []
     for group_id in request.group_ids:
         if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
             yield
-        partition = node.partitions.owner(group_id)
+        partition = engine.partitions.owner(group_id)
         if not partition.is_loaded:
             described.append(ConsumerGroupDescribeResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
             continue
@@ -135,13 +123,15 @@ def consumer_group_describe(
     return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
-def list_groups(node: "Node", request: ListGroupsRequest, call: Call) -> Generator[None, None, ListGroupsResponse]:
+def list_groups(
+    engine: Engine, request: ListGroupsRequest, call: Call, where: Where
+) -> Generator[None, None, ListGroupsResponse]:
     """List the groups of all partitions, in steps; none while a partition is not loaded: the list would lack some."""
-    if node.loading:
+    if engine.loading:
         return ListGroupsResponse(error_code=_LOADING)
     wanted, listed = Wanted(request), 0
     groups: list[ListGroupsResponseListedGroup] = []
-    for partition in node.partitions:
+    for partition in engine.partitions:
         for group in partition.shard.listed():
             if wanted.has(group):
                 groups.append(group)
@@ -152,47 +142,55 @@ def list_groups(node: "Node", request: ListGroupsRequest, call: Call) -> Generat
 
 
 def delete_groups(
-    node: "Node", request: DeleteGroupsRequest, call: Call
+    engine: Engine, request: DeleteGroupsRequest, call: Call, where: Where
 ) -> Generator[None, None, DeleteGroupsResponse]:
     """Delete each group by itself, and each once, in steps."""
     results: list[DeleteGroupsResponseDeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):
         if len(results) % STEP_GROUPS == STEP_GROUPS - 1:
             yield
-        partition = node.partitions.owner(group_id)
-        if partition.is_loaded:
-            results.append(node.take(partition, partition.shard.delete(group_id, call.now_ms), call.now_ms))
-        else:
-            results.append(DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING))
+        results.append(_delete(engine, group_id, call))
     return DeleteGroupsResponse(results=tuple(results))
 
 
-def add_offsets_to_txn(node: "Node", request: AddOffsetsToTxnRequest, call: Call) -> Any:
+def _delete(engine: Engine, group_id: str, call: Call) -> DeleteGroupsResponseDeletableGroupResult:
+    """A step of its own for each group: one that fails leaves the others deleted."""
+    partition = engine.partitions.owner(group_id)
+    if not partition.is_loaded:
+        return DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING)
+    result = engine.edge.attempt("DeleteGroups", partition.shard.delete, group_id, call)
+    if isinstance(result, Failed):
+        return DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.UNKNOWN_SERVER_ERROR)
+    deleted: DeleteGroupsResponseDeletableGroupResult = engine.take(partition, result)
+    return deleted
+
+
+def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Call, where: Where) -> Any:
     """The partition that keeps the group's offsets joins the transaction."""
-    index = node.partitions.owner(request.group_id).index
-    return node.record(adding.add_offsets_to_txn(node.ledger.transactions, index, request, call), call.now_ms)
+    index = engine.partitions.owner(request.group_id).index
+    return engine.record(adding.add_offsets_to_txn(engine.ledger.transactions, index, request, call), call.now_ms)
 
 
-def txn_offset_commit(node: "Node", request: TxnOffsetCommitRequest, call: Call) -> Any:
+def txn_offset_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Any:
     """Offsets in a transaction, which must have the group's partition in it, or from version 5 on takes it in."""
-    error = _not_in_transaction(node, request, call) if request.group_id else ErrorCode.NONE
+    error = _not_in_transaction(engine, request, call) if request.group_id else ErrorCode.NONE
     if error:
-        return refused(request, call.version, error)
-    return one_group(node, request, call)
+        return error_response(request, call.version, error)
+    return one_group(engine, request, call, where)
 
 
-def _not_in_transaction(node: "Node", request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
+def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     """Why the producer may not commit this group's offsets now; NONE when it may (O-116, KIP-890)."""
-    transactions = node.ledger.transactions
+    transactions = engine.ledger.transactions
     producer = (request.producer_id, request.producer_epoch)
-    partition = (OFFSETS_TOPIC, node.partitions.owner(request.group_id).index)
+    partition = (OFFSETS_TOPIC, engine.partitions.owner(request.group_id).index)
     if call.version >= _JOINS_SINCE:
         outcome = joined(transactions, request.transactional_id, producer, (partition,), call.now_ms)
         if not isinstance(outcome, ErrorCode):
-            node.record(outcome, call.now_ms)
+            engine.record(outcome, call.now_ms)
             return ErrorCode.NONE
         error = outcome
-    elif node.config["transaction.partition.verification.enable"]:
+    elif engine.config["transaction.partition.verification.enable"]:
         error = error_unless_joined(transactions, request.transactional_id, producer, partition)
     else:
         return ErrorCode.NONE

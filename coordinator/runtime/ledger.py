@@ -6,14 +6,14 @@ once where markers follow, and `settle` only when the markers are in their logs.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.catalog import records
 from coordinator.core.catalog.catalog import Catalog, Change
 from coordinator.core.catalog.names import CATALOG_TOPIC
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.catalog.settings import Settings
+from coordinator.core.result import Markers, Result
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.runtime.damage import damaged, readable
 from protocol import record_batch
@@ -54,20 +54,23 @@ class Ledger:
                 except (ProtocolError, ValueError) as error:
                     raise damaged(self.log, fact.offset, error) from error
 
-    def record(self, outcome: Outcome, now_ms: int) -> tuple[Change, ...]:
-        """Make an outcome's records true, and gather them for the log. Returns the topics that came, grew or went."""
-        changes = [change for one in outcome.records if (change := self._apply(one)) is not None]
-        self._waiting += _written(outcome.records, now_ms)
-        if outcome.markers:
+    def record(self, result: Result[Any], now_ms: int) -> tuple[Change, ...]:
+        """Encode a result's records for the log, and apply them. Returns the topics that came, grew or went.
+
+        Raises for what cannot be encoded, and then has changed nothing.
+        """
+        self._waiting += _written(result.records, now_ms)
+        changes = [change for one in result.records if (change := self._apply(one)) is not None]
+        if any(type(effect) is Markers for effect in result.effects):
             self.flush()
         return tuple(changes)
 
-    def complete(self, outcome: Outcome, now_ms: int) -> None:
+    def complete(self, result: Result[Any], now_ms: int) -> None:
         """Gather what says that a transaction is complete, to be true and appended once its markers are in their logs.
 
         Until then it is prepared, and who asks is told to come back: what is true and what the log says keep one order.
         """
-        self._last += zip(outcome.records, _written(outcome.records, now_ms), strict=True)
+        self._last += zip(result.records, _written(result.records, now_ms), strict=True)
 
     def flush(self) -> bool:
         """Append what was gathered; whether there was anything. Raises StorageFailed."""

@@ -45,7 +45,7 @@ def replay(partition: Partition) -> Iterator[int]:
 def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) -> None:
     marker = read_end_marker(fact)
     if marker is not None:
-        partition.shard.replay_marker(producer_id, marker.commits)
+        partition.shard.end_transaction(producer_id, marker.commits)
 
 
 def _decoded(facts: list[LogRecord], source: Log) -> list[records.Record]:

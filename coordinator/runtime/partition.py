@@ -4,11 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.core import records
-from coordinator.core.catalog.outcome import COORDINATOR_EPOCH
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
 from protocol import record_batch
-from protocol.records import EndMarker
 from protocol.records import Record as LogRecord
 from storage.log import Log
 
@@ -19,6 +17,7 @@ class Partition:
     __slots__ = ("_batches", "_log", "_open", "_plain", "index", "is_loaded", "shard")
 
     def __init__(self, shard: Shard, open_log: Callable[[], Log]) -> None:
+        shard.write = self.write
         self.index = shard.partition
         self.shard = shard
         self.is_loaded = False
@@ -45,21 +44,32 @@ class Partition:
         """Whether anything was ever written."""
         return self._log is not None
 
-    def remember(self, result: Result[Any], now_ms: int) -> None:
-        """Gather the records of a result. Those of one result end in one batch, and so are written whole or not at
-        all."""
+    @property
+    def is_dirty(self) -> bool:
+        """Whether anything is to be appended."""
+        return bool(self._plain or self._batches)
+
+    def write(self, result: Result[Any], now_ms: int) -> None:
+        """Encode the records of a result, to be appended at the end of the turn.
+
+        Those of one result end in one batch, and so are written whole or not at all. Raises for what cannot be encoded,
+        and then has changed nothing.
+        """
+        assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
         facts = [LogRecord(*records.encode(record), timestamp=now_ms) for record in result.records]
         if result.producer is None:
             self._plain += facts
         else:
+            batch = self._transactional(facts, result.producer)
             self._seal()
-            self._batches.append(self._transactional(facts, result.producer))
+            self._batches.append(batch)
 
-    def mark(self, producer_id: int, epoch: int, committed: bool, now_ms: int) -> None:
-        """Gather the marker that ends a producer's transaction."""
+    def end_transaction(self, producer_id: int, committed: bool, marker: bytes) -> None:
+        """End a producer's transaction in the shard, and gather the batch that says so."""
+        assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
         self._seal()
-        marker = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
-        self._batches.append(record_batch.encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=epoch))
+        self._batches.append(marker)
+        self.shard.end_transaction(producer_id, committed)
 
     def flush(self) -> int:
         """Append what was gathered, in one write; how many bytes. Raises StorageFailed, after which nothing may be
@@ -67,7 +77,6 @@ class Partition:
         self._seal()
         batches, self._batches = self._batches, []
         if batches:
-            assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
             self.log.append(batches)
         return sum(map(len, batches))
 

@@ -10,13 +10,13 @@ turn, after about a millisecond of work, and returns the response:
         return ListGroupsResponse(...)
 
 A request whose handler returns at its first step is answered like any other. Else it is parked under its ticket, and
-`Steps.run` does one step at a time, of each such request in turn. Steps wait for no clock: they go on in the next turn,
-though a test has stopped the coordinator's time. Between two steps everything may change, so a handler takes what it
-reads from immutable values, and what it writes step by step is complete in each step.
+`Engine.step` does one step at a time, of each such request in turn. Steps wait for no clock: they go on in the next
+turn, though a test has stopped the coordinator's time. Between two steps everything may change, so a handler takes
+what it reads from immutable values, and what it writes step by step is complete in each step.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from types import GeneratorType
 from typing import Any, Final
 
@@ -49,16 +49,13 @@ class Steps:
         """Do the first step of a request. Returns its response, or None if there is more to do."""
         return self._continue(Unfinished(ticket, request, version, handling))
 
-    def run(self, fail: Callable[[Unfinished], Response]) -> tuple[int, Response | None]:
-        """Do one step of the request whose turn it is. Returns its ticket, and its response if that is complete.
+    def pop(self) -> Unfinished:
+        """Take the request whose turn it is, to be resumed."""
+        return self._unfinished.popleft()
 
-        `fail` is called for a step that has raised, inside of the exception handler, and returns the response.
-        """
-        unfinished = self._unfinished.popleft()
-        try:
-            return unfinished.ticket, self._continue(unfinished)
-        except Exception:
-            return unfinished.ticket, fail(unfinished)
+    def resume(self, unfinished: Unfinished) -> Response | None:
+        """Do the next step of a request. Returns its response, or None if there is more to do."""
+        return self._continue(unfinished)
 
     def forget(self, ticket: int) -> None:
         """Do nothing more for a client that has left."""

@@ -360,7 +360,7 @@ class Frontend:
         try:
             data = encode_response(api_key, version, correlation_id, response)
         except ProtocolError as error:  # the server's fault, not the client's, which would wait for ever
-            log.error("a response cannot be encoded: %s", error, extra={"client": connection.host})
+            self._node.edge.report("response", error)
             self.close(connection, "internal error")
             return
         for code in codes(response):

@@ -84,14 +84,6 @@ def test_what_an_old_value_does_not_say() -> None:
     assert (value.leader_epoch, value.expire_timestamp) == (-1, -1)
 
 
-def test_counts_follow_the_groups() -> None:
-    """M-002 and M-003 are read off these."""
-    made = shard(Record(GroupMetadataKey("g"), STABLE), Record(OffsetCommitKey("h", "t", 0), OffsetCommitValue(1)))
-    assert +made.counts == {(ClassicGroup, State.STABLE): 1, (ClassicGroup, State.EMPTY): 1}
-    made.delete("h", 0)
-    assert +made.counts == {(ClassicGroup, State.STABLE): 1}
-
-
 def test_sessions_run_from_the_end_of_loading() -> None:
     """L-009; L-001: nothing runs before."""
     made = shard(Record(GroupMetadataKey("g"), STABLE))

@@ -195,7 +195,7 @@ class World:
                 key, value, producer_id = entry
                 self.shard.replay(records.decode(key, value), producer_id)
             else:
-                self.shard.replay_marker(*entry)
+                self.shard.end_transaction(*entry)
         durable.assert_equal(durable.facts(self.shard), old)
         self.waiting.clear()
         return self.observed(lambda: [line for r in self.shard.loaded(self.now_ms) for line in self.taken(r)])

@@ -27,9 +27,10 @@ def topics(world: World, words: Words) -> list[str]:
     for word in words.plain:
         name, partitions, *again = word.split(":")
         found.append(Topic(name, topic_id(name + again[0] if again else name), int(partitions)))
-    world.topics = Topics(found, world.topics.version + 1)
+    before, world.topics = world.topics, Topics(found, world.topics.version + 1)
+    gone = {name for name, topic in before.items() if world.topics.id_of(name) != topic.id}
     return world.observed(
-        lambda: [line for r in world.shard.topics_changed(world.topics, world.now_ms) for line in world.taken(r)]
+        lambda: [line for r in world.shard.topics_changed(world.topics, gone, world.now_ms) for line in world.taken(r)]
     )
 
 
@@ -65,7 +66,7 @@ def delete(world: World, words: Words) -> list[str]:
     """`delete`, `delete group=h`."""
 
     def act() -> list[str]:
-        result = world.shard.delete(words.text("group", "g"), world.now_ms)
+        result = world.shard.delete(words.text("group", "g"), world.call(words, 2))
         return [*world.taken(result), told.error(result.response.error_code)]
 
     return world.observed(act)

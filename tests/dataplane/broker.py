@@ -13,14 +13,15 @@ from coordinator.config import Config
 from coordinator.core.catalog import records as facts
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.catalog.outcome import Markers, Outcome
 from coordinator.core.catalog.records import CatalogRecord
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Markers, Result
 from coordinator.core.transactions.ending import completed
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.brokers import Broker as Node
+from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import DataPlane
 from coordinator.dataplane.settings import catalog_settings
+from coordinator.runtime.edge import Edge
 from protocol import record_batch
 from protocol.apis import APIS
 from protocol.messages.create_topics import (
@@ -42,7 +43,7 @@ from tests.storage.crashing_disk import CrashingDisk
 
 DATA = "data"
 NOW = 1_000_000
-NODES = (Node(0, "localhost", 9092),)
+NODES = Where((Node(0, "localhost", 9092),))
 VERSIONS = {api.request.cls: api.versions[-1] for api in APIS.values()} | {FetchRequest: 12, ProduceRequest: 12}
 """The newest of each; of Fetch and Produce the newest that names topics by name."""
 
@@ -100,6 +101,7 @@ class Broker:
         self.files = files or CrashingDisk()
         self.config = Config({name.replace("_", "."): value for name, value in settings.items()})
         self.real_ms = 0
+        self.edge = Edge()
         self.ledger = Ledger(self.files, self.config)
         self.offsets: dict[int, Log] = {}
         self.plane = DataPlane(self.files, DATA, self.config, self, lambda: self.real_ms, "cluster")
@@ -108,9 +110,9 @@ class Broker:
 
     # -- what the data plane needs of it -------------------------------------------------------------------------------
 
-    def record(self, outcome: Outcome, now_ms: int) -> Any:
+    def record(self, outcome: Result[Any], now_ms: int) -> Any:
         self.plane.topics_changed(self.ledger.write(outcome.records, now_ms))
-        for markers in outcome.markers:
+        for markers in outcome.effects:
             self.mark(markers, now_ms)
         return outcome.response
 
@@ -118,12 +120,12 @@ class Broker:
         return self.offsets.get(index)
 
     def mark(self, markers: Markers, now_ms: int) -> None:
-        self.plane.mark(markers, now_ms)
+        ids = {"producer_id": markers.producer_id, "producer_epoch": markers.producer_epoch}
+        marker = record_batch.encode_marker(EndMarker(commits=markers.committed), now_ms, **ids)
+        self.plane.end_transaction(markers, marker, now_ms)
         for topic, index in markers.partitions:
             if topic == OFFSETS_TOPIC:
-                marker = EndMarker(commits=markers.committed)
-                ids = {"producer_id": markers.producer_id, "producer_epoch": markers.producer_epoch}
-                self.append_offsets(index, record_batch.encode_marker(marker, now_ms, **ids))
+                self.append_offsets(index, marker)
         done = completed(self.ledger.transactions, markers.transactional_id, now_ms)
         self.ledger.write(done.records, now_ms)
 

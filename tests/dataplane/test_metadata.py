@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.dataplane.brokers import Broker as Node
+from coordinator.dataplane.brokers import Where
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_topic_partitions import (
@@ -32,7 +33,7 @@ def ask(broker: Broker, *names: str, version: int = 13, **fields: Any) -> dict[s
 
 def test_a_topic_and_its_leader(broker: Broker) -> None:
     topic = ask(broker, "t")["t"]
-    assert (topic.error_code, topic.topic_id) == (0, broker.ledger.catalog.facts["t"].id)
+    assert (topic.error_code, topic.topic_id) == (0, broker.ledger.catalog.topics_by_name["t"].id)
     assert [(p.partition_index, p.leader_id, p.leader_epoch, p.isr_nodes) for p in topic.partitions] == [
         (0, 0, 0, (0,)),
         (1, 0, 0, (0,)),
@@ -48,7 +49,7 @@ def test_all_topics_are_asked_for_by_null_and_in_version_0_by_none(broker: Broke
 def test_a_missing_topic_is_created_when_a_client_asks_for_it(broker: Broker) -> None:
     topic = ask(broker, "new", "t", "new")["new"]
     assert (topic.error_code, len(topic.partitions)) == (0, 3)
-    assert topic.topic_id not in (bytes(16), broker.ledger.catalog.facts["t"].id)
+    assert topic.topic_id not in (bytes(16), broker.ledger.catalog.topics_by_name["t"].id)
     again = Broker(broker.files.copy(), num_partitions=3)
     assert ask(again, "new")["new"] == topic
 
@@ -57,7 +58,7 @@ def test_a_missing_topic_is_created_when_a_client_asks_for_it(broker: Broker) ->
 def test_but_not_when_it_asks_not_to(broker: Broker, version: int) -> None:
     topic = ask(broker, "new", version=version, allow_auto_topic_creation=False)["new"]
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert "new" not in broker.ledger.catalog.facts
+    assert "new" not in broker.ledger.catalog.topics_by_name
 
 
 def test_nor_when_the_server_does_not() -> None:
@@ -75,18 +76,18 @@ def test_what_is_no_name_is_not_created(broker: Broker, name: str) -> None:
 @pytest.mark.parametrize("name", ["__muster_catalog", "__cluster_metadata", "__transaction_state"])
 def test_reserved_names_are_not_created(broker: Broker, name: str) -> None:
     assert ask(broker, name)[name].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert name not in broker.ledger.catalog.facts
+    assert name not in broker.ledger.catalog.topics_by_name
 
 
 def test_by_id(broker: Broker) -> None:
-    topic_id = broker.ledger.catalog.facts["t"].id
+    topic_id = broker.ledger.catalog.topics_by_name["t"].id
     asked = (MetadataRequestTopic(topic_id, None), MetadataRequestTopic(b"?" * 16, None))
     known, unknown = broker.ask(MetadataRequest(asked), version=12).topics
     assert (known.name, known.error_code) == ("t", 0)
     assert (unknown.name, unknown.topic_id, unknown.error_code) == (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID)
     refused = broker.ask(MetadataRequest(asked), version=11).topics
     assert {topic.error_code for topic in refused} == {ErrorCode.INVALID_REQUEST}
-    assert len(broker.ledger.catalog.facts) == 1
+    assert len(broker.ledger.catalog.topics_by_name) == 1
 
 
 def test_the_offsets_topic_is_internal(broker: Broker) -> None:
@@ -105,7 +106,7 @@ def test_operations_are_told_when_asked_for(broker: Broker) -> None:
 
 
 def test_leaders_go_round_the_brokers_and_copies_are_as_many_as_can_be(broker: Broker) -> None:
-    nodes = (Node(1, "a", 1), Node(2, "b", 2), Node(3, "c", 3))
+    nodes = Where((Node(1, "a", 1), Node(2, "b", 2), Node(3, "c", 3)))
     broker.ledger.apply(CatalogRecord(TopicKey("r"), TopicValue(b"r" * 16, 4, 2)))
     request = MetadataRequest((MetadataRequestTopic(name="r"),))
     answer = broker.plane.handle(request, call(request), nodes)

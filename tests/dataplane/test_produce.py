@@ -58,7 +58,7 @@ def test_acks_are_none_one_or_all(broker: Broker) -> None:
 
 
 def test_a_topic_by_its_id(broker: Broker) -> None:
-    topic_id = broker.ledger.catalog.facts["t"].id
+    topic_id = broker.ledger.catalog.topics_by_name["t"].id
     for id_, error in ((topic_id, ErrorCode.NONE), (bytes(15) + b"!", ErrorCode.UNKNOWN_TOPIC_ID)):
         data = ProduceRequestTopicData(topic_id=id_, partition_data=(ProduceRequestPartitionData(0, batch("a")),))
         answer = broker.ask(ProduceRequest(None, 1, 0, (data,)), version=13)

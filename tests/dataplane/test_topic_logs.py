@@ -181,7 +181,7 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
     assert len(crashes) > 3
     for how, disk in crashes:
         after = Server(disk, is_synced)
-        if "d" in after.node.ledger.catalog.facts:
+        if "d" in after.node.ledger.catalog.topics_by_name:
             assert [after.read("d", partition) for partition in (0, 1)] == [["old"], ["old"]], how
         else:
             after.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))

@@ -6,8 +6,7 @@ from typing import Any, NoReturn
 import pytest
 
 from coordinator.core import dispatch
-from coordinator.core.result import Call
-from coordinator.core.shard import Shard
+from coordinator.core.env import Env
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -28,7 +27,7 @@ COMMIT = OffsetCommitRequest(
 )
 
 
-def mistaken(shard: Shard, request: Any, call: Call) -> NoReturn:
+def mistaken(group: None, request: Any, env: Env) -> NoReturn:
     raise KeyError("nobody thought of that")
 
 
@@ -52,7 +51,7 @@ def test_it_costs_that_request_alone(
     server = InMemory()
     peer = server.connect()
     with monkeypatch.context() as broken, caplog.at_level(logging.ERROR, "muster"):
-        broken.setitem(dispatch.HANDLERS, type(request_), mistaken)  # type: ignore[arg-type]  # a dict, to us a Mapping
+        broken.setitem(dispatch.HANDLERS, (type(request_), type(None)), mistaken)
         answer = peer.ask(request_, version)
     codes = [p.error_code for t in answer.topics for p in t.partitions] if request_ is COMMIT else [answer.error_code]
     assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR]

@@ -1,6 +1,6 @@
 """What is offered is what has a handler; what is routed is what is offered, but for the versions that Kafka closes on."""
 
-from coordinator.runtime.router import HANDLERS, offered, routes, spoken
+from coordinator.runtime.router import HANDLERS, Route, offered, routes, spoken
 from protocol.apis import BY_NAME, LATEST_RANGES
 
 PRODUCE = BY_NAME["Produce"].key
@@ -14,7 +14,7 @@ def test_what_has_no_handler_or_no_version_is_not_offered() -> None:
 
 def test_every_version_that_is_offered_is_routed() -> None:
     found = routes({BY_NAME["Heartbeat"].key: range(5)})
-    assert found == {(12, version): HANDLERS["Heartbeat"] for version in range(5)}
+    assert found == {(12, version): Route("Heartbeat", HANDLERS["Heartbeat"]) for version in range(5)}
 
 
 def test_produce_below_3_is_offered_but_closes_the_connection_as_in_kafka_4() -> None:

@@ -213,7 +213,8 @@ def test_an_answer_that_cannot_be_written_is_our_error_and_closes_that_connectio
     assert peer.connection.closing
     assert not peer.connection.backlog
     assert server.stats.connections_refused == 0, "its bytes were good ones"
-    assert [one.levelname for one in caplog.records if one.name == "muster.server"] == ["ERROR"]
+    assert [one.levelname for one in caplog.records if one.name == "muster.edge"] == ["ERROR"]
+    assert server.node.edge.failures == {"response": 1}
     assert other.ask(*VERSIONS).error_code == ErrorCode.NONE
 
 

@@ -9,6 +9,7 @@ from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.records import GroupMetadataKey, Record
 from coordinator.core.result import Call, Reply, Result
 from coordinator.core.shard import Shard
+from coordinator.core.timers import Due
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupResponse
@@ -43,8 +44,8 @@ class Credulous(Shard):
 class Indulgent(Shard):
     """Commits what was aborted."""
 
-    def end_transaction(self, producer_id: int, committed: bool) -> list[Result[Any]]:
-        return super().end_transaction(producer_id, True)
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        super().end_transaction(producer_id, True)
 
 
 class Hasty(Shard):
@@ -57,16 +58,16 @@ class Hasty(Shard):
 class Stuttering(Shard):
     """Answers a request that waited twice."""
 
-    def _done(self, result: Result[Any]) -> Result[Any]:
-        result = super()._done(result)
+    def _done(self, result: Result[Any], now_ms: int) -> Result[Any]:
+        result = super()._done(result, now_ms)
         return replace(result, effects=result.effects + result.replies[:1])
 
 
 class Silent(Shard):
     """Does not answer one of those who wait for the join phase."""
 
-    def _done(self, result: Result[Any]) -> Result[Any]:
-        result = super()._done(result)
+    def _done(self, result: Result[Any], now_ms: int) -> Result[Any]:
+        result = super()._done(result, now_ms)
         joins = [reply for reply in result.replies if isinstance(reply.response, JoinGroupResponse)]
         return replace(result, effects=tuple(each for each in result.effects if each not in joins[1:2]))
 
@@ -76,8 +77,8 @@ class Generous(Shard):
 
     _given = b""
 
-    def _done(self, result: Result[Any]) -> Result[Any]:
-        result = super()._done(result)
+    def _done(self, result: Result[Any], now_ms: int) -> Result[Any]:
+        result = super()._done(result, now_ms)
         effects = tuple(self._same(each) if isinstance(each, Reply) else each for each in result.effects)
         return replace(result, effects=effects)
 
@@ -110,19 +111,18 @@ class Careless(Shard):
 class Patient(Shard):
     """Lets no session end."""
 
-    def _fired(self, group: Any, kind: str, member_id: str, deadline_ms: int, now_ms: int) -> Result[Any]:
-        if kind == "session":
-            return Result(group)
-        return super()._fired(group, kind, member_id, deadline_ms, now_ms)
+    def _fire(self, due: Due, now_ms: int) -> Result[Any]:
+        return Result() if due.key[0] == "session" else super()._fire(due, now_ms)
 
 
 class Idle(Shard):
     """Does not notice that the join phase has lasted long enough."""
 
-    def _fired(self, group: Any, kind: str, member_id: str, deadline_ms: int, now_ms: int) -> Result[Any]:
-        if kind == "join" and not group.initial:
-            return Result(group)
-        return super()._fired(group, kind, member_id, deadline_ms, now_ms)
+    def _fire(self, due: Due, now_ms: int) -> Result[Any]:
+        kind, group_id, _ = due.key
+        group = self.groups[group_id]
+        is_late = kind == "join" and isinstance(group, ClassicGroup) and not group.initial
+        return Result() if is_late else super()._fire(due, now_ms)
 
 
 class Miscounting(Shard):

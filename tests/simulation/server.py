@@ -42,7 +42,7 @@ class Log:
     def replay(self, shard: Shard) -> None:
         for entry in self._entries.values():
             if len(entry) == 2:
-                shard.replay_marker(*entry)
+                shard.end_transaction(*entry)
             else:
                 key, value, producer_id = entry
                 shard.replay(records.decode(key, value), producer_id)
@@ -97,8 +97,7 @@ class Server:
         if not self.is_up:
             self._clock.after(500, lambda: self.end_transaction(producer_id, committed))
             return
-        for result in self.shard.end_transaction(producer_id, committed):
-            self._done(result)
+        self.shard.end_transaction(producer_id, committed)
         self.log.mark(producer_id, committed)
         self._promises.ended(self.shard, producer_id, committed)
 

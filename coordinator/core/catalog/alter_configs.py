@@ -1,13 +1,13 @@
 """AlterConfigs: the settings of a resource become exactly those of the request. Old, and kept for old tools."""
 
 from collections import Counter
+from typing import Any
 
 from coordinator.core.catalog import alterations
 from coordinator.core.catalog.catalog import Catalog
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -17,7 +17,7 @@ from protocol.messages.alter_configs import (
 )
 
 
-def alter_configs(catalog: Catalog, request: AlterConfigsRequest, call: Call) -> Outcome:
+def alter_configs(catalog: Catalog, request: AlterConfigsRequest, call: Call) -> Result[Any]:
     """Replace the settings of each resource, all of them or none."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results: list[AlterConfigsResponseResource] = []
@@ -32,7 +32,9 @@ def alter_configs(catalog: Catalog, request: AlterConfigsRequest, call: Call) ->
         if wrong is None:
             kept = alterations.stored(catalog, resource)
             records += alterations.records(kept, catalog.configs.get(kept, {}), wanted)
-    return Outcome(AlterConfigsResponse(responses=tuple(results)), () if request.validate_only else tuple(records))
+    return Result(
+        response=AlterConfigsResponse(responses=tuple(results)), records=() if request.validate_only else tuple(records)
+    )
 
 
 def _malformed(asked: AlterConfigsRequestResource, times: int) -> Refusal | None:

@@ -46,7 +46,7 @@ def _of_topic(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if reason := topic_configs.reason_invalid(wanted):
         return Refusal(ErrorCode.INVALID_CONFIG, reason)
-    if name not in catalog.facts:
+    if name not in catalog.topics_by_name:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if name in INTERNAL and wanted.get("cleanup.policy", "").strip() != "compact":
         # Kafka takes any policy, and then deletes the offsets that are older than retention.ms.

@@ -1,7 +1,7 @@
 """What exists: topics and their settings, the broker's own settings that were changed, the settings of groups.
 
-A machine without I/O. `handle` decides on a request and applies what it decided, `replay` applies what a log kept: both
-by way of the same records, so that a catalog read back from its log is the one that wrote it.
+A machine without I/O: `replay` applies records, new ones or those of the log, so that a catalog read back from its log
+is the one that wrote it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,18 +34,24 @@ class Change(Struct, frozen=True):
     before: TopicValue | None
     after: TopicValue | None
 
+    @property
+    def is_end(self) -> bool:
+        """Whether a topic is no more; another of its name may be there."""
+        return self.before is not None and (self.after is None or self.after.id != self.before.id)
+
 
 class Catalog:
     """All topics and settings. Changed by `replay` alone."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self.facts: dict[str, TopicValue] = {}
+        self.topics_by_name: dict[str, TopicValue] = {}
         self.configs: dict[Resource, dict[str, str]] = {resource: {**FORMATTED[resource]} for resource in FORMATTED}
         self.partitions = 0  # of all topics together
         self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
         self._metric_names: dict[str, str] = {}
         self._version = 0
+        self._created_version = 0  # of the latest new topic
         self._topics: Topics | None = None
         self._governing: dict[str, TopicSettings] = {}
         self._broker = {setting.name: setting.value for setting in self.settings.broker if not setting.is_default}
@@ -58,14 +64,14 @@ class Catalog:
     @property
     def deleted(self) -> set[str]:
         """Names of topics that are no more, as far as the log still says that they were."""
-        return self.gone.keys() - self.facts.keys()
+        return self.gone.keys() - self.topics_by_name.keys()
 
     @property
     def topics(self) -> Topics:
         """Which topics exist, as a value; the same one until something changes."""
         if self._topics is None:
-            facts = self.facts.items()
-            self._topics = Topics((Topic(name, fact.id, fact.partitions) for name, fact in facts), self._version)
+            topics = (Topic(name, value.id, value.partitions) for name, value in self.topics_by_name.items())
+            self._topics = Topics(topics, self._version, self._created_version)
         return self._topics
 
     def replay(self, record: CatalogRecord) -> Change | None:
@@ -133,7 +139,7 @@ class Catalog:
         )
 
     def _place(self, name: str, fact: TopicValue | None) -> Change:
-        before = self.facts.pop(name, None)
+        before = self.topics_by_name.pop(name, None)
         if before is not None:
             self.partitions -= before.partitions
             if fact is None or fact.id != before.id:
@@ -142,10 +148,12 @@ class Catalog:
             self.gone.setdefault(name, set())
             self._metric_names.pop(metric_name(name), None)
         else:
-            self.facts[name] = fact
+            self.topics_by_name[name] = fact
             self.partitions += fact.partitions
             self._metric_names[metric_name(name)] = name
         self._version += 1
+        if fact is not None and (before is None or before.id != fact.id):
+            self._created_version = self._version
         self._topics = None
         self._governing.pop(name, None)
         return Change(name, before, fact)

@@ -1,16 +1,16 @@
 """CreatePartitions: a topic grows; it never shrinks."""
 
 from collections import Counter
+from typing import Any
 
 from msgspec.structs import replace
 
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord, TopicKey
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -20,7 +20,7 @@ from protocol.messages.create_partitions import (
 )
 
 
-def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: Call) -> Outcome:
+def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: Call) -> Result[Any]:
     """Grow each topic to the count that is asked for."""
     times = Counter(topic.name for topic in request.topics)
     results = [
@@ -36,15 +36,18 @@ def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: 
         if (wrong := _refusal(catalog, topic, room)) is not None:
             results.append(CreatePartitionsResponseTopicResult(topic.name, wrong.error, wrong.message))
             continue
-        fact = catalog.facts[topic.name]
+        fact = catalog.topics_by_name[topic.name]
         room -= topic.count - fact.partitions
         records.append(CatalogRecord(TopicKey(topic.name), replace(fact, partitions=topic.count)))
         results.append(CreatePartitionsResponseTopicResult(topic.name))
-    return Outcome(CreatePartitionsResponse(results=tuple(results)), () if request.validate_only else tuple(records))
+    return Result(
+        response=CreatePartitionsResponse(results=tuple(results)),
+        records=() if request.validate_only else tuple(records),
+    )
 
 
 def _refusal(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -> Refusal | None:
-    fact = catalog.facts.get(topic.name)
+    fact = catalog.topics_by_name.get(topic.name)
     if fact is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.name in INTERNAL:

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from coordinator.core.catalog import topic_configs
 from coordinator.core.catalog.catalog import TOPIC, Catalog
 from coordinator.core.catalog.names import INTERNAL, RESERVED, reason_invalid
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreateTopicsRequest,
@@ -21,7 +21,7 @@ from protocol.messages.create_topics import (
 )
 
 
-def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) -> Outcome:
+def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) -> Result[Any]:
     """Create each topic that can be; a topic that cannot be does not hold up the others."""
     times = Counter(topic.name for topic in request.topics)
     once = [topic for topic in request.topics if times[topic.name] == 1]
@@ -39,7 +39,9 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
         records += facts
         results.append(_created(catalog, topic, facts))
     results += [_refused(name, _DUPLICATE) for name, count in times.items() if count > 1]
-    return Outcome(CreateTopicsResponse(topics=tuple(results)), () if request.validate_only else tuple(records))
+    return Result(
+        response=CreateTopicsResponse(topics=tuple(results)), records=() if request.validate_only else tuple(records)
+    )
 
 
 def auto_create(catalog: Catalog, names: Iterable[str], call: Call) -> tuple[CatalogRecord, ...]:
@@ -73,7 +75,7 @@ def _of_name(catalog: Catalog, name: str) -> Refusal | None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if reason := reason_invalid(name):
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    if name in catalog.facts or name in INTERNAL:
+    if name in catalog.topics_by_name or name in INTERNAL:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if (other := catalog.colliding(name)) is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")

@@ -1,12 +1,12 @@
 """DeleteTopics: by name, or by id from version 6 on."""
 
 from collections import Counter
+from typing import Any
 
 from coordinator.core.catalog.catalog import TOPIC, Catalog
 from coordinator.core.catalog.names import INTERNAL
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import NO_ID, CatalogRecord, ConfigKey, TopicKey
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -17,7 +17,7 @@ from protocol.messages.delete_topics import (
 _Named = tuple[str | None, bytes]
 
 
-def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) -> Outcome:
+def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) -> Result[Any]:
     """Take back each topic that exists, and its settings with it. Its records go when that fact is in the log."""
     asked: list[_Named] = [(name, NO_ID) for name in request.topic_names]
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
@@ -32,10 +32,10 @@ def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) ->
         elif error == ErrorCode.NONE:
             assert found is not None, "a topic to delete has a name"
             gone[found] = None
-            name, topic_id = found, catalog.facts[found].id
+            name, topic_id = found, catalog.topics_by_name[found].id
         results.append(DeleteTopicsResponseDeletableTopicResult(name, topic_id, error, message))
     records = tuple([record for name in gone for record in _tombstones(catalog, name)])
-    return Outcome(DeleteTopicsResponse(responses=tuple(results)), records)
+    return Result(response=DeleteTopicsResponse(responses=tuple(results)), records=records)
 
 
 def _find_topic(
@@ -53,7 +53,7 @@ def _find_topic(
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.", None
         return ErrorCode.NONE, None, topic.name
-    if name not in catalog.facts:
+    if name not in catalog.topics_by_name:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", None
     return ErrorCode.NONE, None, name
 

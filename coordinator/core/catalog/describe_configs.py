@@ -1,15 +1,14 @@
 """DescribeConfigs: every setting of a topic, the broker or a group, and where its value comes from."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.settings import BrokerSetting
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -28,10 +27,10 @@ DEFAULT_CONFIG: Final = 5
 GROUP_CONFIG: Final = 8
 
 
-def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Outcome:
+def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Result[Any]:
     """Describe each resource; which of its settings, the request may say."""
     results = [_result(catalog, resource, request) for resource in request.resources]
-    return Outcome(DescribeConfigsResponse(results=tuple(results)))
+    return Result(response=DescribeConfigsResponse(results=tuple(results)))
 
 
 def _result(
@@ -69,7 +68,7 @@ def _shown(entry: Entry, request: DescribeConfigsRequest) -> Entry:
 def _of_topic(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
     if reason := reason_invalid(name):
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    if name not in catalog.facts:
+    if name not in catalog.topics_by_name:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     own = catalog.configs.get((TOPIC, name), {})
     return [_topic_entry(catalog, own, config) for config in topic_configs.TOPIC_CONFIGS]

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.catalog import alterations, group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -22,7 +21,7 @@ from protocol.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
-def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigsRequest, call: Call) -> Outcome:
+def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigsRequest, call: Call) -> Result[Any]:
     """Change each resource; all that is asked of one resource happens, or none of it."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results: list[IncrementalAlterConfigsResponseResource] = []
@@ -39,7 +38,7 @@ def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigs
             assert not isinstance(wanted, Refusal), "what is not refused is a set of settings"
             records += alterations.records(kept, before, wanted)
     response = IncrementalAlterConfigsResponse(responses=tuple(results))
-    return Outcome(response, () if request.validate_only else tuple(records))
+    return Result(response=response, records=() if request.validate_only else tuple(records))
 
 
 def _malformed(asked: IncrementalAlterConfigsRequestResource, times: int) -> Refusal | None:

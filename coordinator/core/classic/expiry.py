@@ -1,35 +1,21 @@
 """What happens when a timer of a classic group fires: a session ends, a join phase is over, a SyncGroup never came."""
 
-from coordinator.core import timers
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.leave_group import removed
 from coordinator.core.classic.rebalance import completed, join_fired, prepared, session_timer
 from coordinator.core.classic.states import State
 from coordinator.core.classic.story import Why, event
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
-from coordinator.core.result import CancelTimer, Result
+from coordinator.core.result import Result
+from coordinator.core.timers import Due
 
 
-def fired(
-    group: ClassicGroup, kind: str, member_id: str, deadline_ms: int, now_ms: int, limits: Limits
-) -> Result[ClassicGroup]:
-    """The timer of that kind went off, whose deadline was `deadline_ms`."""
-    match kind:
-        case "session":
-            return session_fired(group, member_id, deadline_ms, now_ms, limits)
-        case "join":
-            return join_fired(group, now_ms, limits)
-        case "sync":
-            return sync_fired(group, now_ms, limits)
-        case _:
-            raise AssertionError(f"a classic group has no timer {kind}")
-
-
-def session_fired(
-    group: ClassicGroup, member_id: str, deadline_ms: int, now_ms: int, limits: Limits
-) -> Result[ClassicGroup]:
-    """A pending id or a member has been silent for too long, unless it is us whom it waits for."""
+def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
+    """Remove a pending id or a member that has been silent for too long, unless a request of it is parked."""
+    member_id, deadline_ms = timer.key[2], timer.deadline_ms
+    now_ms, limits = env.call.now_ms, env.limits
     if member_id in group.pending:
         why = Why(Cause.PENDING_MEMBER_EXPIRED, "timer session", member_id=member_id, deadline_ms=deadline_ms)
         return _gone(group, why, now_ms, limits)
@@ -48,21 +34,30 @@ def session_fired(
     return _gone(group, why, now_ms, limits)
 
 
-def sync_fired(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
-    """Those who have not sent SyncGroup since the generation began are removed, however faithfully they beat."""
+def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
+    """Remove the members that have not sent SyncGroup since the generation began, heartbeats or not.
+
+    Kafka: `GroupMetadataManager.expirePendingSync`.
+    """
+    now_ms, limits = env.call.now_ms, env.limits
     assert group.state in (State.COMPLETING_REBALANCE, State.STABLE), f"a sync timer while {group.state}"
     silent = [member for member in group.members.values() if member.unsynced]
     assert silent, f"group {group.group_id}: a sync timer while all have synced"
     gone = {member.member_id for member in silent}
     after = group.with_all({key: member for key, member in group.members.items() if key not in gone})
     whys = [Why(Cause.PENDING_SYNC_EXPIRED, "timer sync", member) for member in silent]
-    effects = tuple(CancelTimer(timers.session(group.group_id, member.member_id)) for member in silent)
     told = tuple(event(group, group, now_ms, why) for why in whys[:-1])
-    return prepared(after, now_ms, limits, whys[-1]).preceded_by(*effects, events=told)
+    return prepared(after, now_ms, limits, whys[-1]).preceded_by(events=told)
 
 
-def loaded(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+def expire_join_phase(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
+    """End the join phase, or prolong the initial delay."""
+    return join_fired(group, env.call.now_ms, env.limits)
+
+
+def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:
     """The shard has been read from its log: sessions run from now on; a group that is too large rebalances."""
+    now_ms, limits = env.call.now_ms, env.limits
     sessions = tuple(session_timer(group.group_id, member, now_ms) for member in group.members.values())
     if len(group.members) <= limits.group_max_size:
         return Result(group, effects=sessions)

@@ -73,12 +73,17 @@ class ClassicGroup(Struct, frozen=True):
     supports: Mapping[str, int] = {}  # protocol name -> how many members offer it
     topics: frozenset[str] | None = None  # what the members subscribe to; None: not known, so perhaps anything
     initial: bool = False  # this rebalance began in Empty, and waits for the initial delay
-    initial_left_ms: int = 0  # how much longer that delay may become
-    newcomer: bool = False  # somebody was added since the initial delay last ended
+    initial_delay_remaining_ms: int = 0  # how much longer that delay may become
+    new_member_added: bool = False  # somebody was added since the initial delay last ended
+    departed: tuple[str, ...] = ()  # ids that this step has removed or replaced: their timers go with them
 
     @property
     def is_empty(self) -> bool:
         return self.state is State.EMPTY
+
+    def has_member(self, member_id: str) -> bool:
+        """Whether somebody goes by that id, and may have timers."""
+        return member_id in self.members or member_id in self.pending
 
     @property
     def has_all_joined(self) -> bool:
@@ -126,6 +131,7 @@ class ClassicGroup(Struct, frozen=True):
             joined=self.joined - (member.join_ticket is not None),
             unsynced=self.unsynced - member.unsynced,
             supports=_supports(self.supports, member, None),
+            departed=(*self.departed, member.member_id),
         )
 
     def subscribing(self, topics: frozenset[str] | None) -> "ClassicGroup":
@@ -138,7 +144,7 @@ class ClassicGroup(Struct, frozen=True):
 
     def not_expecting(self, member_id: str) -> "ClassicGroup":
         """This group without that pending id."""
-        return replace(self, pending=self.pending.without(member_id))
+        return replace(self, pending=self.pending.without(member_id), departed=(*self.departed, member_id))
 
     def with_each(self, members: Mapping[str, Member]) -> "ClassicGroup":
         """This group with another value for each of its members, who are and offer what they did; in one pass."""
@@ -167,6 +173,7 @@ class ClassicGroup(Struct, frozen=True):
             joined=sum(member.join_ticket is not None for member in members.values()),
             unsynced=sum(member.unsynced for member in members.values()),
             supports=supports,
+            departed=(*self.departed, *(member_id for member_id in self.members if member_id not in members)),
         )
 
 

@@ -6,7 +6,8 @@ from typing import Final
 from coordinator.core.classic.admission import stranger
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import HEARTBEAT
-from coordinator.core.result import Call, Result, SetTimer
+from coordinator.core.env import Env
+from coordinator.core.result import Result, SetTimer
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -25,7 +26,7 @@ ANSWERS: Final[Mapping[ErrorCode, HeartbeatResponse]] = {
 _BY_STATE: Final = {state: ANSWERS[error] for state, error in HEARTBEAT.items()}
 
 
-def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, call: Call) -> Result[ClassicGroup]:
+def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, env: Env) -> Result[ClassicGroup]:
     """Renew the member's session. A beat that is refused renews nothing."""
     if group is None:
         return Result(response=ANSWERS[ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID])
@@ -37,6 +38,6 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, call: Call)
             return Result(response=ANSWERS[error if request.group_id else ErrorCode.INVALID_GROUP_ID])
     if request.generation_id != group.generation:
         return Result(response=ANSWERS[ErrorCode.ILLEGAL_GENERATION])
-    at_ms = call.now_ms + member.session_timeout_ms
+    at_ms = env.call.now_ms + member.session_timeout_ms
     # The key is that of `timers.session`, spelled out: this is the hottest line there is.
     return Result(None, _BY_STATE[group.state], (), (SetTimer(("session", group.group_id, member_id), at_ms),))

@@ -18,9 +18,10 @@ from coordinator.core.classic.replies import join_refused, joined
 from coordinator.core.classic.states import State
 from coordinator.core.classic.static import replaced
 from coordinator.core.classic.story import Why, event
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
-from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result, SetTimer
+from coordinator.core.result import Call, Effect, Reply, Result, SetTimer
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 
@@ -35,10 +36,9 @@ _REJOIN: Final[Mapping[tuple[State, bool], Cause]] = {
 }
 
 
-def join_group(
-    group: ClassicGroup | None, request: JoinGroupRequest, call: Call, limits: Limits
-) -> Result[ClassicGroup]:
-    """Admit a member. Its answer waits, under `call.ticket`, until the whole group has joined."""
+def join_group(group: ClassicGroup | None, request: JoinGroupRequest, env: Env) -> Result[ClassicGroup]:
+    """Admit a member. Its response is parked, under `call.ticket`, until the join phase completes."""
+    call, limits = env.call, env.limits
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID, request.member_id, call)
     if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
@@ -51,7 +51,7 @@ def join_group(
 
 
 def _created(request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
-    """Whoever asks to join makes the group exist, even if it is refused itself."""
+    """A JoinGroup for an unknown group creates the group, even when the request itself is then refused."""
     fresh = ClassicGroup(request.group_id)
     result = _admitted(fresh, request, call, limits)
     after = fresh if result.group is None else result.group
@@ -136,7 +136,7 @@ def _added(
     if not grown.members:
         grown = replace(grown, protocol_type=request.protocol_type)
     if grown.initial:
-        grown = replace(grown, newcomer=True)
+        grown = replace(grown, new_member_added=True)
     timer = SetTimer(timers.session(group.group_id, member_id), call.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     why = Why(Cause.MEMBER_JOINED, BY, member, reason=request.reason)
     return moved(grown.having(member), call.now_ms, limits, why).preceded_by(timer)
@@ -145,15 +145,14 @@ def _added(
 def _turned_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
     """The group is full. If the joiner was in it, or was expected, it is no longer."""
     refused = _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
-    timer = CancelTimer(timers.session(group.group_id, request.member_id))
     if request.member_id in group.pending:
-        return replace(refused, group=group.not_expecting(request.member_id), effects=(timer,))
+        return replace(refused, group=group.not_expecting(request.member_id))
     member = group.members.get(request.member_id)
     if member is None:
         return refused
     after = group.without(member)
     told = event(group, after, call.now_ms, Why(Cause.MEMBER_REFUSED, BY, member))
-    return replace(refused, group=after, effects=(timer,), events=(told,))
+    return replace(refused, group=after, events=(told,))
 
 
 def _refused(error: ErrorCode, member_id: str, call: Call) -> Result[ClassicGroup]:

@@ -2,16 +2,16 @@
 
 from msgspec.structs import replace
 
-from coordinator.core import timers
 from coordinator.core.classic.admission import stranger
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import advanced, prepared
 from coordinator.core.classic.replies import join_refused, sync_refused
 from coordinator.core.classic.states import State
 from coordinator.core.classic.story import Why, event
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result
+from coordinator.core.result import Effect, Reply, Result
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -24,24 +24,21 @@ BATCH_SINCE = 3
 BY = "LeaveGroup"
 
 
-def leave_group(
-    group: ClassicGroup | None, request: LeaveGroupRequest, call: Call, limits: Limits
-) -> Result[ClassicGroup]:
+def leave_group(group: ClassicGroup | None, request: LeaveGroupRequest, env: Env) -> Result[ClassicGroup]:
     """Remove whom the request names, each with an answer of its own; before version 3 it names one."""
     if not request.group_id:
         return Result(response=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-    is_batch = call.version >= BATCH_SINCE
+    is_batch = env.call.version >= BATCH_SINCE
     named = request.members if is_batch else (LeaveGroupRequestMemberIdentity(member_id=request.member_id),)
     if group is None:
         return Result(response=_answer(is_batch, tuple(_said(who, ErrorCode.UNKNOWN_MEMBER_ID) for who in named)))
-    return _left(group, named, call, limits, is_batch=is_batch)
+    return _left(group, named, env, is_batch=is_batch)
 
 
 def _left(
     group: ClassicGroup,
     named: tuple[LeaveGroupRequestMemberIdentity, ...],
-    call: Call,
-    limits: Limits,
+    env: Env,
     *,
     is_batch: bool,
 ) -> Result[ClassicGroup]:
@@ -53,7 +50,7 @@ def _left(
             whys.append(why)
             after, gone = removed(after, why)
             effects += gone
-    result = _moved(group, after, call.now_ms, limits, whys) if whys else Result(group)
+    result = _moved(group, after, env.call.now_ms, env.limits, whys) if whys else Result(group)
     return result.preceded_by(*effects).answering(_answer(is_batch, tuple(answers)))
 
 
@@ -74,9 +71,8 @@ def _found(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> tuple[E
 def removed(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Effect, ...]]:
     """The group without the member or the pending id that `why` is about, and what ends with it."""
     if why.member is None:
-        timer = CancelTimer(timers.session(group.group_id, why.member_id))
-        return group.not_expecting(why.member_id), (timer,)
-    return group.without(why.member), (*dismissal(why.member), CancelTimer(_session(group, why.member)))
+        return group.not_expecting(why.member_id), ()
+    return group.without(why.member), dismissal(why.member)
 
 
 def dismissal(member: Member) -> tuple[Effect, ...]:
@@ -104,10 +100,6 @@ def _moved(
         case _:
             result = Result(after, events=(event(group, after, now_ms, last),))
     return replace(result, events=told + result.events)
-
-
-def _session(group: ClassicGroup, member: Member) -> timers.TimerKey:
-    return timers.session(group.group_id, member.member_id)
 
 
 def _said(who: LeaveGroupRequestMemberIdentity, error: ErrorCode) -> LeaveGroupResponseMember:

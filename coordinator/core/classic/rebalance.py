@@ -19,7 +19,7 @@ from coordinator.core.classic.story import Why, event
 from coordinator.core.classic.voting import chosen_protocol, subscribed_topics
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
-from coordinator.core.result import CancelTimer, Effect, Reply, Result, SetTimer
+from coordinator.core.result import Effect, Reply, Result, SetTimer
 from protocol.errors import ErrorCode
 
 
@@ -43,7 +43,6 @@ def prepared(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Resu
     """Start a rebalance."""
     waiting = _waiting(group, now_ms, limits)
     after, effects = _interrupted(waiting, now_ms) if group.state is State.COMPLETING_REBALANCE else (waiting, ())
-    effects += (CancelTimer(timers.sync(group.group_id)),)
     told = (event(group, after, now_ms, why),)
     if after.initial:
         at_ms = now_ms + limits.group_initial_rebalance_delay_ms
@@ -57,22 +56,19 @@ def prepared(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Resu
 def join_fired(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
     """The join phase is over, unless it was the initial delay, somebody came meanwhile and there is time left."""
     assert group.state is State.PREPARING_REBALANCE, f"group {group.group_id}: a join timer while {group.state}"
-    if not (group.initial and group.newcomer and group.initial_left_ms):
-        cause = Cause.INITIAL_DELAY_PASSED if group.initial else Cause.REBALANCE_TIMED_OUT
-        return completed(group, now_ms, Why(cause, "timer join"))
-    delay_ms = min(limits.group_initial_rebalance_delay_ms, group.initial_left_ms)
-    left_ms = max(group.initial_left_ms - limits.group_initial_rebalance_delay_ms, 0)
-    later = replace(group, newcomer=False, initial_left_ms=left_ms)
-    return Result(later, effects=(SetTimer(timers.join(group.group_id), now_ms + delay_ms),))
+    if group.initial and group.new_member_added and group.initial_delay_remaining_ms:
+        delay_ms = min(limits.group_initial_rebalance_delay_ms, group.initial_delay_remaining_ms)
+        remaining_ms = group.initial_delay_remaining_ms - delay_ms
+        group = replace(group, new_member_added=False, initial_delay_remaining_ms=remaining_ms)
+        if delay_ms:
+            return Result(group, effects=(SetTimer(timers.join(group.group_id), now_ms + delay_ms),))
+    cause = Cause.INITIAL_DELAY_PASSED if group.initial else Cause.REBALANCE_TIMED_OUT
+    return completed(group, now_ms, Why(cause, "timer join"))
 
 
 def completed(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
     """End the join phase: with a generation of those who joined, or without if all are gone. If none came, wait on."""
     late = [member for member in group.members.values() if member.join_ticket is None and not member.is_static]
-    effects: tuple[Effect, ...] = (
-        CancelTimer(timers.join(group.group_id)),
-        *(CancelTimer(timers.session(group.group_id, member.member_id)) for member in late),
-    )
     left = _without_all(group, late)
     gone = tuple(event(group, group, now_ms, Why(Cause.REBALANCE_TIMED_OUT, why.by, member)) for member in late)
     if not left.members:
@@ -81,7 +77,7 @@ def completed(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup
         result = _postponed(left, now_ms)
     else:
         result = _next_generation(left, now_ms, why)
-    return result.preceded_by(*effects, events=gone)
+    return result.preceded_by(events=gone)
 
 
 def emptied(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
@@ -101,7 +97,7 @@ def _waiting(group: ClassicGroup, now_ms: int, limits: Limits) -> ClassicGroup:
     if not initial:
         return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=False)
     left_ms = max(group.rebalance_timeout_ms - limits.group_initial_rebalance_delay_ms, 0)
-    return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=True, initial_left_ms=left_ms)
+    return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=True, initial_delay_remaining_ms=left_ms)
 
 
 def _interrupted(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[Effect, ...]]:
@@ -119,7 +115,7 @@ def _interrupted(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[
 def _postponed(group: ClassicGroup, now_ms: int) -> Result[ClassicGroup]:
     """Only static members are left and none of them has joined: wait until one does or their sessions end."""
     at_ms = now_ms + group.rebalance_timeout_ms
-    return Result(replace(group, initial_left_ms=0), effects=(SetTimer(timers.join(group.group_id), at_ms),))
+    return Result(replace(group, initial_delay_remaining_ms=0), effects=(SetTimer(timers.join(group.group_id), at_ms),))
 
 
 def _next_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:

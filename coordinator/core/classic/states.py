@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from coordinator.core.timers import JOIN, SYNC
 from protocol.errors import ErrorCode
 
 
@@ -43,4 +44,13 @@ COMMIT: Final[Mapping[State, ErrorCode]] = {
     State.DEAD:                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }  # fmt: skip
 
-assert NEXT.keys() == HEARTBEAT.keys() == COMMIT.keys() == set(State)
+# The timers that a group itself has in a state, beside those of its members. Those of the state that it leaves go.
+TIMERS: Final[Mapping[State, frozenset[str]]] = {
+    State.EMPTY:                frozenset(),
+    State.PREPARING_REBALANCE:  frozenset({JOIN}),
+    State.COMPLETING_REBALANCE: frozenset({SYNC}),
+    State.STABLE:               frozenset({SYNC}),  # until all members have synced
+    State.DEAD:                 frozenset(),
+}  # fmt: skip
+
+assert NEXT.keys() == HEARTBEAT.keys() == COMMIT.keys() == TIMERS.keys() == set(State)

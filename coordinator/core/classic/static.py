@@ -8,7 +8,6 @@ believes itself a follower.
 
 from msgspec.structs import replace
 
-from coordinator.core import timers
 from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import advanced, prepared, session_timer
@@ -18,7 +17,7 @@ from coordinator.core.classic.story import Why, event
 from coordinator.core.classic.voting import chosen_protocol
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result
+from coordinator.core.result import Call, Effect, Reply, Result
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 
@@ -52,12 +51,10 @@ def _continued(group: ClassicGroup, after: ClassicGroup, new: Member, call: Call
         response = joined(stable, new.member_id, skip=leads)
     else:
         response = joined(stable, new.member_id, leader=group.leader)
-    effects = () if stable.unsynced or not group.unsynced else (CancelTimer(timers.sync(group.group_id)),)
     return Result(
         stable,
         response=response,
         records=(durable.record(stable),),
-        effects=effects,
         events=(event(group, stable, call.now_ms, why),),
     )
 
@@ -69,14 +66,14 @@ def _renamed(group: ClassicGroup, old: Member, new: Member) -> ClassicGroup:
 
 
 def _fenced(group: ClassicGroup, old: Member) -> tuple[Effect, ...]:
-    """What the old incarnation waits for, it is refused; its session is nobody's any more."""
+    """The parked requests of the old incarnation are refused."""
     effects: list[Effect] = []
     if old.join_ticket is not None:
         refusal = join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id, old.join_version)
         effects.append(Reply(old.join_ticket, refusal))
     if old.sync_ticket is not None:
         effects.append(Reply(old.sync_ticket, sync_refused(ErrorCode.FENCED_INSTANCE_ID)))
-    return (*effects, CancelTimer(timers.session(group.group_id, old.member_id)))
+    return tuple(effects)
 
 
 def _session(group_id: str, old: Member, new: Member, now_ms: int) -> Effect:

@@ -5,7 +5,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from coordinator.core import timers
 from coordinator.core.classic import durable
 from coordinator.core.classic.admission import stranger
 from coordinator.core.classic.group import ClassicGroup, Member
@@ -13,14 +12,16 @@ from coordinator.core.classic.rebalance import session_timer
 from coordinator.core.classic.replies import sync_refused, synced
 from coordinator.core.classic.states import State
 from coordinator.core.classic.story import Why, event
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.result import Call, CancelTimer, Effect, Reply, Result
+from coordinator.core.result import Call, Effect, Reply, Result
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
 
 
-def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
-    """Answer with the member's assignment; while there is none yet, wait for the leader's, under `call.ticket`."""
+def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) -> Result[ClassicGroup]:
+    """Answer with the member's assignment; while there is none yet, park the response until the leader has assigned."""
+    call = env.call
     if error := _refusal(group, request, call):
         return Result(response=sync_refused(error))
     assert group is not None, "a member of no group"
@@ -31,8 +32,8 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, call: Call
         case State.COMPLETING_REBALANCE:
             return _parked(group, member, request, call)
         case State.STABLE:
-            after, effects = _heard(group, member, replace(member, unsynced=False))
-            return Result(after, response=synced(after, member), effects=effects)
+            after = _heard(group, member, replace(member, unsynced=False))
+            return Result(after, response=synced(after, member))
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
         case never:
@@ -63,24 +64,18 @@ def _differs(asked: str | None, actual: str | None) -> bool:
 
 def _parked(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
     waiting = replace(member, sync_ticket=call.ticket, unsynced=False)
-    after, effects = _heard(group, member, waiting)
+    after, effects = _heard(group, member, waiting), tuple[Effect, ...]()
     if member.sync_ticket is not None:  # asked before, on a connection that has most likely gone
-        refusal = Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
-        effects = (refusal, *effects)
+        effects = (Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)),)
     if member.member_id != group.leader:
         return Result(after, effects=effects)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     return _assigned(after, assignments, waiting, call.now_ms).preceded_by(*effects)
 
 
-def _heard(group: ClassicGroup, member: Member, after: Member) -> tuple[ClassicGroup, tuple[Effect, ...]]:
-    """The member has synced. When it was the last one, nobody needs to be watched for it any more."""
-    if after is member or after == member:
-        return group, ()
-    changed = group.having(after)
-    if changed.unsynced or not group.unsynced:
-        return changed, ()
-    return changed, (CancelTimer(timers.sync(group.group_id)),)
+def _heard(group: ClassicGroup, member: Member, after: Member) -> ClassicGroup:
+    """The group in which the member has synced."""
+    return group if after == member else group.having(after)
 
 
 def _assigned(

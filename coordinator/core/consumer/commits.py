@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.result import Call
+from coordinator.core.env import Env
 from coordinator.core.topics import NO_ID, Topics
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
@@ -19,10 +19,9 @@ STALE_IN_TRANSACTIONS_SINCE: Final = 6  # of TxnOffsetCommit, which Kafka has fr
 UNKNOWN_EPOCH: Final = -1
 
 
-def commit_refusal(
-    group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, call: Call, topics: Topics
-) -> ErrorCode:
+def validate_commit(group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, env: Env) -> ErrorCode:
     """NONE when the commit counts."""
+    call, topics = env.call, env.topics
     is_transactional = isinstance(request, TxnOffsetCommitRequest)
     epoch = request.generation_id if isinstance(request, TxnOffsetCommitRequest) else _epoch(request)
     if epoch < 0 and group.is_empty:
@@ -44,7 +43,7 @@ def commit_refusal(
     return stale(member)
 
 
-def fetch_refusal(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
+def validate_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
     """NONE when the member may read the group's offsets; whoever names no member may."""
     if member_id is None and epoch < 0:
         return ErrorCode.NONE

@@ -8,15 +8,12 @@
 A heartbeat with nothing new is most of them, and is seen as such at the start: it renews a timer and changes nothing.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.assignors import BUILT_IN
-from coordinator.core.assignors.spec import Assignor
 from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.consumer import facts, patterns, upgrade
+from coordinator.core.consumer import patterns, record_builders, upgrade
 from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
 from coordinator.core.consumer.membership import (
     group_full,
@@ -30,13 +27,14 @@ from coordinator.core.consumer.owners import Owned
 from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
 from coordinator.core.consumer.removal import removed
 from coordinator.core.consumer.steps import Changes, advance
-from coordinator.core.consumer.turn import JOIN, SYNC, Turn
+from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.consumer.validation import malformed
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call, Result, SetTimer
-from coordinator.core.topics import Topics
+from coordinator.core.timers import JOIN, SYNC
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -50,24 +48,17 @@ Answer = Result[Any]
 BY: Final = "ConsumerGroupHeartbeat"
 
 
-def consumer_group_heartbeat(
-    group: Group | None,
-    request: ConsumerGroupHeartbeatRequest,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
-    assignors: Mapping[str, Assignor] = BUILT_IN,
-) -> Answer:
+def consumer_group_heartbeat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer:
     """Decide one heartbeat. A classic group is upgraded by a member that joins."""
     if type(group) is ConsumerGroup:
         member = group.members.get(request.member_id)
-        if member is not None and _has_nothing_new(group, member, request, call, limits, topics):
-            return _renewed(group, member, call, limits)
-    wrong = malformed(request, call.version, limits)
+        if member is not None and _has_nothing_new(group, member, request, env):
+            return _renewed(group, member, env)
+    wrong = malformed(request, env.call.version, env.limits)
     if wrong is not None:
         return refused(wrong)
     decide = _beat if request.member_epoch >= 0 else _leave
-    answer = decide(group, request, call, limits, topics, assignors)
+    answer = decide(group, request, env)
     return refused(answer) if isinstance(answer, Refusal) else answer
 
 
@@ -80,12 +71,10 @@ def _has_nothing_new(
     group: ConsumerGroup,
     member: Member,
     request: ConsumerGroupHeartbeatRequest,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
+    env: Env,
 ) -> bool:
     """Whether the request says only that the member is there, and the group has nothing to tell it either."""
-    metadata = member.metadata
+    call, metadata = env.call, member.metadata
     return (
         request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
         and member.state == 0
@@ -98,12 +87,13 @@ def _has_nothing_new(
         and metadata.classic_member_metadata is None
         and metadata.client_id == (call.client_id or "")
         and metadata.client_host == call.client_host
-        and group.topics_seen is topics
-        and (not group.patterns or patterns.is_quiet(group, topics, limits, call.now_ms))
+        and group.topics_seen is env.topics
+        and (not group.patterns or patterns.is_quiet(group, env.topics, env.limits, call.now_ms))
     )
 
 
-def _renewed(group: ConsumerGroup, member: Member, call: Call, limits: Limits) -> Answer:
+def _renewed(group: ConsumerGroup, member: Member, env: Env) -> Answer:
+    limits = env.limits
     key = ("session", group.group_id, member.member_id)
     return Result(
         response=ConsumerGroupHeartbeatResponse(
@@ -111,53 +101,47 @@ def _renewed(group: ConsumerGroup, member: Member, call: Call, limits: Limits) -
             member_epoch=member.epoch,
             heartbeat_interval_ms=limits.group_consumer_heartbeat_interval_ms,
         ),
-        effects=(SetTimer(key, call.now_ms + limits.group_consumer_session_timeout_ms),),
+        effects=(SetTimer(key, env.call.now_ms + limits.group_consumer_session_timeout_ms),),
     )
 
 
-def _beat(
-    group: Group | None,
-    request: ConsumerGroupHeartbeatRequest,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
-    assignors: Mapping[str, Assignor],
-) -> Answer | Refusal:
+def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer | Refusal:
     """A member that joins, or goes on."""
+    call, limits = env.call, env.limits
     is_joining = request.member_epoch == 0
     if group is None or type(group) is ClassicGroup:
         if not is_joining:
             return _no_group(request.group_id)
-    turn = upgrade.consumer_turn(group, request.group_id, call, limits, topics, assignors, BY)
-    if isinstance(turn, Refusal):
-        return turn
-    if is_full(turn.group, request.member_id, request.instance_id, limits):
+    transition = upgrade.consumer_transition(group, request.group_id, env, BY)
+    if isinstance(transition, Refusal):
+        return transition
+    if is_full(transition.group, request.member_id, request.instance_id, limits):
         return group_full(limits)
     member_id = request.member_id or call.fresh_id()
-    found = _joining(turn, request, member_id) if is_joining else _known(turn.group, request)
+    found = _joining(transition, request, member_id) if is_joining else _known(transition.group, request)
     if isinstance(found, Refusal):
         return found
-    changes = advance(turn, found, _metadata(found, request, call), request.topic_partitions, call)
+    changes = advance(transition, found, _metadata(found, request, call), request.topic_partitions, call)
     if isinstance(changes, Refusal):
         return changes
     if found.classic is not None:  # it speaks the new protocol from now on, and need neither rejoin nor sync
-        turn.cancel_timer(JOIN, member_id)
-        turn.cancel_timer(SYNC, member_id)
-    turn.set_timer("session", member_id, limits.group_consumer_session_timeout_ms)
-    return turn.result(_response(found, changes, request, limits))
+        transition.cancel_timer(JOIN, member_id)
+        transition.cancel_timer(SYNC, member_id)
+    transition.set_timer("session", member_id, limits.group_consumer_session_timeout_ms)
+    return transition.result(_response(found, changes, request, limits))
 
 
-def _joining(turn: Turn, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | Refusal:
+def _joining(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | Refusal:
     """The member that joins: a new one, one that rejoins, or one that takes over from a static member."""
     instance_id = request.instance_id
     if instance_id is None:
-        known = turn.group.members.get(member_id)
+        known = transition.group.members.get(member_id)
         return Member(member_id) if known is None else known
-    old = turn.group.by_instance(instance_id)
+    old = transition.group.by_instance(instance_id)
     if old is None:
-        known = turn.group.members.get(member_id)
+        known = transition.group.members.get(member_id)
         return Member(member_id) if known is None else known
-    return unreleased(old, instance_id) or taken_over(turn, old, member_id)
+    return unreleased(old, instance_id) or taken_over(transition, old, member_id)
 
 
 def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Member | Refusal:
@@ -212,18 +196,11 @@ def _assignment(assigned: Owned) -> ConsumerGroupHeartbeatResponseAssignment:
     )
 
 
-def _leave(
-    group: Group | None,
-    request: ConsumerGroupHeartbeatRequest,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
-    assignors: Mapping[str, Assignor],
-) -> Answer | Refusal:
+def _leave(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer | Refusal:
     """A member that leaves, for good or for a while. Its epoch is not asked for."""
     if type(group) is not ConsumerGroup:
         return _no_group(request.group_id)
-    turn = Turn(group, call.now_ms, limits, topics, assignors, BY)
+    transition = GroupTransition(group, env, BY)
     instance_id, member_id = request.instance_id, request.member_id
     found = group.members.get(member_id) if instance_id is None else group.by_instance(instance_id)
     if found is None:
@@ -232,11 +209,11 @@ def _leave(
         return fenced_instance(instance_id, member_id)
     response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
     if request.member_epoch == AWAY:
-        return _away(turn, found, response)
-    return removed(turn, {found.member_id: found}, response, Cause.MEMBER_LEFT)
+        return _away(transition, found, response)
+    return removed(transition, {found.member_id: found}, response, Cause.MEMBER_LEFT)
 
 
-def _away(turn: Turn, member: Member, response: ConsumerGroupHeartbeatResponse) -> Answer:
+def _away(transition: GroupTransition, member: Member, response: ConsumerGroupHeartbeatResponse) -> Answer:
     """A static member means to come back: what it has stays its own as long as its session, what it owed is free.
 
     The epochs at which it came to own its partitions become 0, so that its next incarnation may commit what this one
@@ -244,9 +221,9 @@ def _away(turn: Turn, member: Member, response: ConsumerGroupHeartbeatResponse) 
     """
     assigned = {topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()}
     away = replace(member, epoch=AWAY, assigned=assigned, pending={})
-    turn.write(facts.current(turn.group.group_id, away))
-    turn.tell(Cause.STATIC_MEMBER_AWAY, member)
-    return turn.result(response)
+    transition.write(record_builders.current(transition.group.group_id, away))
+    transition.tell(Cause.STATIC_MEMBER_AWAY, member)
+    return transition.result(response)
 
 
 def _no_group(group_id: str) -> Refusal:

@@ -16,14 +16,14 @@ from coordinator.core.classic.rebalance import prepared, session_timer
 from coordinator.core.classic.states import State
 from coordinator.core.classic.story import Why, event
 from coordinator.core.classic.voting import CONSUMER, chosen_protocol, subscribed_topics
-from coordinator.core.consumer import facts
+from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.consumer.turn import Turn, group_timers
+from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.records import Record
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import CancelTimer, Result
+from coordinator.core.result import Result
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_protocol import (
@@ -54,41 +54,42 @@ def _is_possible(group: ConsumerGroup, without: Mapping[str, Member], size: int,
     )
 
 
-def downgraded(turn: Turn, leaving: Mapping[str, Member], response: Any, cause: Cause) -> Result[Any] | Refusal:
+def downgraded(
+    transition: GroupTransition, leaving: Mapping[str, Member], response: Any, cause: Cause
+) -> Result[Any] | Refusal:
     """The classic group of those who stay, in its first rebalance, answering `response`."""
     for member in leaving.values():
-        turn.tell(cause, member)
-    group = classic_group(turn.group, leaving, turn.topics, turn.now_ms)
+        transition.tell(cause, member)
+    group = classic_group(transition.group, leaving, transition.topics, transition.now_ms)
     if isinstance(group, Refusal):
         return group
-    why = Why(Cause.PROTOCOL_DOWNGRADED, turn.by)
-    result = prepared(group, turn.now_ms, turn.limits, why)
-    return _written(turn, group, result, response)
+    why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
+    result = prepared(group, transition.now_ms, transition.limits, why)
+    return _written(transition, group, result, response)
 
 
-def continued(turn: Turn, *, rebalance: bool, response: Any) -> Result[Any] | Refusal:
+def continued(transition: GroupTransition, *, rebalance: bool, response: Any) -> Result[Any] | Refusal:
     """The same after a classic member has taken over from the last other one: a rebalance only if the target is old."""
-    group = classic_group(turn.group, {}, turn.topics, turn.now_ms)
+    group = classic_group(transition.group, {}, transition.topics, transition.now_ms)
     if isinstance(group, Refusal):
         return group
-    why = Why(Cause.PROTOCOL_DOWNGRADED, turn.by)
+    why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
     if rebalance:
-        return _written(turn, group, prepared(group, turn.now_ms, turn.limits, why), response)
-    return _written(turn, group, Result(group, events=(event(group, group, turn.now_ms, why),)), response)
+        return _written(transition, group, prepared(group, transition.now_ms, transition.limits, why), response)
+    return _written(transition, group, Result(group, events=(event(group, group, transition.now_ms, why),)), response)
 
 
-def tombstones(group: ConsumerGroup, offsets: Collection[Record] = ()) -> tuple[Record, ...]:
+def tombstones(group: ConsumerGroup) -> tuple[Record, ...]:
     """The records that delete a consumer group, in the order that replay insists on."""
     group_id = group.group_id
     return (
-        *offsets,
-        *(facts.no_current(group_id, member_id) for member_id in group.members),
-        *(facts.no_target(group_id, member_id) for member_id in group.members),
-        facts.no_target_epoch(group_id),
-        *(facts.no_member(group_id, member_id) for member_id in group.members),
-        *(facts.no_pattern(group_id, pattern) for pattern in group.resolved),
-        facts.no_topics(group_id),
-        facts.no_epoch(group_id),
+        *(record_builders.no_current(group_id, member_id) for member_id in group.members),
+        *(record_builders.no_target(group_id, member_id) for member_id in group.members),
+        record_builders.no_target_epoch(group_id),
+        *(record_builders.no_member(group_id, member_id) for member_id in group.members),
+        *(record_builders.no_pattern(group_id, pattern) for pattern in group.resolved),
+        record_builders.no_topics(group_id),
+        record_builders.no_epoch(group_id),
     )
 
 
@@ -114,13 +115,14 @@ def classic_group(
     return made.subscribing(subscribed_topics(made))
 
 
-def _written(turn: Turn, group: ClassicGroup, result: Result[ClassicGroup], response: Any) -> Result[Any]:
-    """The result with the records of the change, and with timers of the classic kind for everybody."""
-    kinds = [CancelTimer(key) for key in group_timers(turn.group)]
-    sessions = [session_timer(group.group_id, member, turn.now_ms) for member in group.members.values()]
-    records = (*turn.records, *tombstones(turn.group), durable.record(group), *result.records)
+def _written(
+    transition: GroupTransition, group: ClassicGroup, result: Result[ClassicGroup], response: Any
+) -> Result[Any]:
+    """The result with the records of the change, and with the timers of a classic group and no others."""
+    sessions = [session_timer(group.group_id, member, transition.now_ms) for member in group.members.values()]
+    records = (*transition.records, *tombstones(transition.group), durable.record(group), *result.records)
     return replace(
-        result.preceded_by(*turn.effects, *kinds, *sessions, events=tuple(turn.events)),
+        result.preceded_by(*sessions, events=tuple(transition.events)),
         response=response,
         records=records,
     )

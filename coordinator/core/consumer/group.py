@@ -2,10 +2,10 @@
 
 All that is durable is made by applying records, one after the other, with `replay.applied`: a handler that wants a
 change writes its record and applies it, so that start-up and normal work share one road. Beside it stand counters and
-indices, which answer in one step what would be a walk over the members, and three soft facts at the end.
+indices, which answer in one step what would be a walk over the members, and soft facts at the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -76,7 +76,6 @@ class Resolving(Struct, frozen=True):
     """Patterns that are being matched against the topics of one moment, some at a time."""
 
     topics: Topics
-    sees: Callable[[str], bool] | None  # which topics the member that asked may see; None: all
     left: tuple[str, ...]
     done: Mapping[str, frozenset[str]] = {}
 
@@ -103,6 +102,7 @@ class ConsumerGroup(Struct, frozen=True):
     classics: int = 0  # members that speak the classic protocol
     protocols: Mapping[str, int] = {}  # protocol name -> how many classic members offer it
     # soft: gone when the server stops
+    departed: tuple[str, ...] = ()  # members that this step has removed or replaced: their timers go with them
     topics_seen: Topics | None = None  # the topics that the epoch was last held against
     resolving: Resolving | None = None
 
@@ -153,7 +153,12 @@ class ConsumerGroup(Struct, frozen=True):
             members=self.members.without(member.member_id),
             settled=self.settled - member.is_at(self.assignment_epoch),
             owners=_owners(self.owners, member, None),
+            departed=(*self.departed, member.member_id),
         )._counting(member, None)
+
+    def has_member(self, member_id: str) -> bool:
+        """Whether somebody goes by that id, and may have timers."""
+        return member_id in self.members
 
     def at(self, assignment_epoch: int, at_ms: int) -> "ConsumerGroup":
         """This group with the target of another epoch."""

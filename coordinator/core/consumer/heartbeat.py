@@ -7,29 +7,25 @@ from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.membership import identified
 from coordinator.core.consumer.owners import is_free
 from coordinator.core.consumer.states import MemberState
-from coordinator.core.consumer.turn import JOIN
-from coordinator.core.limits import Limits
+from coordinator.core.env import Env
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Effect, Result, SetTimer
-from coordinator.core.timers import session
-from coordinator.core.topics import Topics
+from coordinator.core.result import Effect, Result, SetTimer
+from coordinator.core.timers import JOIN, session
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 
 
-def heartbeat(
-    group: ConsumerGroup, request: HeartbeatRequest, call: Call, limits: Limits, topics: Topics
-) -> Result[Any]:
+def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, env: Env) -> Result[Any]:
     """Renew the member's session, also when it has to rejoin."""
     member = classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     if isinstance(member, ErrorCode):
         return Result(response=ANSWERS[member])
     assert member.classic is not None, "classic_member has seen to it"
-    at_ms = call.now_ms + member.classic.session_timeout_ms
+    at_ms = env.call.now_ms + member.classic.session_timeout_ms
     renewed = SetTimer(session(group.group_id, member.member_id), at_ms)
     if not has_to_rejoin(group, member):
         return Result(response=ANSWERS[ErrorCode.NONE], effects=(renewed,))
-    effects = (renewed, *rejoin_timer(group, member, call.now_ms))
+    effects = (renewed, *rejoin_timer(group, member, env.call.now_ms))
     return Result(response=ANSWERS[ErrorCode.REBALANCE_IN_PROGRESS], effects=effects)
 
 
@@ -58,7 +54,9 @@ def has_to_rejoin(group: ConsumerGroup, member: Member) -> bool:
 def rejoin_timer(group: ConsumerGroup, member: Member, now_ms: int) -> tuple[Effect, ...]:
     """It has its rebalance timeout for coming back, from the first time that it was told."""
     return (
-        SetTimer((JOIN, group.group_id, member.member_id), now_ms + member.metadata.rebalance_timeout_ms, keep=True),
+        SetTimer(
+            (JOIN, group.group_id, member.member_id), now_ms + member.metadata.rebalance_timeout_ms, only_if_absent=True
+        ),
     )
 
 

@@ -5,13 +5,10 @@ a member of the new protocol hears in one answer, a classic one learns in turns:
 says which partitions it owns, SyncGroup tells it what it may own.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.assignors import BUILT_IN
-from coordinator.core.assignors.spec import Assignor
 from coordinator.core.classic.join_group import join_group as classic_join_group
 from coordinator.core.classic.replies import join_refused
 from coordinator.core.classic.voting import CONSUMER
@@ -20,12 +17,14 @@ from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Memb
 from coordinator.core.consumer.membership import identified, is_full, taken_over
 from coordinator.core.consumer.reconcile import Told
 from coordinator.core.consumer.steps import advance, keep, move
-from coordinator.core.consumer.turn import JOIN, SYNC, Turn, group_timers
+from coordinator.core.consumer.transition import GroupTransition
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits, MigrationPolicy
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, CancelTimer, Result
+from coordinator.core.result import Call, Result
+from coordinator.core.timers import JOIN, SYNC
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
@@ -36,27 +35,21 @@ BY: Final = "JoinGroup"
 MEMBER_ID_REQUIRED_SINCE: Final = 4  # KIP-394
 
 
-def join_group(
-    group: ConsumerGroup,
-    request: JoinGroupRequest,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
-    assignors: Mapping[str, Assignor] = BUILT_IN,
-) -> Result[Any]:
+def join_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Result[Any]:
     """Admit a classic member. An empty consumer group ends, and a classic one begins in its place."""
+    call, limits = env.call, env.limits
     if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
         return Result(response=join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call.version))
     if group.is_empty:
-        return _replaced(group, request, call, limits, topics)
-    turn = Turn(group, call.now_ms, limits, topics, assignors, BY)
+        return _replaced(group, request, env)
+    transition = GroupTransition(group, env, BY)
     member_id = request.member_id or call.fresh_id()
     if error := _refusal(group, member_id, request, limits):
         return _refused(error, call)
     has_id = request.member_id or request.group_instance_id is not None
     if not has_id and call.version >= MEMBER_ID_REQUIRED_SINCE:
         return Result(response=join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version))
-    result = _admitted(turn, member_id, request, call)
+    result = _admitted(transition, member_id, request, call)
     return _refused(result.error, call) if isinstance(result, Refusal) else result
 
 
@@ -76,22 +69,21 @@ def _refusal(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, li
     return ErrorCode.NONE
 
 
-def _replaced(
-    group: ConsumerGroup, request: JoinGroupRequest, call: Call, limits: Limits, topics: Topics
-) -> Result[Any]:
-    result = classic_join_group(None, request, call, limits)
+def _replaced(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Result[Any]:
+    result = classic_join_group(None, request, env)
     if result.group is None:
         return result
-    turn = Turn(group, call.now_ms, limits, topics, by=BY)
-    turn.tell(Cause.PROTOCOL_DOWNGRADED)
+    transition = GroupTransition(group, env, BY)
+    transition.tell(Cause.PROTOCOL_DOWNGRADED)
     written = (*downgrade.tombstones(group), *result.records)
-    ended = (CancelTimer(key) for key in group_timers(group))
-    return replace(result, records=written).preceded_by(*ended, events=tuple(turn.events))
+    return replace(result, records=written).preceded_by(events=tuple(transition.events))
 
 
-def _admitted(turn: Turn, member_id: str, request: JoinGroupRequest, call: Call) -> Result[Any] | Refusal:
-    before = turn.group
-    found = _found(turn, member_id, request)
+def _admitted(
+    transition: GroupTransition, member_id: str, request: JoinGroupRequest, call: Call
+) -> Result[Any] | Refusal:
+    before = transition.group
+    found = _found(transition, member_id, request)
     if isinstance(found, Refusal):
         return found
     try:
@@ -99,41 +91,43 @@ def _admitted(turn: Turn, member_id: str, request: JoinGroupRequest, call: Call)
     except ProtocolError as error:
         # Kafka 4.3.1 fails with an internal error; a later release answers this (KAFKA-20662).
         return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error))
-    metadata, told = _metadata(found, request, subscription, call), _told(subscription, turn.topics)
+    metadata, told = _metadata(found, request, subscription, call), _told(subscription, transition.topics)
     old = None if request.group_instance_id is None else before.by_instance(request.group_instance_id)
-    if old is not None and downgrade.is_possible_replacing(before, old, turn.limits):
-        return _downgraded(turn, found, metadata, told, call)
-    changes = advance(turn, found, metadata, told, call)
+    if old is not None and downgrade.is_possible_replacing(before, old, transition.limits):
+        return _downgraded(transition, found, metadata, told, call)
+    changes = advance(transition, found, metadata, told, call)
     if isinstance(changes, Refusal):
         return changes
-    turn.cancel_timer(JOIN, found.member_id)
-    turn.set_timer("session", found.member_id, request.session_timeout_ms)
-    turn.set_timer(SYNC, found.member_id, metadata.rebalance_timeout_ms)
-    return turn.result(_response(changes.member))
+    transition.cancel_timer(JOIN, found.member_id)
+    transition.set_timer("session", found.member_id, request.session_timeout_ms)
+    transition.set_timer(SYNC, found.member_id, metadata.rebalance_timeout_ms)
+    return transition.result(_response(changes.member))
 
 
-def _downgraded(turn: Turn, found: Member, metadata: Metadata, told: Told, call: Call) -> Result[Any] | Refusal:
+def _downgraded(
+    transition: GroupTransition, found: Member, metadata: Metadata, told: Told, call: Call
+) -> Result[Any] | Refusal:
     """The member takes over from the last one of the new protocol, and so the group becomes classic."""
-    changes = keep(turn, found, metadata, call)
+    changes = keep(transition, found, metadata, call)
     if isinstance(changes, Refusal):
         return changes
-    is_behind = turn.group.assignment_epoch < turn.group.epoch
+    is_behind = transition.group.assignment_epoch < transition.group.epoch
     if not is_behind:
-        changes = move(turn, changes, told)
+        changes = move(transition, changes, told)
         if isinstance(changes, Refusal):
             return changes
-    return downgrade.continued(turn, rebalance=is_behind, response=_response(changes.member))
+    return downgrade.continued(transition, rebalance=is_behind, response=_response(changes.member))
 
 
-def _found(turn: Turn, member_id: str, request: JoinGroupRequest) -> Member | Refusal:
+def _found(transition: GroupTransition, member_id: str, request: JoinGroupRequest) -> Member | Refusal:
     """Who joins. A dynamic member's id is taken as it is; a static one without takes over from its earlier self."""
     instance_id = request.group_instance_id
     if instance_id is not None and request.member_id:
-        return identified(turn.group, request.member_id, instance_id)
-    old = None if instance_id is None else turn.group.by_instance(instance_id)
+        return identified(transition.group, request.member_id, instance_id)
+    old = None if instance_id is None else transition.group.by_instance(instance_id)
     if old is not None:
-        return taken_over(turn, old, member_id)
-    known = turn.group.members.get(member_id)
+        return taken_over(transition, old, member_id)
+    known = transition.group.members.get(member_id)
     return Member(member_id) if known is None else known
 
 

@@ -6,12 +6,11 @@ from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.membership import identified
 from coordinator.core.consumer.refusal import unknown_instance
 from coordinator.core.consumer.removal import removed
-from coordinator.core.consumer.turn import Turn
+from coordinator.core.consumer.transition import GroupTransition
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
-from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
-from coordinator.core.topics import Topics
+from coordinator.core.result import Result
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -24,11 +23,9 @@ BY: Final = "LeaveGroup"
 BATCH_SINCE: Final = 3
 
 
-def leave_group(
-    group: ConsumerGroup, request: LeaveGroupRequest, call: Call, limits: Limits, topics: Topics
-) -> Result[Any]:
+def leave_group(group: ConsumerGroup, request: LeaveGroupRequest, env: Env) -> Result[Any]:
     """Remove whom the request names, all at once, each with an answer of its own; before version 3 it names one."""
-    is_batch = call.version >= BATCH_SINCE
+    is_batch = env.call.version >= BATCH_SINCE
     named = request.members if is_batch else (LeaveGroupRequestMemberIdentity(member_id=request.member_id),)
     going: dict[str, Member] = {}
     answers = []
@@ -44,8 +41,8 @@ def leave_group(
     if not going:
         return Result(response=response)
     reason = next((who.reason for who in named if who.reason), "")
-    turn = Turn(group, call.now_ms, limits, topics, by=BY)
-    result = removed(turn, going, response, Cause.MEMBER_LEFT, reason)
+    transition = GroupTransition(group, env, BY)
+    result = removed(transition, going, response, Cause.MEMBER_LEFT, reason)
     return Result(response=LeaveGroupResponse(error_code=result.error)) if isinstance(result, Refusal) else result
 
 

@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
-from coordinator.core.consumer import facts
+from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
 from coordinator.core.consumer.reconcile import Told, is_within
 from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
-from coordinator.core.consumer.turn import Turn
+from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
@@ -57,18 +57,15 @@ def wrong_epoch(member: Member, epoch: int, told: Told) -> Refusal | None:
     return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
 
 
-def taken_over(turn: Turn, old: Member, member_id: str) -> Member:
-    """A static member under a new member id: with all that the old one had, at epoch 0.
-
-    The old one's timers are left to run into nothing.
-    """
-    group_id, target = turn.group.group_id, turn.group.target(old.member_id)
+def taken_over(transition: GroupTransition, old: Member, member_id: str) -> Member:
+    """A static member under a new member id: with all that the old one had, at epoch 0."""
+    group_id, target = transition.group.group_id, transition.group.target(old.member_id)
     member = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
-    turn.write(
-        *facts.removal(group_id, old.member_id),
-        facts.member(group_id, member_id, member.metadata),
-        facts.target(group_id, member_id, target),
-        facts.current(group_id, member),
+    transition.write(
+        *record_builders.removal(group_id, old.member_id),
+        record_builders.member(group_id, member_id, member.metadata),
+        record_builders.target(group_id, member_id, target),
+        record_builders.current(group_id, member),
     )
     return member
 

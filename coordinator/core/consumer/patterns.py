@@ -4,24 +4,23 @@ All patterns of a group are matched together, some thousand names at a time, by 
 turn's requests are decided: no heartbeat waits for it. The answer is a change of its own; the next heartbeat finds it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from coordinator.core import regex
-from coordinator.core.consumer import facts
+from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, Resolved, Resolving
 from coordinator.core.consumer.subscription import metadata_hash
-from coordinator.core.consumer.turn import REGEX, Turn
+from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
+from coordinator.core.timers import REGEX
 from coordinator.core.topics import Topics
 
 THROTTLE_MS: Final = 10_000  # between two resolutions of a group, whatever its members ask for
 _LOOKS_MAX: Final = 20_000  # names held against patterns in one go: some ten milliseconds
-
-Sees = Callable[[str], bool] | None
 
 
 def is_stale(
@@ -48,47 +47,50 @@ def is_quiet(group: ConsumerGroup, topics: Topics, limits: Limits, now_ms: int) 
     return not is_stale(group.patterns, group.resolved, topics, limits, now_ms)
 
 
-def start(turn: Turn, sees: Sees) -> None:
+def start(transition: GroupTransition) -> None:
     """Begin to match all patterns of the group."""
-    group = turn.group
+    group = transition.group
     if not group.patterns:
         return
-    resolving = Resolving(turn.topics, sees, tuple(sorted(group.patterns)))
-    turn.group = replace(group, resolving=resolving)
-    turn.set_timer(REGEX, "", 0)
+    resolving = Resolving(transition.topics, tuple(sorted(group.patterns)))
+    transition.group = replace(group, resolving=resolving)
+    transition.set_timer(REGEX, "", 0)
 
 
-def fired(turn: Turn) -> None:
+def fired(transition: GroupTransition) -> None:
     """Match some more; with the last pattern, apply the answer."""
-    resolving = turn.group.resolving
+    resolving = transition.group.resolving
     if resolving is None:
         return
     names = list(resolving.topics)
     count = max(1, _LOOKS_MAX // max(1, len(names)))
     done = dict(resolving.done)
     for pattern in resolving.left[:count]:
-        done[pattern] = frozenset(filter(resolving.sees, regex.matches(pattern, names)))
+        done[pattern] = frozenset(regex.matches(pattern, names))
     if left := resolving.left[count:]:
-        turn.group = replace(turn.group, resolving=replace(resolving, left=left, done=done))
-        turn.set_timer(REGEX, "", 1)
+        transition.group = replace(transition.group, resolving=replace(resolving, left=left, done=done))
+        transition.set_timer(REGEX, "", 1)
         return
-    turn.group = replace(turn.group, resolving=None)
-    _apply(turn, {pattern: Resolved(topics, resolving.topics.version, turn.now_ms) for pattern, topics in done.items()})
+    transition.group = replace(transition.group, resolving=None)
+    _apply(
+        transition,
+        {pattern: Resolved(topics, resolving.topics.version, transition.now_ms) for pattern, topics in done.items()},
+    )
 
 
-def _apply(turn: Turn, answer: Mapping[str, Resolved]) -> None:
+def _apply(transition: GroupTransition, answer: Mapping[str, Resolved]) -> None:
     """Keep the answer; raise the epoch if topics came or went. The target waits for a heartbeat."""
-    group = turn.group
+    group = transition.group
     is_changed = False
     for pattern, resolved in answer.items():
         if pattern in group.patterns:  # somebody still subscribes to it
             is_changed |= group.matched(pattern) != resolved.topics
-            turn.write(facts.pattern(group.group_id, pattern, resolved))
-    topics_hash = metadata_hash(turn.group, turn.topics)
+            transition.write(record_builders.pattern(group.group_id, pattern, resolved))
+    topics_hash = metadata_hash(transition.group, transition.topics)
     if is_changed or topics_hash != group.metadata_hash:
-        turn.write(facts.epoch(group.group_id, group.epoch + 1, topics_hash))
-        turn.group = replace(turn.group, topics_seen=turn.topics)
-        turn.tell(Cause.PATTERN_RESOLVED)
+        transition.write(record_builders.epoch(group.group_id, group.epoch + 1, topics_hash))
+        transition.group = replace(transition.group, topics_seen=transition.topics)
+        transition.tell(Cause.PATTERN_RESOLVED)
 
 
 def _resolved_at(resolved: Mapping[str, Resolved]) -> int:

@@ -6,13 +6,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.assignors.spec import AssignorError
-from coordinator.core.consumer import facts, patterns, target
+from coordinator.core.consumer import patterns, record_builders, target
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.reconcile import Told, reconciled
 from coordinator.core.consumer.refusal import of_pattern
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.subscription import have_changed, metadata_hash
-from coordinator.core.consumer.turn import Turn
+from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.events import Cause
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call
@@ -34,64 +34,70 @@ class PatternChange(Struct, frozen=True):
     is_new: bool = False  # nobody had it: it has to be resolved
 
 
-def advance(turn: Turn, found: Member, metadata: Metadata, told: Told, call: Call) -> Changes | Refusal:
+def advance(
+    transition: GroupTransition, found: Member, metadata: Metadata, told: Told, call: Call
+) -> Changes | Refusal:
     """All steps, for the member as it was found and what it says now."""
-    changes = keep(turn, found, metadata, call)
+    changes = keep(transition, found, metadata, call)
     if isinstance(changes, Refusal):
         return changes
-    if wrong := assign(turn):
+    if wrong := assign(transition):
         return wrong
-    return move(turn, changes, told)
+    return move(transition, changes, told)
 
 
-def keep(turn: Turn, found: Member, metadata: Metadata, call: Call) -> Changes | Refusal:
+def keep(transition: GroupTransition, found: Member, metadata: Metadata, call: Call) -> Changes | Refusal:
     """Keep what the member says, and raise the epoch if the group wants something else by that."""
-    before, group_id = turn.group, turn.group.group_id
+    before, group_id = transition.group, transition.group.group_id
     is_new = found.member_id not in before.members
     change = _pattern_change(before, found.pattern, metadata.subscribed_topic_regex or "")
     if change.is_new and (wrong := of_pattern(metadata.subscribed_topic_regex or "")):
         return wrong
     if is_new or metadata != found.metadata:
-        turn.write(facts.member(group_id, found.member_id, metadata))
-    if change.is_changed and found.pattern and found.pattern not in turn.group.patterns:
-        turn.write(facts.no_pattern(group_id, found.pattern))
-    _refresh(turn, before, change, call)
+        transition.write(record_builders.member(group_id, found.member_id, metadata))
+    if change.is_changed and found.pattern and found.pattern not in transition.group.patterns:
+        transition.write(record_builders.no_pattern(group_id, found.pattern))
+    _refresh(transition, before, change, call)
     has_other_names = metadata.subscribed_topic_names != found.names
-    has_other_assignor = target.assignor_name(turn.group, turn.limits) != target.assignor_name(before, turn.limits)
+    has_other_assignor = target.assignor_name(transition.group, transition.limits) != target.assignor_name(
+        before, transition.limits
+    )
     raises = has_other_names or change.raises_epoch or has_other_assignor
-    if raises or have_changed(before, turn.topics):
-        raises = _raise_epoch(turn, raises) or raises
-    elif turn.group.topics_seen is not turn.topics:
-        turn.group = replace(turn.group, topics_seen=turn.topics)
-    member = turn.group.members[found.member_id]
+    if raises or have_changed(before, transition.topics):
+        raises = _raise_epoch(transition, raises) or raises
+    elif transition.group.topics_seen is not transition.topics:
+        transition.group = replace(transition.group, topics_seen=transition.topics)
+    member = transition.group.members[found.member_id]
     resubscribed = has_other_names or change.is_changed
     if is_new:
-        turn.tell(Cause.MEMBER_JOINED, member)
+        transition.tell(Cause.MEMBER_JOINED, member)
     elif found.epoch == 0 and found.previous_epoch == 0 and found.instance_id is not None:
-        turn.tell(Cause.STATIC_MEMBER_RETURNED, member)
+        transition.tell(Cause.STATIC_MEMBER_RETURNED, member)
     elif raises:
         cause = Cause.METADATA_CHANGED if has_other_assignor else Cause.TOPICS_CHANGED
-        turn.tell(Cause.SUBSCRIPTION_CHANGED if resubscribed else cause, member)
+        transition.tell(Cause.SUBSCRIPTION_CHANGED if resubscribed else cause, member)
     return Changes(member, resubscribed)
 
 
-def assign(turn: Turn) -> Refusal | None:
+def assign(transition: GroupTransition) -> Refusal | None:
     """Compute the target if it is due. An assignor that fails fails the request."""
-    if not target.is_due(turn.group, turn.limits, turn.now_ms):
+    if not target.is_due(transition.group, transition.limits, transition.now_ms):
         return None
     try:
-        records = target.computed(turn.group, turn.limits, turn.topics, turn.assignors, turn.now_ms)
+        records = target.computed(
+            transition.group, transition.limits, transition.topics, transition.env.assignors, transition.now_ms
+        )
     except AssignorError:
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-    turn.write(*records)
-    turn.tell(Cause.ASSIGNMENT_COMPUTED, protocol=target.assignor_name(turn.group, turn.limits))
+    transition.write(*records)
+    transition.tell(Cause.ASSIGNMENT_COMPUTED, protocol=target.assignor_name(transition.group, transition.limits))
     return None
 
 
-def move(turn: Turn, changes: Changes, told: Told) -> Changes | Refusal:
+def move(transition: GroupTransition, changes: Changes, told: Told) -> Changes | Refusal:
     """Move the member one step towards its target."""
     before = changes.member
-    member = reconciled(turn.group, before, told, turn.topics, resubscribed=changes.resubscribed)
+    member = reconciled(transition.group, before, told, transition.topics, resubscribed=changes.resubscribed)
     if isinstance(member, Refusal):
         return member
     if member == before:
@@ -100,15 +106,15 @@ def move(turn: Turn, changes: Changes, told: Told) -> Changes | Refusal:
         before.state is MemberState.UNREVOKED_PARTITIONS and member.state is not MemberState.UNREVOKED_PARTITIONS
     )
     if has_given_up:
-        turn.cancel_timer("rebalance", member.member_id)
-        turn.tell(Cause.PARTITIONS_REVOKED, member)
-    turn.write(facts.current(turn.group.group_id, member))
+        transition.cancel_timer("rebalance", member.member_id)
+        transition.tell(Cause.PARTITIONS_REVOKED, member)
+    transition.write(record_builders.current(transition.group.group_id, member))
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         if member.classic is None:  # classic members have timers of their own, for joining and syncing
-            turn.set_timer("rebalance", member.member_id, member.metadata.rebalance_timeout_ms)
-        turn.tell(Cause.REVOCATION_AWAITED, member)
-    elif member.is_at(turn.group.assignment_epoch) and not before.is_at(turn.group.assignment_epoch):
-        turn.tell(Cause.MEMBER_RECONCILED, member)
+            transition.set_timer("rebalance", member.member_id, member.metadata.rebalance_timeout_ms)
+        transition.tell(Cause.REVOCATION_AWAITED, member)
+    elif member.is_at(transition.group.assignment_epoch) and not before.is_at(transition.group.assignment_epoch):
+        transition.tell(Cause.MEMBER_RECONCILED, member)
     return replace(changes, member=member)
 
 
@@ -122,24 +128,26 @@ def _pattern_change(group: ConsumerGroup, old: str, new: str) -> PatternChange:
     return PatternChange(is_changed=True, raises_epoch=new in group.resolved)
 
 
-def _refresh(turn: Turn, before: ConsumerGroup, change: PatternChange, call: Call) -> None:
+def _refresh(transition: GroupTransition, before: ConsumerGroup, change: PatternChange, call: Call) -> None:
     """Have the group's patterns resolved again, if it is time."""
-    if turn.group.resolving is not None or not (turn.group.patterns or before.patterns):
+    if transition.group.resolving is not None or not (transition.group.patterns or before.patterns):
         return
-    if not patterns.may_refresh(before.resolved, turn.now_ms):
+    if not patterns.may_refresh(before.resolved, transition.now_ms):
         return
-    if change.is_new or patterns.is_stale(turn.group.patterns, before.resolved, turn.topics, turn.limits, turn.now_ms):
-        patterns.start(turn, call.sees)
+    if change.is_new or patterns.is_stale(
+        transition.group.patterns, before.resolved, transition.topics, transition.limits, transition.now_ms
+    ):
+        patterns.start(transition)
 
 
-def _raise_epoch(turn: Turn, raises: bool) -> bool:
+def _raise_epoch(transition: GroupTransition, raises: bool) -> bool:
     """Hold the group against the topics; raise its epoch if it has to, or if they have changed. Whether they have."""
-    group = turn.group
-    topics_hash = metadata_hash(group, turn.topics)
+    group = transition.group
+    topics_hash = metadata_hash(group, transition.topics)
     has_changed = topics_hash != group.metadata_hash
     if raises or has_changed:
-        turn.write(facts.epoch(group.group_id, group.epoch + 1, topics_hash))
+        transition.write(record_builders.epoch(group.group_id, group.epoch + 1, topics_hash))
     if group.has_topics_record:
-        turn.write(facts.no_topics(group.group_id))
-    turn.group = replace(turn.group, topics_seen=turn.topics)
+        transition.write(record_builders.no_topics(group.group_id))
+    transition.group = replace(transition.group, topics_seen=transition.topics)
     return has_changed

@@ -8,21 +8,18 @@ from coordinator.core.consumer.downgrade import assignment_bytes
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.heartbeat import classic_member, rejoin_timer
 from coordinator.core.consumer.states import MemberState
-from coordinator.core.consumer.turn import SYNC
-from coordinator.core.limits import Limits
-from coordinator.core.result import Call, CancelTimer, Result, SetTimer
-from coordinator.core.timers import session
-from coordinator.core.topics import Topics
+from coordinator.core.env import Env
+from coordinator.core.result import CancelTimer, Result, SetTimer
+from coordinator.core.timers import SYNC, session
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 PROTOCOL_NAMED_SINCE = 5  # KIP-559
 
 
-def sync_group(
-    group: ConsumerGroup, request: SyncGroupRequest, call: Call, limits: Limits, topics: Topics
-) -> Result[Any]:
+def sync_group(group: ConsumerGroup, request: SyncGroupRequest, env: Env) -> Result[Any]:
     """Answer with what the member is assigned. What the request assigns is ignored: no classic member leads."""
+    call = env.call
     is_named = request.protocol_type is not None and request.protocol_name is not None
     if call.version >= PROTOCOL_NAMED_SINCE and not is_named:
         return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -39,7 +36,7 @@ def sync_group(
     response = SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=assignment_bytes(member.assigned, metadata, topics),
+        assignment=assignment_bytes(member.assigned, metadata, env.topics),
     )
     at_ms = call.now_ms + member.classic.session_timeout_ms
     effects = (

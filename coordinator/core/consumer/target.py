@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import NOTHING, Assignment, Assignor, AssignorError, GroupSpec, MemberSpec
-from coordinator.core.consumer import facts
+from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.subscription import is_homogeneous, topic_ids
 from coordinator.core.limits import Limits
@@ -45,8 +45,8 @@ def computed(
         target = answer.get(member_id, NOTHING)
         old = group.targets.get(member_id)
         if old is None or (old is not target and old != target):
-            records.append(facts.target(group.group_id, member_id, target))
-    return (*records, facts.target_epoch(group.group_id, group.epoch, now_ms))
+            records.append(record_builders.target(group.group_id, member_id, target))
+    return (*records, record_builders.target_epoch(group.group_id, group.epoch, now_ms))
 
 
 def spec_of(group: ConsumerGroup, topics: Topics) -> GroupSpec:

@@ -4,23 +4,21 @@ An empty one simply ends, and its offsets stay. One with members goes on: its ge
 leader assigned last becomes target and current assignment, and its members keep speaking the classic protocol to it.
 """
 
-from collections.abc import Mapping
-
-from coordinator.core import timers
-from coordinator.core.assignors.spec import Assignment, Assignor
+from coordinator.core.assignors.spec import Assignment
 from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.group import Member as ClassicMember
 from coordinator.core.classic.replies import join_refused, sync_refused
-from coordinator.core.consumer import facts
+from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.subscription import metadata_hash
-from coordinator.core.consumer.turn import Turn
+from coordinator.core.consumer.transition import GroupTransition
+from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, CancelTimer, Effect, Reply
+from coordinator.core.result import Effect, Reply
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_protocol import read_assignment, read_subscription
@@ -28,29 +26,25 @@ from protocol.messages.consumer_protocol import read_assignment, read_subscripti
 CONSUMER = "consumer"  # the protocol type of consumers
 
 
-def consumer_turn(
+def consumer_transition(
     group: ConsumerGroup | ClassicGroup | None,
     group_id: str,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
-    assignors: Mapping[str, Assignor],
+    env: Env,
     by: str,
-) -> Turn | Refusal:
+) -> GroupTransition | Refusal:
     """The consumer group that a member may join, as it is, made new, or made of a classic one."""
     if type(group) is ConsumerGroup:
-        return Turn(group, call.now_ms, limits, topics, assignors, by)
-    turn = Turn(ConsumerGroup(group_id), call.now_ms, limits, topics, assignors, by)
+        return GroupTransition(group, env, by)
+    transition = GroupTransition(ConsumerGroup(group_id), env, by)
     if group is None:
-        turn.tell(Cause.GROUP_CREATED)
-        return turn
+        transition.tell(Cause.GROUP_CREATED)
+        return transition
     assert type(group) is ClassicGroup, f"{group!r} is no group"
     if group.is_empty:
-        turn.records.append(durable.tombstone(group_id))
-        turn.effects += [CancelTimer(timers.session(group_id, member_id)) for member_id in group.pending]
-        turn.tell(Cause.PROTOCOL_UPGRADED)
-        return turn
-    return _wrong_policy(group, limits) or _converted(turn, group)
+        transition.records.append(durable.tombstone(group_id))
+        transition.tell(Cause.PROTOCOL_UPGRADED)
+        return transition
+    return _wrong_policy(group, env.limits) or _converted(transition, group)
 
 
 def _wrong_policy(group: ClassicGroup, limits: Limits) -> Refusal | None:
@@ -72,32 +66,31 @@ def _cannot(group: ClassicGroup, why: str) -> Refusal:
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def _converted(turn: Turn, group: ClassicGroup) -> Turn | Refusal:
+def _converted(transition: GroupTransition, group: ClassicGroup) -> GroupTransition | Refusal:
     """The consumer group of the same members. Those who wait in JoinGroup or SyncGroup are told to rejoin."""
     try:
-        members = [_member(member, group, turn.topics) for member in group.members.values()]
+        members = [_member(member, group, transition.topics) for member in group.members.values()]
     except ProtocolError:
         return _cannot(group, "the embedded consumer protocol is malformed")
     except CustomAssignor:
         return _cannot(group, "an unsupported custom assignor is in use")
     group_id, epoch = group.group_id, group.generation
-    turn.effects += _dismissed(group)
-    turn.records.append(durable.tombstone(group_id))
-    turn.write(*(facts.member(group_id, member.member_id, member.metadata) for member in members))
-    turn.write(facts.epoch(group_id, epoch, metadata_hash(turn.group, turn.topics)))
-    turn.write(*(facts.target(group_id, member.member_id, _bare(member)) for member in members))
-    turn.write(facts.target_epoch(group_id, epoch, 0))
-    turn.write(*(facts.current(group_id, member) for member in members))
-    turn.tell(Cause.PROTOCOL_UPGRADED)
+    transition.effects += _dismissed(group)
+    transition.records.append(durable.tombstone(group_id))
+    transition.write(*(record_builders.member(group_id, member.member_id, member.metadata) for member in members))
+    transition.write(record_builders.epoch(group_id, epoch, metadata_hash(transition.group, transition.topics)))
+    transition.write(*(record_builders.target(group_id, member.member_id, _bare(member)) for member in members))
+    transition.write(record_builders.target_epoch(group_id, epoch, 0))
+    transition.write(*(record_builders.current(group_id, member) for member in members))
+    transition.tell(Cause.PROTOCOL_UPGRADED)
     for classic in group.members.values():
-        turn.set_timer("session", classic.member_id, classic.session_timeout_ms)
-    return turn
+        transition.set_timer("session", classic.member_id, classic.session_timeout_ms)
+    return transition
 
 
 def _dismissed(group: ClassicGroup) -> list[Effect]:
-    """What ends with the classic group."""
-    effects: list[Effect] = [CancelTimer(timers.join(group.group_id)), CancelTimer(timers.sync(group.group_id))]
-    effects += [CancelTimer(timers.session(group.group_id, member_id)) for member_id in group.pending]
+    """The parked requests of the classic group are refused."""
+    effects: list[Effect] = []
     for member in group.members.values():
         if member.join_ticket is not None:
             refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)

@@ -1,19 +1,19 @@
 """OffsetCommit: how far a group has got, partition by partition.
 
-The order of things is Kafka's: what does not exist is taken out first, and if nothing is left nobody asks who wants
-to know; then the group decides about all that is left at once; then each partition's metadata is measured.
+The order of things is Kafka's: what does not exist is taken out first, and if nothing is left, group validation is
+skipped; then the group decides about all that is left at once; then each partition's metadata is measured.
 """
-
-from collections.abc import Callable
 
 from coordinator.core import timers
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
+from coordinator.core.env import Env
+from coordinator.core.groups import Group
 from coordinator.core.limits import Limits
-from coordinator.core.offsets.validation import exists, is_too_long, topic_meant
+from coordinator.core.offsets.validation import exists, is_too_long, topic_meant, validate_commit
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.result import Call, Effect, Result, SetTimer
-from coordinator.core.topics import Topic, Topics
+from coordinator.core.topics import Topic
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,22 +24,18 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-Refusal = Callable[[], ErrorCode]  # why the group does not take the commit; asked only if something exists
-
 
 def offset_commit(
-    group: ClassicGroup | None,
+    group: Group | None,
     request: OffsetCommitRequest,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
-    refusal: Refusal,
-) -> Result[ClassicGroup]:
-    """Take what may be committed; each partition has an outcome of its own. `group` is None unless it is classic."""
+    env: Env,
+) -> Result[Group]:
+    """Take what may be committed; each partition has an outcome of its own."""
+    call, limits, topics = env.call, env.limits, env.topics
     named = [(topic, topic_meant(topic, call.version, topics)) for topic in request.topics]
     if not any(_has_any(topic, meant) for topic, meant in named):
         return Result(response=_answer([_refused(topic, meant, ErrorCode.NONE) for topic, meant in named]))
-    if error := refusal():
+    if error := validate_commit(group, request, env):
         return Result(response=_answer([_refused(topic, meant, error) for topic, meant in named]))
     records: list[Record] = []
     outcomes = [_taken(topic, meant, request, call, limits, records) for topic, meant in named]
@@ -88,9 +84,9 @@ def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire
     return OffsetCommitValue(each.committed_offset, each.committed_leader_epoch, metadata, at_ms, -1, topic.id)
 
 
-def _renewed(group: ClassicGroup | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
+def _renewed(group: Group | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
     """A commit is a sign of life: it renews the session of a member as a heartbeat does."""
-    if group is None or group.state not in (State.STABLE, State.PREPARING_REBALANCE):
+    if not isinstance(group, ClassicGroup) or group.state not in (State.STABLE, State.PREPARING_REBALANCE):
         return ()
     member = group.members[request.member_id]
     at_ms = call.now_ms + member.session_timeout_ms

@@ -1,10 +1,9 @@
 """OffsetDelete: forget what a group has committed to topics that it no longer reads."""
 
-from collections.abc import Callable
-from typing import Any
-
-from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.voting import CONSUMER
+from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.env import Env
+from coordinator.core.groups import Group, is_subscribed
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import exists
 from coordinator.core.records import OffsetCommitKey, Record
@@ -20,42 +19,39 @@ from protocol.messages.offset_delete import (
 )
 
 
-def delete_refusal(group: ClassicGroup) -> ErrorCode:
-    """Members of whom nothing is known but that they are no consumers may be using any topic."""
-    if group.is_empty or group.protocol_type == CONSUMER:
-        return ErrorCode.NONE
-    return ErrorCode.NON_EMPTY_GROUP
-
-
-def offset_delete(
-    request: OffsetDeleteRequest,
-    offsets: OffsetStore,
-    topics: Topics,
-    refusal: ErrorCode,
-    is_subscribed: Callable[[str], bool],
-) -> Result[Any]:
-    """Write a tombstone for each offset that there is and that nobody reads; each partition has its outcome.
-
-    `refusal` is the group's, about the whole; `is_subscribed` says whether its members read a topic.
-    """
-    if refusal:
-        return Result(response=OffsetDeleteResponse(error_code=refusal))
-    outcomes = tuple(_outcome(topic, topics, is_subscribed) for topic in request.topics)
+def offset_delete(group: Group | None, request: OffsetDeleteRequest, env: Env) -> Result[Group]:
+    """Write a tombstone for each offset that there is and that nobody reads; each partition has its outcome."""
+    if error := _validate(group, request.group_id):
+        return Result(response=OffsetDeleteResponse(error_code=error))
+    assert group is not None, "there is no group, and that is no reason"
+    outcomes = tuple(_outcome(group, topic, env.topics) for topic in request.topics)
     deleted = dict.fromkeys(
         OffsetCommitKey(request.group_id, topic.name, each.partition_index)
         for topic in outcomes
         for each in topic.partitions
         if not each.error_code
     )
-    records = tuple(Record(key, None) for key in deleted if _has(offsets, key))
+    records = tuple(Record(key, None) for key in deleted if _has(env.offsets, key))
     return Result(response=OffsetDeleteResponse(topics=outcomes), records=records)
 
 
-def _outcome(
-    topic: OffsetDeleteRequestTopic, topics: Topics, is_subscribed: Callable[[str], bool]
-) -> OffsetDeleteResponseTopic:
+def _validate(group: Group | None, group_id: str) -> ErrorCode:
+    """Why nothing of the group may be deleted, NONE if something may.
+
+    Members of which nothing is known but that they are no consumers may be using any topic.
+    """
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.is_empty or isinstance(group, ConsumerGroup) or group.protocol_type == CONSUMER:
+        return ErrorCode.NONE
+    return ErrorCode.NON_EMPTY_GROUP
+
+
+def _outcome(group: Group, topic: OffsetDeleteRequestTopic, topics: Topics) -> OffsetDeleteResponseTopic:
     meant = topics.get(topic.name)
-    in_use = is_subscribed(topic.name)
+    in_use = is_subscribed(group, topic.name)
     outcomes = []
     for each in topic.partitions:
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE

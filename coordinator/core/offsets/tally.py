@@ -1,6 +1,6 @@
 """How many offsets a shard has committed, let expire and deleted since the start. For operators only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -13,6 +13,14 @@ class Tally(Struct):
     commits: int = 0
     expirations: int = 0
     deletions: int = 0  # by OffsetDelete, or with their group
+
+    def count(self, records: Sequence[Record]) -> None:
+        """Count what a request has written: a commit or a deletion, if it is about offsets, and never both."""
+        if type(records[0].key) is OffsetCommitKey:
+            if records[0].value is None:
+                self.deletions += len(records)
+            else:
+                self.commits += len(records)
 
     def plus(self, other: "Tally") -> "Tally":
         """The counts of both."""

@@ -3,13 +3,13 @@
 Whether the transaction is open, and whose it is, has been seen to before (by the transaction coordinator's rules).
 """
 
-from collections.abc import Callable
-
+from coordinator.core.env import Env
+from coordinator.core.groups import Group
 from coordinator.core.limits import Limits
-from coordinator.core.offsets.validation import exists, is_too_long
+from coordinator.core.offsets.validation import exists, is_too_long, validate_txn_commit
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.result import Call, Producer, Result
-from coordinator.core.topics import Topic, Topics
+from coordinator.core.topics import Topic
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -20,17 +20,12 @@ from protocol.messages.txn_offset_commit import (
 )
 
 
-def txn_offset_commit(
-    request: TxnOffsetCommitRequest,
-    call: Call,
-    limits: Limits,
-    topics: Topics,
-    refusal: Callable[[], ErrorCode],
-) -> Result[None]:
-    """Take what may be committed, pending. `refusal` is the group's, and asked only if something exists."""
+def txn_offset_commit(group: Group | None, request: TxnOffsetCommitRequest, env: Env) -> Result[Group]:
+    """Take what may be committed, pending. If no partition exists, group validation is skipped."""
+    call, limits, topics = env.call, env.limits, env.topics
     named = [(topic, topics.get(topic.name)) for topic in request.topics]
     some = any(meant and exists(each.partition_index, meant) for topic, meant in named for each in topic.partitions)
-    error = refusal() if some else ErrorCode.NONE
+    error = validate_txn_commit(group, request, env) if some else ErrorCode.NONE
     records: list[Record] = []
     outcomes = [_taken(topic, meant, error, request, call, limits, records) for topic, meant in named]
     return Result(

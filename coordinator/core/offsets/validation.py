@@ -3,10 +3,15 @@
 from typing import Final, Protocol
 
 from coordinator.core.classic.admission import stranger
-from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import COMMIT
+from coordinator.core.consumer import commits
+from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.env import Env
+from coordinator.core.groups import Group
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 TOPIC_IDS_SINCE: Final = 10  # KIP-848: OffsetCommit and OffsetFetch name topics by id
 
@@ -37,14 +42,16 @@ def is_too_long(metadata: str | None, most: int) -> bool:
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > most
 
 
-def commit_refusal(
-    group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None, version: int
-) -> ErrorCode:
-    """Why OffsetCommit to a classic group is refused, NONE if it is not.
+def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env) -> ErrorCode:
+    """Why the group refuses an OffsetCommit, NONE if it does not.
 
     A commit without a generation is one of a consumer that manages its partitions itself, or an operator's: it is
     taken as long as the group has no members.
     """
+    if isinstance(group, ConsumerGroup):
+        return commits.validate_commit(group, request, env)
+    generation, member_id = request.generation_id_or_member_epoch, request.member_id
+    instance_id, version = request.group_instance_id, env.call.version
     if group is None:
         if generation < 0:
             return ErrorCode.NONE  # a group of offsets alone comes to be
@@ -58,10 +65,13 @@ def commit_refusal(
     return ErrorCode.ILLEGAL_GENERATION if generation != group.generation else COMMIT[group.state]
 
 
-def txn_commit_refusal(
-    group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None
-) -> ErrorCode:
+def validate_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, env: Env) -> ErrorCode:
     """The same for TxnOffsetCommit, whose old versions know no members, and which no state stops."""
+    if not request.group_id:  # which OffsetCommit takes for an id like any other
+        return ErrorCode.INVALID_GROUP_ID
+    if isinstance(group, ConsumerGroup):
+        return commits.validate_commit(group, request, env)
+    generation, member_id, instance_id = request.generation_id, request.member_id, request.group_instance_id
     if group is None:
         return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
     if generation < 0 and (group.is_empty or (not member_id and instance_id is None)):

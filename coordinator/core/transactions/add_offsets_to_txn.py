@@ -1,8 +1,9 @@
 """AddOffsetsToTxn: a producer is going to commit a group's offsets in its transaction."""
 
+from typing import Any
+
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.catalog.outcome import Outcome
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from coordinator.core.transactions.membership import joined
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
@@ -13,13 +14,13 @@ PRODUCER_FENCED_SINCE = 2  # before that version clients know INVALID_PRODUCER_E
 
 def add_offsets_to_txn(
     transactions: Transactions, offsets_partition: int, request: AddOffsetsToTxnRequest, call: Call
-) -> Outcome:
+) -> Result[Any]:
     """Join the partition that keeps the group's offsets. The group need not exist, nor have a name (O-100)."""
     producer = (request.producer_id, request.producer_epoch)
     partition = (OFFSETS_TOPIC, offsets_partition)
     outcome = joined(transactions, request.transactional_id, producer, (partition,), call.now_ms)
     if not isinstance(outcome, ErrorCode):
-        return Outcome(AddOffsetsToTxnResponse(), outcome.records)
+        return Result(response=AddOffsetsToTxnResponse(), records=outcome.records)
     if outcome == ErrorCode.PRODUCER_FENCED and call.version < PRODUCER_FENCED_SINCE:
         outcome = ErrorCode.INVALID_PRODUCER_EPOCH
-    return Outcome(AddOffsetsToTxnResponse(error_code=outcome))
+    return Result(response=AddOffsetsToTxnResponse(error_code=outcome))

@@ -1,10 +1,10 @@
 """AddPartitionsToTxn: what a producer is going to write to. From version 4 on it speaks of several transactions."""
 
 from collections.abc import Callable
+from typing import Any
 
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from coordinator.core.topics import Topics
 from coordinator.core.transactions.membership import error_unless_joined, joined
 from coordinator.core.transactions.transaction import Partition
@@ -28,7 +28,7 @@ _Results = tuple[AddPartitionsToTxnResponseTopicResult, ...]
 
 def add_partitions_to_txn(
     transactions: Transactions, topics: Topics, request: AddPartitionsToTxnRequest, call: Call
-) -> Outcome:
+) -> Result[Any]:
     """Join the partitions of each transaction to it, all of them or none."""
     if call.version < BATCHED_SINCE:
         only = AddPartitionsToTxnRequestTransaction(
@@ -38,14 +38,14 @@ def add_partitions_to_txn(
             topics=request.v3_and_below_topics,
         )
         results, records = _added(transactions, topics, only, call)
-        return Outcome(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), records)
+        return Result(response=AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), records=records)
     answers: list[AddPartitionsToTxnResponseResult] = []
     facts: list[CatalogRecord] = []
     for one in request.transactions:
         results, records = _added(transactions, topics, one, call)
         answers.append(AddPartitionsToTxnResponseResult(one.transactional_id, results))
         facts += records
-    return Outcome(AddPartitionsToTxnResponse(results_by_transaction=tuple(answers)), tuple(facts))
+    return Result(response=AddPartitionsToTxnResponse(results_by_transaction=tuple(answers)), records=tuple(facts))
 
 
 def _added(

@@ -1,7 +1,8 @@
 """DescribeTransactions: how far the transactions of some producers are."""
 
-from coordinator.core.catalog.outcome import Outcome
-from coordinator.core.result import Call
+from typing import Any
+
+from coordinator.core.result import Call, Result
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
@@ -15,10 +16,10 @@ from protocol.messages.describe_transactions import (
 Described = DescribeTransactionsResponseTransactionState
 
 
-def describe_transactions(transactions: Transactions, request: DescribeTransactionsRequest, call: Call) -> Outcome:
+def describe_transactions(transactions: Transactions, request: DescribeTransactionsRequest, call: Call) -> Result[Any]:
     """Describe each id that is asked for."""
     states = [_described(transactions, name) for name in request.transactional_ids]
-    return Outcome(DescribeTransactionsResponse(transaction_states=tuple(states)))
+    return Result(response=DescribeTransactionsResponse(transaction_states=tuple(states)))
 
 
 def _described(transactions: Transactions, transactional_id: str) -> Described:

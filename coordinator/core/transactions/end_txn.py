@@ -1,7 +1,8 @@
 """EndTxn: a producer commits or aborts. From version 5 on (KIP-890, V2) each end raises the producer's epoch."""
 
-from coordinator.core.catalog.outcome import Outcome
-from coordinator.core.result import Call
+from typing import Any
+
+from coordinator.core.result import Call, Result
 from coordinator.core.transactions.ending import ended
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_ID, V1, V2, Transaction
@@ -13,7 +14,7 @@ V2_SINCE = 5
 PRODUCER_FENCED_SINCE = 2  # before that version clients know INVALID_PRODUCER_EPOCH only
 
 
-def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> Outcome:
+def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> Result[Any]:
     """End the open transaction; what was said already is answered as it was then."""
     if not request.transactional_id:
         return _refused(ErrorCode.INVALID_REQUEST, call)
@@ -58,7 +59,7 @@ def _of_producer(known: Transaction, request: EndTxnRequest, retries: bool) -> E
     return None
 
 
-def _end(transactions: Transactions, known: Transaction, request: EndTxnRequest, v2: bool, call: Call) -> Outcome:
+def _end(transactions: Transactions, known: Transaction, request: EndTxnRequest, v2: bool, call: Call) -> Result[Any]:
     """Decide the end. A producer id whose epochs are used up is followed by a new one, with the epoch 0."""
     renews = v2 and known.is_exhausted
     next_id = transactions.next_producer_id if renews else NO_ID
@@ -68,17 +69,19 @@ def _end(transactions: Transactions, known: Transaction, request: EndTxnRequest,
         answer = EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.producer_epoch + 1)
     if renews:
         answer = EndTxnResponse(producer_id=next_id, producer_epoch=0)
-        return Outcome(answer, (transactions.producer_id_record, *outcome.records), outcome.markers)
-    return Outcome(answer, outcome.records, outcome.markers)
+        return Result(
+            response=answer, records=(transactions.producer_id_record, *outcome.records), effects=outcome.effects
+        )
+    return Result(response=answer, records=outcome.records, effects=outcome.effects)
 
 
-def _answered(known: Transaction, v2: bool) -> Outcome:
+def _answered(known: Transaction, v2: bool) -> Result[Any]:
     if not v2:
-        return Outcome(EndTxnResponse())
-    return Outcome(EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.producer_epoch))
+        return Result(response=EndTxnResponse())
+    return Result(response=EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.producer_epoch))
 
 
-def _refused(error: ErrorCode, call: Call) -> Outcome:
+def _refused(error: ErrorCode, call: Call) -> Result[Any]:
     if error == ErrorCode.PRODUCER_FENCED and call.version < PRODUCER_FENCED_SINCE:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return Outcome(EndTxnResponse(error_code=error, producer_id=NO_ID, producer_epoch=NO_EPOCH))
+    return Result(response=EndTxnResponse(error_code=error, producer_id=NO_ID, producer_epoch=NO_EPOCH))

@@ -1,10 +1,11 @@
 """InitProducerId: a producer gets its id and epoch; whoever had the same transactional id before is fenced."""
 
+from typing import Any
+
 from msgspec.structs import replace
 
-from coordinator.core.catalog.outcome import Outcome
 from coordinator.core.catalog.records import CatalogRecord
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from coordinator.core.transactions.ending import fenced
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import NO_EPOCH, NO_ID, Transaction, is_exhausted
@@ -15,13 +16,13 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 PRODUCER_FENCED_SINCE = 4  # before that version clients know INVALID_PRODUCER_EPOCH only
 
 
-def init_producer_id(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Outcome:
+def init_producer_id(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Result[Any]:
     """Answer with an id and an epoch that nobody else has."""
     if (error := _refusal(transactions, request)) != ErrorCode.NONE:
         return _refused(error, call)
     if request.transactional_id is None:
         answer = InitProducerIdResponse(producer_id=transactions.next_producer_id, producer_epoch=0)
-        return Outcome(answer, (transactions.producer_id_record,))
+        return Result(response=answer, records=(transactions.producer_id_record,))
     known = transactions.by_id.get(request.transactional_id)
     if known is None:
         return _begun(transactions, request, call)
@@ -60,7 +61,7 @@ def _is_its_own(known: Transaction, request: InitProducerIdRequest) -> bool:
     return request.producer_id == known.previous_producer_id and is_exhausted(request.producer_epoch)
 
 
-def _begun(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Outcome:
+def _begun(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Result[Any]:
     begun = Transaction(
         transactional_id=request.transactional_id or "",
         producer_id=transactions.next_producer_id,
@@ -71,7 +72,7 @@ def _begun(transactions: Transactions, request: InitProducerIdRequest, call: Cal
     return _given(begun, transactions.producer_id_record)
 
 
-def _raised(transactions: Transactions, known: Transaction, request: InitProducerIdRequest, call: Call) -> Outcome:
+def _raised(transactions: Transactions, known: Transaction, request: InitProducerIdRequest, call: Call) -> Result[Any]:
     """The next epoch of a producer with nothing open; a new id where the old one has no epoch left."""
     expected = None if request.producer_epoch == NO_EPOCH else request.producer_epoch
     rest = replace(
@@ -95,13 +96,13 @@ def _raised(transactions: Transactions, known: Transaction, request: InitProduce
     return _refused(ErrorCode.PRODUCER_FENCED, call)
 
 
-def _given(transaction: Transaction, *first: CatalogRecord) -> Outcome:
+def _given(transaction: Transaction, *first: CatalogRecord) -> Result[Any]:
     answer = InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch)
-    return Outcome(answer, (*first, transaction.record))
+    return Result(response=answer, records=(*first, transaction.record))
 
 
-def _refused(error: ErrorCode, call: Call) -> Outcome:
-    return Outcome(_answer(error, call))
+def _refused(error: ErrorCode, call: Call) -> Result[Any]:
+    return Result(response=_answer(error, call))
 
 
 def _answer(error: ErrorCode, call: Call) -> InitProducerIdResponse:

@@ -1,8 +1,9 @@
 """ListTransactions: all transactional producers, or those in some states, of some ids, or open for long."""
 
+from typing import Any
+
 from coordinator.core import regex
-from coordinator.core.catalog.outcome import Outcome
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Result
 from coordinator.core.transactions.states import BY_SHOWN, NEVER_SEEN
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.transactions.transactions import Transactions
@@ -14,19 +15,19 @@ from protocol.messages.list_transactions import (
 )
 
 
-def list_transactions(transactions: Transactions, request: ListTransactionsRequest, call: Call) -> Outcome:
+def list_transactions(transactions: Transactions, request: ListTransactionsRequest, call: Call) -> Result[Any]:
     """List what passes every filter that is given. A state that does not exist passes nothing, and is named."""
     unknown = tuple([name for name in request.state_filters if name not in BY_SHOWN and name not in NEVER_SEEN])
     pattern = request.transactional_id_pattern
     if pattern and regex.reason_invalid(pattern) is not None:
-        return Outcome(ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
+        return Result(response=ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
     found = {name: one for name, one in transactions.by_id.items() if _passes(one, request, call.now_ms)}
     listed = regex.matches(pattern, found) if pattern else found
     states = [
         ListTransactionsResponseTransactionState(name, found[name].producer_id, found[name].state.shown)
         for name in listed
     ]
-    return Outcome(ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(states)))
+    return Result(response=ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(states)))
 
 
 def _passes(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:

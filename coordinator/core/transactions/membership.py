@@ -5,8 +5,9 @@ from the versions of KIP-890 on, and are held to it in the versions before.
 """
 
 from collections.abc import Collection
+from typing import Any
 
-from coordinator.core.catalog.outcome import Outcome
+from coordinator.core.result import Result
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import Partition, Transaction
 from coordinator.core.transactions.transactions import Transactions
@@ -19,14 +20,14 @@ def joined(
     producer: tuple[int, int],
     partitions: Collection[Partition],
     now_ms: int,
-) -> ErrorCode | Outcome:
+) -> ErrorCode | Result[Any]:
     """The transaction with these partitions in it, begun if need be; or why the producer (id, epoch) may not."""
     known = owned(transactions, transactional_id, producer)
     if isinstance(known, ErrorCode):
         return known
     if known.state == State.ONGOING and known.partitions.issuperset(partitions):
-        return Outcome()
-    return Outcome(records=(known.with_partitions(partitions, now_ms).record,))
+        return Result()
+    return Result(records=(known.with_partitions(partitions, now_ms).record,))
 
 
 def error_unless_joined(

@@ -1,6 +1,5 @@
 """All transactional producers, and the producer ids that were given out. Changed by `replay` alone."""
 
-from coordinator.core.catalog.outcome import Markers
 from coordinator.core.catalog.records import (
     CatalogRecord,
     ProducerIdKey,
@@ -9,6 +8,7 @@ from coordinator.core.catalog.records import (
     TransactionValue,
 )
 from coordinator.core.catalog.settings import Settings
+from coordinator.core.result import Markers
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import Transaction, restored
 
@@ -50,9 +50,11 @@ class Transactions:
         """When the next open transaction times out."""
         return min(self._deadlines.values(), default=None)
 
-    def overdue(self, now_ms: int) -> list[Transaction]:
-        """The open transactions that have timed out, the earliest first."""
+    def pop_overdue(self, now_ms: int) -> list[Transaction]:
+        """The open transactions that have timed out, the earliest first; each is told once."""
         late = sorted((at_ms, name) for name, at_ms in self._deadlines.items() if at_ms <= now_ms)
+        for _, name in late:
+            del self._deadlines[name]
         return [self.by_id[name] for _, name in late]
 
     def unfinished(self) -> tuple[Markers, ...]:

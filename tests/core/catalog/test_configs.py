@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from coordinator.core.catalog.catalog import BROKER, FORMATTED, TOPIC, Catalog
-from coordinator.core.catalog.handlers import HANDLERS
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.catalog.settings import BrokerSetting, Settings
 from coordinator.core.catalog.topic_configs import BY_NAME, LONG
@@ -22,6 +21,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestResource,
 )
+from tests.core.decide import decide
 
 CALL = Call(1, 5_000, 4, "c", "/h", lambda: "")
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -39,7 +39,7 @@ def catalog() -> Catalog:
 
 
 def ask(catalog: Catalog, request: Any) -> Any:
-    outcome = HANDLERS[type(request)](catalog, request, CALL)
+    outcome = decide("catalog", catalog, request, CALL)
     for record in outcome.records:
         catalog.replay(record)
     return outcome.response

@@ -6,7 +6,6 @@ import pytest
 
 from coordinator.core.catalog import group_configs
 from coordinator.core.catalog.catalog import GROUP, Catalog
-from coordinator.core.catalog.handlers import HANDLERS
 from coordinator.core.catalog.settings import BrokerSetting, Settings
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call
@@ -18,6 +17,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tests.core.decide import decide
 
 SESSION, BEAT, ASSIGN = (
     "consumer.session.timeout.ms",
@@ -29,7 +29,7 @@ SET, DELETE, APPEND = 0, 1, 2
 
 def ask(catalog: Catalog, request: Any, version: int = 1) -> Any:
     call = Call(1, 0, version, "c", "/h", lambda: "id")
-    outcome = HANDLERS[type(request)](catalog, request, call)
+    outcome = decide("catalog", catalog, request, call)
     catalog.apply(outcome.records)
     return outcome.response
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.catalog.catalog import FORMATTED, Catalog
-from coordinator.core.catalog.handlers import HANDLERS
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue, decode, encode
 from coordinator.core.catalog.settings import Settings
@@ -24,6 +23,7 @@ from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicCon
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequestDeleteTopicState as Named
 from storage.names import partition_directory
+from tests.core.decide import decide
 
 _ids = iter(range(1, 10**9))
 CALL = Call(1, 5_000, 7, "c", "/h", lambda: f"00000000-0000-4000-8000-{next(_ids):012x}")
@@ -31,7 +31,7 @@ CALL = Call(1, 5_000, 7, "c", "/h", lambda: f"00000000-0000-4000-8000-{next(_ids
 
 def ask(catalog: Catalog, request: Any) -> Any:
     """Decide, and make it true by way of the bytes that the log would keep."""
-    outcome = HANDLERS[type(request)](catalog, request, CALL)
+    outcome = decide("catalog", catalog, request, CALL)
     for record in outcome.records:
         catalog.replay(decode(*encode(record)))
     return outcome.response
@@ -89,20 +89,20 @@ def test_a_topic_is_created_with_what_was_asked_for(catalog: Catalog) -> None:
 )
 def test_what_cannot_be_created(catalog: Catalog, topic: New, error: ErrorCode) -> None:
     create(catalog, New("a_b", 1, 1))
-    before = dict(catalog.facts)
+    before = dict(catalog.topics_by_name)
     assert create(catalog, topic) == {topic.name: error}
-    assert (catalog.facts == before) == (error != ErrorCode.NONE)
+    assert (catalog.topics_by_name == before) == (error != ErrorCode.NONE)
 
 
 def test_one_bad_topic_does_not_hold_up_the_others(catalog: Catalog) -> None:
     found = create(catalog, New("a", 1, 1), New("t", 1, 1), New("b", 1, 1), New("b", 1, 1))
     assert found == {"a": 0, "t": ErrorCode.TOPIC_ALREADY_EXISTS, "b": ErrorCode.INVALID_REQUEST}
-    assert set(catalog.facts) == {"t", "a"}
+    assert set(catalog.topics_by_name) == {"t", "a"}
 
 
 def test_to_validate_is_not_to_create(catalog: Catalog) -> None:
     assert create(catalog, New("a", 1, 1), validate_only=True) == {"a": 0}
-    assert set(catalog.facts) == {"t"}
+    assert set(catalog.topics_by_name) == {"t"}
 
 
 def placed(*replicas: tuple[int, ...], partitions: int = -1, copies: int = -1, first: int = 0) -> New:
@@ -169,7 +169,7 @@ def test_a_topic_is_deleted_with_its_settings(catalog: Catalog) -> None:
         ("u", bytes(16), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("t", bytes(16), ErrorCode.INVALID_REQUEST),
     ]
-    assert (set(catalog.facts), catalog.configs) == ({"t"}, FORMATTED)
+    assert (set(catalog.topics_by_name), catalog.configs) == ({"t"}, FORMATTED)
 
 
 def test_a_topic_is_deleted_by_id_or_by_name_not_by_both(catalog: Catalog) -> None:
@@ -219,7 +219,11 @@ def test_the_latest_fact_of_each_key_is_all_there_is_to_it(records: list[Catalog
     for record in records:
         if latest[record.key] is record:
             compacted.replay(record)
-    assert (whole.facts, whole.configs, whole.partitions) == (compacted.facts, compacted.configs, compacted.partitions)
+    assert (whole.topics_by_name, whole.configs, whole.partitions) == (
+        compacted.topics_by_name,
+        compacted.configs,
+        compacted.partitions,
+    )
     assert {**whole.topics} == {**compacted.topics}
 
 
@@ -251,7 +255,7 @@ def test_the_topic_of_offsets_cannot_be_deleted_by_name_nor_by_id(with_offsets: 
     assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     (result,) = ask(with_offsets, DeleteTopicsRequest(topic_names=(OFFSETS,))).responses
     assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert OFFSETS in with_offsets.facts
+    assert OFFSETS in with_offsets.topics_by_name
     (result,) = ask(with_offsets, DeleteTopicsRequest((Named("__transaction_state"),))).responses
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -259,4 +263,4 @@ def test_the_topic_of_offsets_cannot_be_deleted_by_name_nor_by_id(with_offsets: 
 def test_the_topic_of_offsets_cannot_grow(with_offsets: Catalog) -> None:
     """The number of its partitions decides which of them owns a group."""
     assert grow(with_offsets, OFFSETS, 60) == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert with_offsets.facts[OFFSETS].partitions == 50
+    assert with_offsets.topics_by_name[OFFSETS].partitions == 50

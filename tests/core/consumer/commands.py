@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from coordinator.core import records as r
-from coordinator.core.consumer import api, facts
+from coordinator.core.consumer import record_builders
+from coordinator.core.consumer.consumer_group_describe import describe as described
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.consumer.owners import holders
 from coordinator.core.consumer.states import MemberState
@@ -136,7 +137,7 @@ def strange(world: World, words: Words) -> list[str]:
     """`strange a`: a later version of Kafka has left member a in a state that is not known here."""
     group = world.shard.groups["g"]
     assert isinstance(group, ConsumerGroup), f"{group!r} is no consumer group"
-    record = facts.current("g", group.members[words.plain[0]])
+    record = record_builders.current("g", group.members[words.plain[0]])
     assert isinstance(record.value, r.ConsumerGroupCurrentMemberAssignmentValue), "record 8"
     record = r.Record(record.key, replace(record.value, state=77))
     world.shard.replay(record)
@@ -212,7 +213,7 @@ def check(group: ConsumerGroup, limits: Limits) -> None:
         assert getattr(group, name) == getattr(rebuilt, name), name
     instances = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
     assert dict(group.instances.items()) == instances, "the index of instances"
-    assert api.describe(group, limits, Nowhere).group_state == group.state
+    assert described(group, limits, Nowhere).group_state == group.state
 
 
 class _Nowhere(dict[str, Any]):

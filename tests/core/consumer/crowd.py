@@ -84,8 +84,9 @@ class Crowd:
         self.now_ms = until
 
     def set_topics(self, topics: Topics) -> None:
+        gone = {name for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
         self.topics = topics
-        for result in self.shard.topics_changed(topics, self.now_ms):
+        for result in self.shard.topics_changed(topics, gone, self.now_ms):
             self.take(result)
 
     def restart(self, *, compacted: bool) -> None:

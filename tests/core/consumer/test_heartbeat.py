@@ -7,9 +7,11 @@ import pytest
 
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignment, AssignorError, GroupSpec
-from coordinator.core.consumer import api
+from coordinator.core.consumer.consumer_group_describe import describe
+from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.states import NEXT, GroupState, MemberState
+from coordinator.core.env import Env
 from coordinator.core.limits import Limits, MigrationPolicy
 from coordinator.core.result import Call, Result, SetTimer
 from coordinator.core.topics import Topic, Topics
@@ -30,7 +32,7 @@ def ask(group: ConsumerGroup | None, member_id: str, epoch: int, limits: Limits 
         fields = {**said, **fields}
     assignors = fields.pop("assignors", BUILT_IN)
     request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields)
-    return api.consumer_group_heartbeat(group, request, call(), limits, TOPICS, assignors)
+    return consumer_group_heartbeat(group, request, Env(call(), limits, TOPICS, assignors))
 
 
 def joined(*member_ids: str) -> ConsumerGroup:
@@ -104,18 +106,18 @@ def test_a_third_assignor_is_one_function_under_a_name() -> None:
 def test_votes_are_counted_and_ties_go_by_the_configured_order() -> None:
     """K-117."""
     group = ask(joined("a"), "b", 0, server_assignor="range").group
-    assert api.describe(group, LIMITS, TOPICS).assignor_name == "range"
+    assert describe(group, LIMITS, TOPICS).assignor_name == "range"
     group = ask(group, "c", 0, server_assignor="uniform").group
-    assert api.describe(group, LIMITS, TOPICS).assignor_name == "uniform"
+    assert describe(group, LIMITS, TOPICS).assignor_name == "uniform"
 
 
 def test_a_client_without_a_name_has_an_empty_one() -> None:
     """K-068, and what the record can hold."""
     request = ConsumerGroupHeartbeatRequest("g", "a", 0, None, None, 5, ("t",), None, None, ())
-    result = api.consumer_group_heartbeat(None, request, call(client_id=None), LIMITS, TOPICS)
+    result = consumer_group_heartbeat(None, request, Env(call(client_id=None), LIMITS, TOPICS))
     assert result.group.members["a"].metadata.client_id == ""
     request = ConsumerGroupHeartbeatRequest("g", "a", 2)
-    idle = api.consumer_group_heartbeat(result.group, request, call(client_id=None), LIMITS, TOPICS)
+    idle = consumer_group_heartbeat(result.group, request, Env(call(client_id=None), LIMITS, TOPICS))
     assert idle.records == ()
 
 

@@ -2,10 +2,13 @@
 
 from typing import Any
 
-from coordinator.core.consumer import api
+from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator.core.consumer.downgrade import tombstones
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
+from coordinator.core.consumer.leave_group import leave_group
 from coordinator.core.consumer.replay import applied
+from coordinator.core.consumer.timers import expire_member
+from coordinator.core.env import Env
 from coordinator.core.limits import Limits
 from coordinator.core.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -15,14 +18,14 @@ from coordinator.core.records import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
 from coordinator.core.result import Call, SetTimer
+from coordinator.core.timers import Due
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from tests.core.consumer.crowd import Classic, Consumer, Crowd
 
-LIMITS = Limits()
-CALL = Call(1, 1_000, 5, "c", "/h", lambda: "id")
+ENV = Env(Call(1, 1_000, 5, "c", "/h", lambda: "id"), Limits(), Topics())
 
 
 def unreadable() -> ConsumerGroup:
@@ -37,16 +40,16 @@ def test_a_group_whose_members_cannot_be_read_stays_a_consumer_group() -> None:
     """K-273: whoever wants to leave is refused, and nothing changes."""
     group = unreadable()
     leaving: Any = ConsumerGroupHeartbeatRequest("g", "x", -1)
-    result = api.consumer_group_heartbeat(group, leaving, CALL, LIMITS, Topics())
+    result = consumer_group_heartbeat(group, leaving, ENV)
     assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None and not result.records
     leaving = LeaveGroupRequest("g", "", (LeaveGroupRequestMemberIdentity("x"),))
-    result = api.leave_group(group, leaving, CALL, LIMITS, Topics())
+    result = leave_group(group, leaving, ENV)
     assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None
 
 
 def test_a_session_that_ends_there_is_tried_again() -> None:
     """K-172, K-396: after half a second."""
-    result = api.fired(unreadable(), "session", "x", 1_000, 1_000, LIMITS, Topics())
+    result = expire_member(unreadable(), Due(("session", "g", "x"), 1_000), ENV)
     assert result.effects == (SetTimer(("session", "g", "x"), 1_500),) and result.group is None
 
 

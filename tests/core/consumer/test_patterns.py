@@ -1,16 +1,19 @@
-"""Patterns: who may see what they match, how much is matched at once, and patterns that mean harm."""
+"""Patterns: how much is matched at once, and patterns that mean harm."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from coordinator.core import regex
-from coordinator.core.consumer import api, patterns
+from coordinator.core.consumer import patterns
+from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator.core.consumer.refusal import of_pattern
+from coordinator.core.consumer.timers import resolve_patterns
+from coordinator.core.env import Env
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call
+from coordinator.core.timers import Due
 from coordinator.core.topics import Topic, Topics
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -21,28 +24,23 @@ def topics(*names: str) -> Topics:
     return Topics(Topic(name, name.encode().ljust(16, b"."), 1) for name in names)
 
 
-def joining(group: Any, member_id: str, pattern: str, seen: Topics, sees: Callable[[str], bool] | None = None) -> Any:
-    call = Call(1, 1_000, 1, "c", "/h", lambda: "id", sees)
+def _at(now_ms: int) -> Call:
+    return Call(1, now_ms, 1, "c", "/h", lambda: "id")
+
+
+def joining(group: Any, member_id: str, pattern: str, seen: Topics) -> Any:
+    call = Call(1, 1_000, 1, "c", "/h", lambda: "id")
     request = ConsumerGroupHeartbeatRequest("g", member_id, 0, None, None, 9_000, None, pattern, None, ())
-    return api.consumer_group_heartbeat(group, request, call, LIMITS, seen).group
+    return consumer_group_heartbeat(group, request, Env(call, LIMITS, seen)).group
 
 
 def resolved(group: Any, seen: Topics) -> Any:
     """The group once its timer has fired as often as it wants to, and how often that was."""
     times = 0
     while group.resolving is not None:
-        result = api.fired(group, "regex", "", 1_000, 1_000 + times, LIMITS, seen)
+        result = resolve_patterns(group, Due(("regex", "g", ""), 1_000), Env(_at(1_000 + times), LIMITS, seen))
         group, times = result.group, times + 1
     return group, times
-
-
-def test_a_group_sees_what_the_member_that_asked_may_see() -> None:
-    """K-085."""
-    seen = topics("open", "secret")
-    group, _ = resolved(joining(None, "a", ".*", seen, lambda name: name != "secret"), seen)
-    assert group.matched(".*") == {"open"}
-    group, _ = resolved(joining(None, "a", ".*", seen), seen)
-    assert group.matched(".*") == {"open", "secret"}
 
 
 def test_only_whole_names_match() -> None:
@@ -71,7 +69,7 @@ def test_much_is_matched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times == 1 and set(group.resolved) == {"t0"}
     request = ConsumerGroupHeartbeatRequest("g", "m0", 1)
     later = Call(1, 12_000, 1, "c", "/h", lambda: "id")
-    group = api.consumer_group_heartbeat(group, request, later, LIMITS, seen).group
+    group = consumer_group_heartbeat(group, request, Env(later, LIMITS, seen)).group
     group, times = resolved(group, seen)
     assert times == 3 and set(group.resolved) == {"t0", "t1", "t2"}
 

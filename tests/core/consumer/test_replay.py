@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.core import records as r
 from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.consumer import facts
+from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, Resolved
 from coordinator.core.consumer.owners import Inconsistent, holders
 from coordinator.core.consumer.replay import applied
@@ -34,12 +34,12 @@ def member(member_id: str, epoch: int, *partitions: int, **fields: Any) -> Membe
 @pytest.mark.parametrize(
     "record",
     [
-        facts.epoch("g", 7, 1),
-        facts.member("g", "m", Metadata()),
-        facts.target_epoch("g", 7, 5),
-        facts.target("g", "m", {T: (1,)}),
-        facts.current("g", member("m", 7, 1)),
-        facts.pattern("g", "x", Resolved(frozenset("t"), 1, 2)),
+        record_builders.epoch("g", 7, 1),
+        record_builders.member("g", "m", Metadata()),
+        record_builders.target_epoch("g", 7, 5),
+        record_builders.target("g", "m", {T: (1,)}),
+        record_builders.current("g", member("m", 7, 1)),
+        record_builders.pattern("g", "x", Resolved(frozenset("t"), 1, 2)),
         r.Record(r.ConsumerGroupPartitionMetadataKey("g"), r.ConsumerGroupPartitionMetadataValue()),
     ],
     ids=lambda record: type(record.key).__name__,
@@ -54,13 +54,15 @@ def test_any_value_creates_the_group_and_no_tombstone_does(record: r.Record) -> 
 def test_values_are_kept_as_they_are_written() -> None:
     """K-357, K-359, K-360, K-361, K-362, K-363; K-352: a target of nothing is a target."""
     group = made(
-        facts.member("g", "m", Metadata(instance_id="i", subscribed_topic_names=("a", "b"), server_assignor="range")),
-        facts.epoch("g", 9, 42),
-        facts.target("g", "m", {T: (0, 2)}),
-        facts.target("g", "n", {}),
-        facts.target_epoch("g", 8, 1234),
-        facts.current("g", member("m", 8, 0, 2)),
-        facts.pattern("g", "x", Resolved(frozenset({"a"}), 3, 4)),
+        record_builders.member(
+            "g", "m", Metadata(instance_id="i", subscribed_topic_names=("a", "b"), server_assignor="range")
+        ),
+        record_builders.epoch("g", 9, 42),
+        record_builders.target("g", "m", {T: (0, 2)}),
+        record_builders.target("g", "n", {}),
+        record_builders.target_epoch("g", 8, 1234),
+        record_builders.current("g", member("m", 8, 0, 2)),
+        record_builders.pattern("g", "x", Resolved(frozenset({"a"}), 3, 4)),
     )
     assert group is not None
     assert (group.epoch, group.metadata_hash, group.assignment_epoch, group.assignment_at_ms) == (9, 42, 8, 1234)
@@ -73,8 +75,8 @@ def test_values_are_kept_as_they_are_written() -> None:
 def test_a_record_5_leaves_epochs_alone_and_a_record_8_the_rest() -> None:
     """K-359, K-362, in either order: compaction may turn them round."""
     five, eight = (
-        facts.member("g", "m", Metadata(rack_id="r", subscribed_topic_regex="")),
-        facts.current("g", member("m", 3, 1)),
+        record_builders.member("g", "m", Metadata(rack_id="r", subscribed_topic_regex="")),
+        record_builders.current("g", member("m", 3, 1)),
     )
     one, two = made(five, eight), made(eight, five)
     assert one is not None and two is not None and one.members["m"] == two.members["m"]
@@ -99,40 +101,44 @@ def test_a_state_of_a_later_kafka_is_unknown() -> None:
 
 @pytest.mark.parametrize(
     "last",
-    [facts.no_member("g", "m"), facts.no_target_epoch("g"), facts.no_epoch("g")],
+    [record_builders.no_member("g", "m"), record_builders.no_target_epoch("g"), record_builders.no_epoch("g")],
     ids=["5t before 8t", "6t before 7t", "3t before the rest"],
 )
 def test_tombstones_out_of_order_are_damage(last: r.Record) -> None:
     """K-357, K-359, K-360, K-176."""
-    group = made(facts.current("g", member("m", 2)), facts.target("g", "m", {}))
+    group = made(record_builders.current("g", member("m", 2)), record_builders.target("g", "m", {}))
     with pytest.raises(Inconsistent):
         made(last, group=group)
 
 
 def test_a_member_is_not_deleted_before_its_target() -> None:
     """K-359."""
-    group = made(facts.current("g", member("m", 2)), facts.target("g", "m", {}), facts.no_current("g", "m"))
+    group = made(
+        record_builders.current("g", member("m", 2)),
+        record_builders.target("g", "m", {}),
+        record_builders.no_current("g", "m"),
+    )
     with pytest.raises(Inconsistent):
-        made(facts.no_member("g", "m"), group=group)
-    assert made(facts.no_target("g", "m"), facts.no_member("g", "m"), group=group) is not None
+        made(record_builders.no_member("g", "m"), group=group)
+    assert made(record_builders.no_target("g", "m"), record_builders.no_member("g", "m"), group=group) is not None
 
 
 def test_two_owners_at_one_epoch_are_damage_and_a_later_one_takes_over() -> None:
     """K-142, K-143: compaction may have dropped the record in which the first let go."""
-    group = made(facts.current("g", member("a", 4, 0)))
+    group = made(record_builders.current("g", member("a", 4, 0)))
     with pytest.raises(Inconsistent):
-        made(facts.current("g", member("b", 4, 0)), group=group)
-    later = made(facts.current("g", member("b", 5, 0)), group=group)
+        made(record_builders.current("g", member("b", 4, 0)), group=group)
+    later = made(record_builders.current("g", member("b", 5, 0)), group=group)
     assert later is not None and holders(later.owners) == {(T, 0): 5}
-    assert holders(made(facts.current("g", member("a", 6)), group=later).owners) == {(T, 0): 5}  # type: ignore[union-attr]
+    assert holders(made(record_builders.current("g", member("a", 6)), group=later).owners) == {(T, 0): 5}  # type: ignore[union-attr]
 
 
 def test_a_member_may_be_away_with_what_it_owns() -> None:
     """K-136: its epoch of -2 holds."""
-    group = made(facts.current("g", member("a", 4, 0)))
+    group = made(record_builders.current("g", member("a", 4, 0)))
     assert group is not None
     away = replace(group.members["a"], epoch=-2)
-    after = made(facts.current("g", away), group=group)
+    after = made(record_builders.current("g", away), group=group)
     assert after is not None and holders(after.owners) == {(T, 0): -2}
 
 
@@ -141,26 +147,26 @@ def test_a_group_of_offsets_alone_gives_way_and_no_other_classic_group_does() ->
     shard = Shard(0, Limits(), Topics())
     offset = r.Record(r.OffsetCommitKey("g", "t", 0), r.OffsetCommitValue(1))
     shard.replay(offset)
-    shard.replay(facts.no_epoch("g"))
-    shard.replay(facts.epoch("g", 3, 0))
+    shard.replay(record_builders.no_epoch("g"))
+    shard.replay(record_builders.epoch("g", 3, 0))
     assert isinstance(shard.groups["g"], ConsumerGroup) and shard.offsets.get("g", "t", 0) is not None
     shard.replay(r.Record(r.GroupMetadataKey("h"), r.GroupMetadataValue(protocol_type="consumer", generation=1)))
     assert isinstance(shard.groups["h"], ClassicGroup)
     with pytest.raises(Inconsistent):
-        shard.replay(facts.epoch("h", 3, 0))
+        shard.replay(record_builders.epoch("h", 3, 0))
     shard.replay(r.Record(r.GroupMetadataKey("h"), None))
-    shard.replay(facts.epoch("h", 3, 0))
-    shard.replay(facts.no_target_epoch("h"))
-    shard.replay(facts.no_epoch("h"))
+    shard.replay(record_builders.epoch("h", 3, 0))
+    shard.replay(record_builders.no_target_epoch("h"))
+    shard.replay(record_builders.no_epoch("h"))
     assert "h" not in shard.groups
 
 
 def test_replay_arms_no_timer_and_loading_arms_them_all() -> None:
     """K-367, K-174, K-171: a classic member that has something to give up gets a rebalance timer here alone."""
     shard = Shard(0, Limits(), Topics())
-    shard.replay(facts.member("g", "m", Metadata(rebalance_timeout_ms=7_000)))
+    shard.replay(record_builders.member("g", "m", Metadata(rebalance_timeout_ms=7_000)))
     owing = replace(member("m", 2, 0), state=MemberState.UNREVOKED_PARTITIONS, pending={T: {1: 2}})
-    shard.replay(facts.current("g", owing))
+    shard.replay(record_builders.current("g", owing))
     assert shard.next_deadline_ms() is None
     shard.loaded(1_000)
     assert dict(shard.timers.items())[("session", "g", "m")] == 46_000
@@ -171,13 +177,13 @@ def test_records_are_written_in_one_form() -> None:
     """K-344, K-349, K-351, K-353: what is written reads back the same; names sorted, topics without partitions left out."""
     metadata = Metadata("i", "r", "c", "/h", ("a", "b"), "x.*", 10, "range")
     written = [
-        facts.epoch("g", 3, -5),
-        facts.member("g", "m", metadata),
-        facts.target("g", "m", {T: (0, 1)}),
-        facts.current("g", member("m", 3, 0)),
-        facts.pattern("g", "x", Resolved(frozenset({"b", "a"}), 1, 2)),
+        record_builders.epoch("g", 3, -5),
+        record_builders.member("g", "m", metadata),
+        record_builders.target("g", "m", {T: (0, 1)}),
+        record_builders.current("g", member("m", 3, 0)),
+        record_builders.pattern("g", "x", Resolved(frozenset({"b", "a"}), 1, 2)),
     ]
     for record in written:
         assert r.decode(*r.encode(record)) == record
     assert written[4].value.topics == ("a", "b")  # type: ignore[union-attr]
-    assert facts.current("g", member("m", 3)).value.assigned_partitions == ()  # type: ignore[union-attr]
+    assert record_builders.current("g", member("m", 3)).value.assigned_partitions == ()  # type: ignore[union-attr]

@@ -7,16 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.core.catalog.outcome import Markers, Outcome
 from coordinator.core.catalog.records import CatalogRecord, decode, encode
 from coordinator.core.catalog.settings import Settings
-from coordinator.core.result import Call
+from coordinator.core.result import Call, Markers, Result
 from coordinator.core.topics import Topic, Topics
 from coordinator.core.transactions.add_offsets_to_txn import add_offsets_to_txn
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
-from coordinator.core.transactions.ending import completed
-from coordinator.core.transactions.expiry import forgotten, timed_out
-from coordinator.core.transactions.handlers import HANDLERS
+from coordinator.core.transactions.ending import completed, fenced
+from coordinator.core.transactions.expiry import forgotten
 from coordinator.core.transactions.membership import error_unless_joined
 from coordinator.core.transactions.states import NEXT, State
 from coordinator.core.transactions.transaction import EPOCH_MAX, Transaction
@@ -32,6 +30,7 @@ from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
+from tests.core.decide import decide
 
 TOPICS = Topics([Topic("t", b"t" * 16, 4)])
 V1, V2 = 4, 5  # the versions of EndTxn with and without KIP-890
@@ -46,18 +45,22 @@ class World:
         self.log: list[CatalogRecord] = []
         self.markers: list[Markers] = []
 
-    def take(self, outcome: Outcome) -> Any:
+    def take(self, outcome: Result[Any]) -> Any:
         for record in outcome.records:
             self.log.append(decode(*encode(record)))
             self.transactions.replay(record)
-        self.markers += outcome.markers
+        self.markers += [effect for effect in outcome.effects if isinstance(effect, Markers)]
         return outcome.response
+
+    def time_out(self, now_ms: int) -> None:
+        for transaction in self.transactions.pop_overdue(now_ms):
+            self.take(fenced(transaction, now_ms))
 
     def call(self, version: int) -> Call:
         return Call(1, self.now_ms, version, "c", "/h", lambda: "")
 
     def ask(self, request: Any, version: int = 5) -> Any:
-        return self.take(HANDLERS[type(request)](self.transactions, request, self.call(version)))
+        return self.take(decide("transactions", self.transactions, request, self.call(version)))
 
     def init(
         self, name: str | None = "x", producer: tuple[int, int] = (-1, -1), version: int = 6
@@ -215,7 +218,7 @@ def test_who_has_no_transaction_ends_none(world: World) -> None:
 
 
 def with_epoch(world: World, epoch: int) -> None:
-    world.take(Outcome(records=(replace(world.at(), producer_epoch=epoch).record,)))
+    world.take(Result(records=(replace(world.at(), producer_epoch=epoch).record,)))
 
 
 def test_a_producer_whose_epochs_are_used_up_gets_another_id(world: World) -> None:
@@ -289,10 +292,10 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(wo
     world.now_ms = 30_000
     world.add(producer, 1)
     assert world.transactions.next_deadline_ms() == 62_000  # by when it began, whatever was added since
-    world.take(timed_out(world.transactions, 61_999))
+    world.time_out(61_999)
     assert world.at().state == State.ONGOING
     world.now_ms = 62_000
-    world.take(timed_out(world.transactions, 62_000))
+    world.time_out(62_000)
     assert world.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
     assert world.transactions.next_deadline_ms() is None
     assert world.end(producer) == ErrorCode.PRODUCER_FENCED
@@ -394,7 +397,7 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
                     assert (producer_id, epoch) <= (world.at().producer_id, world.at().producer_epoch)
             case "wait":
                 world.now_ms += 20_000
-                world.take(timed_out(world.transactions, world.now_ms))
+                world.time_out(world.now_ms)
         again = restored(world)
         assert again.by_id == world.transactions.by_id
         assert again.unfinished() == world.transactions.unfinished() == tuple(world.markers)

@@ -4,40 +4,25 @@ What is written is applied at once, so that each step sees what the steps before
 the shard takes the `Result`: an operation that is refused half-way is thrown away, and has changed nothing.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-from coordinator.core import timers
-from coordinator.core.assignors import BUILT_IN
-from coordinator.core.assignors.spec import Assignor
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.replay import applied
+from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
-from coordinator.core.limits import Limits
 from coordinator.core.records import Record
 from coordinator.core.result import CancelTimer, Effect, Result, SetTimer
-from coordinator.core.topics import Topics
-
-JOIN, SYNC, REGEX = "join", "sync", "regex"  # kinds of timers beside `session` and `rebalance`
 
 
-class Turn:
+class GroupTransition:
     """A group, what is known around it, and what the operation has brought about so far."""
 
-    def __init__(
-        self,
-        group: ConsumerGroup,
-        now_ms: int,
-        limits: Limits,
-        topics: Topics,
-        assignors: Mapping[str, Assignor] = BUILT_IN,
-        by: str = "",
-    ) -> None:
+    def __init__(self, group: ConsumerGroup, env: Env, by: str) -> None:
         self.group = group
-        self.now_ms = now_ms
-        self.limits = limits
-        self.topics = topics
-        self.assignors = assignors
+        self.env = env
+        self.now_ms = env.call.now_ms
+        self.limits = env.limits
+        self.topics = env.topics
         self.by = by
         self.records: list[Record] = []
         self.effects: list[Effect] = []
@@ -45,7 +30,7 @@ class Turn:
         self._before = group.state
 
     def write(self, *records: Record) -> None:
-        """State facts. The group goes on as the one they make."""
+        """State records. The group goes on as the one they make."""
         for record in records:
             group = applied(self.group, record)
             assert group is not None, f"{record.key!r} deletes the group it is about"
@@ -59,11 +44,6 @@ class Turn:
     def cancel_timer(self, kind: str, member_id: str) -> None:
         """Never mind a timer of this group."""
         self.effects.append(CancelTimer((kind, self.group.group_id, member_id)))
-
-    def cancel_timers(self, member_id: str) -> None:
-        """Never mind any timer of a member."""
-        for key in member_timers(self.group.group_id, member_id):
-            self.effects.append(CancelTimer(key))
 
     def tell(self, cause: Cause, member: Member | None = None, *, protocol: str = "", reason: str = "") -> None:
         """Say what happened; `before` is the group's state as of the event told last."""
@@ -91,19 +71,3 @@ class Turn:
     def result(self, response: Any = None) -> Result[Any]:
         """All of it."""
         return Result(self.group, response, tuple(self.records), tuple(self.effects), tuple(self.events))
-
-
-def group_timers(group: ConsumerGroup) -> tuple[timers.TimerKey, ...]:
-    """The keys of all timers that a group can have."""
-    members = (key for member_id in group.members for key in member_timers(group.group_id, member_id))
-    return (*members, (REGEX, group.group_id, ""))
-
-
-def member_timers(group_id: str, member_id: str) -> tuple[timers.TimerKey, ...]:
-    """The keys of all timers that a member can have."""
-    return (
-        timers.session(group_id, member_id),
-        timers.rebalance(group_id, member_id),
-        (JOIN, group_id, member_id),
-        (SYNC, group_id, member_id),
-    )

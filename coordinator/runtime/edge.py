@@ -1,0 +1,47 @@
+"""The one place where a failure of our own ends: the edge around every step.
+
+A step decides, encodes, and only then applies, so one that fails has changed nothing. The edge logs the failure once,
+with its traceback, counts it by kind, and lets the caller go on: a request is answered UNKNOWN_SERVER_ERROR, a timer
+is gone. Only `StorageFailed` passes: after a failed append or sync nobody knows what the log holds, and the process
+ends.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from storage.files import StorageFailed
+
+log = logging.getLogger("muster.edge")
+
+T = TypeVar("T")
+
+
+class Failed:
+    """What a step that failed returns."""
+
+
+FAILED: Final = Failed()
+
+
+class Edge:
+    """Runs steps, and counts those that failed: `failures`, by kind."""
+
+    def __init__(self) -> None:
+        self.failures: Counter[str] = Counter()
+
+    def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failed:
+        """What the step returns, or FAILED. Raises StorageFailed and nothing else."""
+        try:
+            return step(*args)
+        except StorageFailed:
+            raise
+        except Exception as error:
+            self.report(kind, error)
+            return FAILED
+
+    def report(self, kind: str, error: Exception) -> None:
+        """Log and count a failure of our own."""
+        log.error("internal error: %s", kind, exc_info=error, extra={"kind": kind})
+        self.failures[kind] += 1

@@ -1,0 +1,250 @@
+"""The one step for every input, and the turn that many steps make.
+
+    input ──► decide ──► encode ──► apply ──► effects      a step that fails before it applies has changed nothing:
+    request     pure     records    state     replies      `edge` logs it once, counts it, and lets the turn go on
+    timer                to bytes   timers    events
+    topic change                              markers
+    end of transaction
+
+A turn is `handle` for each request that has come, `fire` for the timers that are due, `replies` for the requests that
+were parked, and `flush` to append what all of them have led to. Nothing that a turn decides may be told to anybody
+before its `flush` has returned.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from coordinator.config import Config
+from coordinator.core.catalog import group_configs
+from coordinator.core.catalog.catalog import GROUP, Change
+from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.catalog.records import ConfigKey
+from coordinator.core.events import Event
+from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
+from coordinator.core.transactions.ending import completed, fenced
+from coordinator.core.transactions.transaction import Transaction
+from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
+from coordinator.runtime.edge import FAILED, Edge, Failed
+from coordinator.runtime.error_response import error_response
+from coordinator.runtime.ledger import Ledger
+from coordinator.runtime.partition import Partition
+from coordinator.runtime.partitions import Partitions
+from coordinator.runtime.steps import Steps
+from protocol import record_batch
+from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest
+from protocol.records import EndMarker
+from storage.files import Files
+from storage.log import Log
+
+Replies = list[tuple[int, Any]]  # (ticket, response)
+
+
+class Engine:
+    """Groups, offsets, topics, transactions and the records of topics: all that inputs change."""
+
+    def __init__(
+        self, config: Config, files: Files, ledger: Ledger, emit: Callable[[Event], None], *, is_synced: bool
+    ) -> None:
+        self.config = config
+        self.edge = Edge()
+        self.offered: dict[int, range] = {}  # versions by API key
+        self.ledger = ledger
+        self.partitions = Partitions(0, self._no_partition)
+        self.dataplane: DataPlane  # once the node is open
+        self._files = files
+        self._emit = emit
+        self._is_synced = is_synced
+        self._replies: Replies = []
+        self._steps = Steps()
+        self._dirty: dict[Partition, None] = {}
+        self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
+
+    @staticmethod
+    def _no_partition(index: int) -> Partition:
+        raise AssertionError("the node is not open")
+
+    @property
+    def loading(self) -> int:
+        """How many partitions of `__consumer_offsets` are still to be loaded."""
+        return sum(not partition.is_loaded for partition in self.partitions)
+
+    def offsets_log(self, index: int) -> Log | None:
+        """The log of a partition of `__consumer_offsets`, None where nothing was ever written."""
+        partition = self.partitions[index]
+        return partition.log if partition.has_log else None
+
+    # -- inputs --------------------------------------------------------------------------------------------------------
+
+    def decide(self, partition: Partition, request: Any, call: Call) -> Any:
+        """Let a partition's shard decide. Returns the response; None when the request is parked."""
+        return self.take(partition, partition.shard.handle(request, call))
+
+    def record(self, result: Result[Any], now_ms: int) -> Any:
+        """Make a result of the catalog or of a transaction so, and return its response."""
+        ends = [(effect, _batch(effect, now_ms)) for effect in result.effects if type(effect) is Markers]
+        changes = self.ledger.record(result, now_ms)
+        if changes:
+            self._topics_changed(changes, now_ms)
+        for record in result.records:
+            if isinstance(record.key, ConfigKey) and record.key.resource_type == GROUP:
+                self._configure(record.key.resource_name)
+        for markers, batch in ends:
+            self._end_transaction(markers, batch, now_ms)
+        return result.response
+
+    def fire(self, now_ms: int) -> None:
+        """Do what is due by now."""
+        if self._due_ms is not None and self._due_ms <= now_ms:
+            for partition in self.partitions:
+                if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
+                    self._take_all(partition, partition.shard.fire(now_ms))
+            wakeups = [at_ms for p in self.partitions if (at_ms := p.shard.next_deadline_ms()) is not None]
+            self._due_ms = min(wakeups, default=None)
+        transactions = self.ledger.transactions
+        if _is_due(transactions.next_deadline_ms(), now_ms):
+            for transaction in transactions.pop_overdue(now_ms):
+                self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether a request is decided in steps, and there are steps left."""
+        return bool(self._steps)
+
+    def step(self) -> None:
+        """Do the next step of a request that is decided in steps."""
+        unfinished = self._steps.pop()
+        api = type(unfinished.request).__name__.removesuffix("Request")
+        response = self.edge.attempt(api, self._steps.resume, unfinished)
+        if response is FAILED:
+            response = failure_response(unfinished.request, unfinished.version)
+        if response is not None:
+            self._replies.append((unfinished.ticket, response))
+
+    # -- what inputs lead to -------------------------------------------------------------------------------------------
+
+    def take(self, partition: Partition, result: Result[Any]) -> Any:
+        """Collect the effects of a shard's result, and return its response."""
+        if result.records:
+            self._dirty[partition] = None
+        for effect in result.effects:
+            if type(effect) is Reply:
+                self._replies.append((effect.ticket, effect.response))
+        for event in result.events:
+            self._emit(event)
+        if result.effects:
+            self._watch(partition)
+        return result.response
+
+    def _take_all(self, partition: Partition, results: Iterable[Result[Any]]) -> None:
+        for result in results:
+            self.take(partition, result)
+
+    def _watch(self, partition: Partition) -> None:
+        """Its timers may have changed: look at them not later than they are due."""
+        due_ms = partition.shard.timers.earliest_wakeup_ms()
+        if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
+            self._due_ms = due_ms
+
+    def next_deadline_ms(self) -> int | None:
+        """When `fire` may have something to do; None for never."""
+        others = (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_poll_ms())
+        return min((at_ms for at_ms in (self._due_ms, *others) if at_ms is not None), default=None)
+
+    def replies(self) -> Replies:
+        """The parked requests that are answered, since this was last asked."""
+        replies, self._replies = self._replies, []
+        return replies + self.dataplane.replies()
+
+    def forget(self, ticket: int) -> None:
+        """The client of a parked request has left: a long poll ends with it, a group's member goes on."""
+        self.dataplane.forget(ticket)
+        self._steps.forget(ticket)
+
+    def held(self, unsent_bytes: int) -> None:
+        """So many bytes of responses wait, all together, for clients to take them."""
+        self.dataplane.held(unsent_bytes)
+
+    def flush(self) -> None:
+        """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageFailed."""
+        written = [self.ledger.log] if self.ledger.flush() else []
+        dirty, self._dirty = self._dirty, {}
+        for partition in dirty:
+            self.dataplane.offsets_appended(partition.index, partition.flush())
+            written.append(partition.log)
+        written += self.dataplane.written()
+        if self._is_synced:
+            self._files.together([log.sync for log in written])
+        if self.ledger.settle() and self._is_synced:
+            self.ledger.log.sync()
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    def _attempt(self, kind: str, step: Callable[[], Result[Any]]) -> Result[Any] | None:
+        """For shards: a step that fails leads to nothing."""
+        result = self.edge.attempt(kind, step)
+        return None if isinstance(result, Failed) else result
+
+    def _time_out(self, transaction: Transaction, now_ms: int) -> None:
+        self.record(fenced(transaction, now_ms), now_ms)
+
+    def _configure(self, group_id: str) -> None:
+        """Give a group the settings of its own; they count from its next request on."""
+        catalog, shard = self.ledger.catalog, self.partitions.owner(group_id).shard
+        stored = catalog.configs.get((GROUP, group_id), {})
+        own = {group: limits for group, limits in shard.own_limits.items() if group != group_id}
+        if stored:
+            own[group_id] = group_configs.limits_with(shard.limits, stored, catalog.settings)
+        shard.own_limits = own
+
+    def _topics_changed(self, changes: tuple[Change, ...], now_ms: int) -> None:
+        topics = self.ledger.catalog.topics
+        gone = {change.name for change in changes if change.is_end}
+        self.dataplane.topics_changed(changes)
+        for partition in self.partitions:
+            if partition.is_loaded:
+                self._take_all(partition, partition.shard.topics_changed(topics, gone, now_ms))
+            else:
+                partition.shard.topics = topics  # what was committed to a deleted topic goes when all of it is known
+
+    def _end_transaction(self, markers: Markers, batch: bytes, now_ms: int) -> None:
+        """Write the end of a transaction into its partitions; it is complete when they are in their logs.
+
+        While one of them is loading it stays prepared, and its producer is told to come back (51), as by Kafka: to a
+        log that is being opened or replayed nothing may be written. The end of the loading writes the markers.
+        """
+        if self._is_synced:
+            self.ledger.log.sync()  # that it is decided is on the disk before any of its markers
+        own = [self.partitions[index] for topic, index in markers.partitions if topic == OFFSETS_TOPIC]
+        if not all(partition.is_loaded for partition in own):
+            return
+        is_complete = self.dataplane.end_transaction(markers, batch, now_ms)
+        for partition in own:
+            self._write_marker(partition, markers.producer_id, markers.committed, batch)
+        if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
+            self.ledger.complete(completed(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
+
+    def _write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
+        partition.end_transaction(producer_id, committed, batch)
+        self._dirty[partition] = None
+
+
+def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) -> bytes:
+    """The batch that ends a transaction, the same in each of its partitions."""
+    end = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
+    return record_batch.encode_marker(end, now_ms, producer_id=producer_id, producer_epoch=producer_epoch)
+
+
+def failure_response(request: Any, version: int) -> Any:
+    """The answer to a request that the server has failed to decide; a producer that wants none gets none."""
+    if type(request) is ProduceRequest and not request.acks:
+        return NO_ANSWER
+    return error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _batch(markers: Markers, now_ms: int) -> bytes:
+    return marker(markers.producer_id, markers.producer_epoch, markers.committed, now_ms)
+
+
+def _is_due(at_ms: int | None, now_ms: int) -> bool:
+    return at_ms is not None and at_ms <= now_ms

@@ -1,0 +1,88 @@
+"""The response that says one error and nothing else, for every API and version, derived from the schemas.
+
+Kafka has such a response for each request (`AbstractRequest.getErrorResponse`). The error is in the response itself
+where its version has a place for it, else in each entry that answers one of the request's: a topic, a partition, a
+group, a resource.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from protocol.apis import TABLE
+from protocol.schema import Field, Schema
+from protocol.wire import Array
+
+_CODES: Final = ("error_code", "partition_error_code")
+
+# Where the array that answers another has not the same name.
+_ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "coordinators": ("coordinator_keys",),
+    "groups": ("group_ids",),
+    "partition_responses": ("partition_data",),
+    "partitions": ("partition_indexes",),
+    "responses": ("topic_data", "topics", "topic_names", "resources"),
+    "results": ("topics", "groups_names", "resources"),
+    "results_by_partition": ("partitions",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "transaction_states": ("transactional_ids",),
+}
+# What an entry is about, and is told again.
+_IDS: Final = (
+    "name", "topic", "topic_id", "partition_index", "partition", "index", "resource_type", "resource_name", "group_id",
+    "key", "transactional_id",
+)  # fmt: skip
+# What the default of a field would say something about.
+_UNKNOWN: Final = dict.fromkeys(
+    ("committed_offset", "base_offset", "low_watermark", "high_watermark", "producer_id", "producer_epoch", "node_id"),
+    -1,
+)
+_BY_MODULE: Final = {api.module: api for api in TABLE}
+
+
+def error_response(request: Any, version: int, code: int) -> Any:
+    """The response to a request of which everything has failed with `code`."""
+    api = _BY_MODULE[type(request).__module__.rpartition(".")[2]]
+    return _failed(api.response, version, request, code, {})
+
+
+def _failed(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any]) -> Any:
+    present = [field for field in schema.fields if field.is_in(version)]
+    values: dict[str, Any] = {field.name: _UNKNOWN[field.name] for field in present if field.name in _UNKNOWN}
+    values |= ids
+    codes = {field.name: code for field in present if field.name in _CODES}
+    for field in () if codes else present:
+        entries = _array_with_codes(field, version)
+        if entries is not None:
+            answers = (_failed(entries, version, one, code, _ids(entries, one)) for one in _asked(field.name, asked))
+            values[field.name] = tuple(answers)
+    return schema.cls(**values, **codes)
+
+
+def _array_with_codes(field: Field, version: int) -> Schema | None:
+    """The schema of the array's entries, if an error has a place in them."""
+    of = field.type.of if isinstance(field.type, Array) else None
+    return of if isinstance(of, Schema) and _has_codes(of, version) else None
+
+
+def _has_codes(schema: Schema, version: int) -> bool:
+    present = [field for field in schema.fields if field.is_in(version)]
+    return any(field.name in _CODES or _array_with_codes(field, version) is not None for field in present)
+
+
+def _asked(name: str, asked: Any) -> Iterable[Any]:
+    """The entries of the request that the array of that name answers; null stands for all of something, which is
+    unknown."""
+    found = (getattr(asked, source, None) for source in (name, *_ANSWERED.get(name, ())))
+    return next((entries for entries in found if entries), ())
+
+
+def _ids(schema: Schema, asked: Any) -> dict[str, Any]:
+    """What the entry `asked` is about: its fields of these names, or itself if it is a bare name or number."""
+    names = [name for name in _IDS if name in schema.cls.__struct_fields__]
+    if isinstance(asked, str | int):
+        return {names[0]: asked}
+    found = ((name, getattr(asked, name, None)) for name in names)
+    known: dict[str, Any] = {name: value for name, value in found if value is not None}
+    if "partition_index" in names and hasattr(asked, "partition"):  # in Fetch the two have different names
+        known["partition_index"] = asked.partition
+    return known

@@ -1,0 +1,13 @@
+"""Which function decides a request about the catalog or a transaction: the one of the API's name."""
+
+from importlib import import_module
+from typing import Any
+
+from coordinator.core.result import Call, Result
+
+
+def decide(package: str, state: Any, request: Any, call: Call) -> Result[Any]:
+    """What the handler in `coordinator.core.<package>` returns; `state` is the catalog or the transactions."""
+    name = type(request).__module__.rpartition(".")[2]
+    result: Result[Any] = getattr(import_module(f"coordinator.core.{package}.{name}"), name)(state, request, call)
+    return result
