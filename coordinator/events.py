@@ -4,7 +4,7 @@ Events are added during a turn, and written between turns: `tell` only encodes, 
 write. They are a story and not the truth: a disk that takes no more loses events and stops nobody, and how many
 were lost is in the next line that can be written. The files are bounded: a full one is put aside, the oldest removed.
 
-    events.jsonl      {"at_ms":1700000000000,"group":"g","cause":"member joined","before":"Stable",...}
+    events.jsonl      {"at_ms":1700000000000,"group":"g","cause":"member_joined","before":"Stable",...}
     events.1.jsonl    the one before; then events.2.jsonl, and so on
 """
 

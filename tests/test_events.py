@@ -79,7 +79,7 @@ def test_a_line_says_all_and_leaves_out_what_was_not_said() -> None:
         {
             "at_ms": 1,
             "group": "g",
-            "cause": "session expired",
+            "cause": "session_expired",
             "before": "Stable",
             "after": "PreparingRebalance",
             "generation": 7,

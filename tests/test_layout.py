@@ -98,8 +98,8 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats.turn_ended(0.02)
     stats.closed("idle")
     stats.failed(12, 25)
-    stats.rebalances["g", "classic", "member joined"] += 1
-    stats.events["member joined"] += 1
+    stats.rebalances["g", "classic", "member_joined"] += 1
+    stats.events["member_joined"] += 1
     now = Snapshot(
         groups={("classic", "Stable"): 1}, members={"classic": 1}, group_members={"g": 1}, group_generation={"g": 1},
         offsets=1, offset_commits=3, offset_expirations=2, offset_deletions=1, partitions={"active": 50},
@@ -111,7 +111,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     exists = set(re.findall(r"^# HELP (muster_\w+)", text, re.MULTILINE))
     documented = set(re.findall(r"`(muster_\w+)`", DOCS["usage.md"]))
     assert exists == documented
-    assert 'muster_rebalances_total{cause="member joined",group="g",protocol="classic"} 1.0' in text
+    assert 'muster_rebalances_total{cause="member_joined",group="g",protocol="classic"} 1.0' in text
     assert 'muster_errors_total{api="Heartbeat",code="UNKNOWN_MEMBER_ID"} 1.0' in text
     assert "muster_offset_commits_total 3.0" in text
     assert "muster_offset_expirations_total 2.0" in text
@@ -130,7 +130,7 @@ def test_what_is_deployed_asks_for_metrics_and_causes_that_exist() -> None:
 def test_every_cause_is_documented() -> None:
     why = section(DOCS["usage.md"], "Why did it rebalance?")
     tables = "\n".join(line for line in why.splitlines() if line.startswith("|"))
-    assert set(re.findall(r"`([a-z ]+)`", tables)) == {cause.value for cause in Cause}
+    assert set(re.findall(r"`([a-z_]+)`", tables)) == {cause.value for cause in Cause}
 
 
 def test_every_api_has_one_name_in_every_layer() -> None:

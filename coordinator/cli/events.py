@@ -130,7 +130,7 @@ def format_event(event: dict[str, Any]) -> str:
     parts = [
         at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03d}Z",
         event["group"],
-        event["cause"],
+        event["cause"].replace("_", " "),
         f"{before} -> {after}" if before and before != after else after,
     ]
     epoch = "epoch" if event.get("type") == "consumer" else "generation"

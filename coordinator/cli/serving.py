@@ -250,7 +250,7 @@ class Server:
         self._stats.happened(event)
         self._events.tell(event)
         if group_log.isEnabledFor(logging.INFO):
-            group_log.info(str(event.cause), extra=dict(_facts(event)))
+            group_log.info(event.cause.words, extra=dict(_facts(event)))
 
     async def _serve_admin(self, listener: Listener) -> None:
         from coordinator.admin import http  # h11 need not be there before the first client is served

@@ -9,44 +9,49 @@ from msgspec import Struct
 
 
 class Cause(StrEnum):
-    """Why something happened. A closed list: dashboards and the pipeline group by it."""
+    """Why something happened. A closed list of identifiers: metrics, dashboards and tests name them."""
 
     # any group
-    GROUP_CREATED = "group created"
-    GROUP_DELETED = "group deleted"
-    GROUP_EXPIRED = "group expired"
-    PROTOCOL_UPGRADED = "protocol upgraded"  # classic -> consumer
-    PROTOCOL_DOWNGRADED = "protocol downgraded"  # consumer -> classic
+    GROUP_CREATED = "group_created"
+    GROUP_DELETED = "group_deleted"
+    GROUP_EXPIRED = "group_expired"
+    PROTOCOL_UPGRADED = "protocol_upgraded"  # classic -> consumer
+    PROTOCOL_DOWNGRADED = "protocol_downgraded"  # consumer -> classic
     # members
-    MEMBER_JOINED = "member joined"
-    MEMBER_REJOINED = "member rejoined"  # as the rebalance asked it to
-    MEMBER_LEFT = "member left"
-    MEMBER_FENCED = "member fenced"
-    MEMBER_REFUSED = "member refused"  # the group is full, and the member was in it
-    METADATA_CHANGED = "metadata changed"
-    LEADER_REJOINED = "leader rejoined"
-    SESSION_EXPIRED = "session expired"
-    PENDING_MEMBER_LEFT = "pending member left"
-    PENDING_MEMBER_EXPIRED = "pending member expired"
-    PENDING_SYNC_EXPIRED = "pending sync expired"
-    STATIC_MEMBER_REPLACED = "static member replaced"
-    STATIC_MEMBER_AWAY = "static member away"  # it left for a while (epoch -2) and keeps its partitions
-    STATIC_MEMBER_RETURNED = "static member returned"
+    MEMBER_JOINED = "member_joined"
+    MEMBER_REJOINED = "member_rejoined"  # as the rebalance asked it to
+    MEMBER_LEFT = "member_left"
+    MEMBER_FENCED = "member_fenced"
+    MEMBER_REFUSED = "member_refused"  # the group is full, and the member was in it
+    METADATA_CHANGED = "metadata_changed"
+    LEADER_REJOINED = "leader_rejoined"
+    SESSION_EXPIRED = "session_expired"
+    PENDING_MEMBER_LEFT = "pending_member_left"
+    PENDING_MEMBER_EXPIRED = "pending_member_expired"
+    PENDING_SYNC_EXPIRED = "pending_sync_expired"
+    STATIC_MEMBER_REPLACED = "static_member_replaced"
+    STATIC_MEMBER_AWAY = "static_member_away"  # it left for a while (epoch -2) and keeps its partitions
+    STATIC_MEMBER_RETURNED = "static_member_returned"
     # the phases of a classic rebalance
-    ALL_MEMBERS_JOINED = "all members joined"
-    INITIAL_DELAY_PASSED = "initial delay passed"
-    NO_MEMBER_LEFT = "no member left"
-    REBALANCE_TIMED_OUT = "rebalance timed out"
-    LEADER_SYNCED = "leader synced"
-    GROUP_OVERSIZED = "group oversized"  # found at load, with more members than group.max.size
+    ALL_MEMBERS_JOINED = "all_members_joined"
+    INITIAL_DELAY_PASSED = "initial_delay_passed"
+    NO_MEMBER_LEFT = "no_member_left"
+    REBALANCE_TIMED_OUT = "rebalance_timed_out"
+    LEADER_SYNCED = "leader_synced"
+    GROUP_OVERSIZED = "group_oversized"  # found at load, with more members than group.max.size
     # consumer groups
-    SUBSCRIPTION_CHANGED = "subscription changed"
-    PATTERN_RESOLVED = "pattern resolved"
-    TOPICS_CHANGED = "topics changed"
-    ASSIGNMENT_COMPUTED = "assignment computed"
-    REVOCATION_AWAITED = "revocation awaited"  # a member was told to give up partitions
-    PARTITIONS_REVOKED = "partitions revoked"  # a member gave up what it had to
-    MEMBER_RECONCILED = "member reconciled"  # a member has all of its target
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    PATTERN_RESOLVED = "pattern_resolved"
+    TOPICS_CHANGED = "topics_changed"
+    ASSIGNMENT_COMPUTED = "assignment_computed"
+    REVOCATION_AWAITED = "revocation_awaited"  # a member was told to give up partitions
+    PARTITIONS_REVOKED = "partitions_revoked"  # a member gave up what it had to
+    MEMBER_RECONCILED = "member_reconciled"  # a member has all of its target
+
+    @property
+    def words(self) -> str:
+        """The identifier as words, for people."""
+        return self.value.replace("_", " ")
 
 
 class Event(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -15,22 +15,22 @@ EVENT = (
     " type string, reason string, last_beat_ms bigint"
 )
 CAUSES = {
-    "member joined": "join",
-    "member left": "leave",
-    "member refused": "leave",
-    "session expired": "timeout",
-    "rebalance timed out": "timeout",
-    "pending sync expired": "timeout",
-    "member fenced": "timeout",
-    "static member replaced": "static_rejoin",
-    "leader rejoined": "leader_rejoined",
-    "static member returned": "static_rejoin",
-    "metadata changed": "subscription_change",
-    "subscription changed": "subscription_change",
-    "pattern resolved": "subscription_change",
-    "topics changed": "partition_count_change",
-    "group deleted": "deleted",
-    "group expired": "deleted",
+    "member_joined": "join",
+    "member_left": "leave",
+    "member_refused": "leave",
+    "session_expired": "timeout",
+    "rebalance_timed_out": "timeout",
+    "pending_sync_expired": "timeout",
+    "member_fenced": "timeout",
+    "static_member_replaced": "static_rejoin",
+    "leader_rejoined": "leader_rejoined",
+    "static_member_returned": "static_rejoin",
+    "metadata_changed": "subscription_change",
+    "subscription_changed": "subscription_change",
+    "pattern_resolved": "subscription_change",
+    "topics_changed": "partition_count_change",
+    "group_deleted": "deleted",
+    "group_expired": "deleted",
 }
 CHANGES = ("subscription_change", "partition_count_change", "assignor_change")
 LONGEST_MS = 30 * 60_000  # from an event to the record that it led to; a group's generations may begin anew
@@ -41,6 +41,7 @@ def read_events(spark: SparkSession, files: list[Path]) -> DataFrame:
     if not files:
         return spark.createDataFrame([], EVENT)
     rows = spark.read.schema(EVENT).json([str(file.absolute()) for file in files])
+    rows = rows.withColumn("cause", F.translate("cause", " ", "_"))  # version 0.1 wrote the causes as words
     return rows.where("group is not null").withColumn("type", F.coalesce("type", F.lit("classic")))
 
 
@@ -48,7 +49,7 @@ def explained(events: DataFrame) -> DataFrame:
     """Which generation each event led to, and its cause as we say it (`told`)."""
     names = F.create_map(*(F.lit(one) for one in chain.from_iterable(CAUSES.items())))
     stays = (F.col("type") == "consumer") | (
-        (F.col("cause") == "static member replaced") & (F.col("before") == F.col("after"))
+        (F.col("cause") == "static_member_replaced") & (F.col("before") == F.col("after"))
     )
     return (
         events.withColumn("told", names[F.col("cause")])

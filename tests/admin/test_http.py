@@ -95,7 +95,7 @@ async def test_events_are_numbered_and_say_what_happened(autojump_clock: MockClo
     here = Here()
     assert await page(here) == {"latest": 0, "events": []}
     here.tell("shop")
-    told = {"at_ms": 1_700_000_000_000, "group": "shop", "cause": "member joined", "generation": 0}
+    told = {"at_ms": 1_700_000_000_000, "group": "shop", "cause": "member_joined", "generation": 0}
     told |= {"before": "Empty", "after": "PreparingRebalance"}
     async with talking(here.app) as stream:
         answer = await said(stream, get("/events?group=shop"))

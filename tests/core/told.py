@@ -47,7 +47,7 @@ def event(event: Event) -> str:
     where = "" if event.group == "g" else f"{event.group}: "
     why = f' "{event.reason}"' if event.reason else ""
     move = f"state {event.before} -> {event.after}: " if event.moved else "event "
-    return f"{where}{move}{event.cause.value}{who}{why}"
+    return f"{where}{move}{event.cause.words}{who}{why}"
 
 
 def record(record: Record, producer_id: int, start_ms: int) -> str:

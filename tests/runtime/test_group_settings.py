@@ -67,4 +67,4 @@ def test_a_session_is_as_long_as_the_group_says_also_after_a_restart() -> None:
     again.advance(49.9)
     assert again.events == []
     again.advance(0.2)
-    assert next(str(event.cause) for event in again.events) == "session expired"
+    assert next(str(event.cause) for event in again.events) == "session_expired"

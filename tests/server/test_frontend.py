@@ -112,7 +112,7 @@ def test_offsets_expire_though_nobody_is_a_member() -> None:
         deadline_ms = server.frontend.next_deadline_ms()
         assert deadline_ms is not None
         server.advance((deadline_ms - server.clock.now_ms()) / 1000 + 0.001)
-    assert [str(event.cause) for event in server.events] == ["group expired"]
+    assert [str(event.cause) for event in server.events] == ["group_expired"]
 
 
 def test_a_long_poll_is_let_go_with_its_client() -> None:

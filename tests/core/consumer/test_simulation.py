@@ -12,7 +12,7 @@ def test_hours_of_a_mixed_group(seed: int) -> None:
     """Safety after every change, settling twice an hour, and enough that happened; `python -m` runs any seed longer."""
     story = Story(seed)
     story.live(HOURS_EACH)
-    for what in ("member joined", "session expired", "assignment computed", "restarts", "member reconciled"):
+    for what in ("member_joined", "session_expired", "assignment_computed", "restarts", "member_reconciled"):
         assert story.happened[what] >= 3, what
 
 
