@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coordinator.runtime import router
-from docs import protocol_page
+from docs import protocol_page, settings_page
 from protocol.apis import LATEST_RANGES
 
 ROOT = Path(__file__).parent.parent
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/protocol.md": protocol_page.page,
+    "docs/settings.md": settings_page.page,
 }
 BLOCKS: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/apis.md", "apis"): lambda: protocol_page.apis_table(router.offered(LATEST_RANGES)),

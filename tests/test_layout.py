@@ -1,15 +1,20 @@
 """What exists is documented, and what is documented exists."""
 
 import argparse
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
 from coordinator import cli
+from coordinator.admin.app import Readiness, routes
 from coordinator.cli import COMMANDS
 from coordinator.cli.parser import Parser
+from coordinator.config import SETTINGS
 from coordinator.core.events import Cause
+from coordinator.events import Ring
+from coordinator.kafka_settings import NAMES
 from coordinator.metrics import Snapshot, Stats, exposition
 from protocol.apis import TABLE
 
@@ -17,6 +22,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")} | {
     "README.md": (ROOT / "README.md").read_text("utf-8")
 }
+
+SOURCE_OF_JOBS = (ROOT / "pipeline" / "commands.py").read_text("utf-8")
 
 
 def options(name: str) -> set[str]:
@@ -89,6 +96,69 @@ def test_an_option_is_documented_by_its_whole_name_in_its_own_section() -> None:
 def test_the_options_that_the_usage_page_names_exist() -> None:
     table = section(DOCS["usage.md"], "`muster serve`")
     assert set(re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE)) == options("serve")
+
+
+FOREIGN = {"--rm", "--build", "--strict", "--offsets-decoder"}  # options of Docker, MkDocs and Kafka's tools
+
+
+@pytest.mark.parametrize("page", ["README.md", "usage.md", "testing.md", "docker.md", "troubleshooting.md", "index.md"])
+def test_every_option_that_a_page_names_exists(page: str) -> None:
+    exists = {"--help", "--version", *(option for command in COMMANDS for option in options(command))}
+    exists |= {option for action in cli.build_parser(())._actions for option in action.option_strings}
+    assert named(DOCS[page]) - exists - FOREIGN == set()
+
+
+def test_every_setting_is_documented_and_no_page_names_another() -> None:
+    rows = re.findall(r"^\| `([a-z.]+)` \|", DOCS["settings.md"], re.MULTILINE)
+    assert rows == [setting.name for setting in SETTINGS]
+    given = {name for page in DOCS.values() for name in re.findall(r"--set ([a-z]+\.[a-z.]+[a-z])", page)}
+    assert given - {"cleanup.policy", "retention.ms"} <= NAMES | {setting.name for setting in SETTINGS}
+
+
+def test_every_endpoint_is_documented() -> None:
+    paths = routes(lambda: Readiness(True, 0, 0), lambda: b"", Ring()).paths()
+    table = section(DOCS["usage.md"], "Health, metrics and events over HTTP")
+    assert set(re.findall(r"^\| `(/[a-z]+)", table, re.MULTILINE)) == set(paths)
+
+
+def test_every_variable_is_documented() -> None:
+    sources = [path.read_text("utf-8") for path in (ROOT / "coordinator").rglob("*.py")]
+    used = {name for source in sources for name in re.findall(r"\b(?:MUSTER_[A-Z]+|NO_COLOR)\b", source)}
+    table = section(DOCS["usage.md"], "Exit codes and variables")
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", table, re.MULTILINE)) == used
+
+
+def exit_codes(path: Path) -> set[int]:
+    """The whole numbers that a module returns or hands to `fail`, as numbers or by names of its own."""
+    tree = ast.parse(path.read_text("utf-8"))
+    names = {"code": 0} | {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    given: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "fail":
+            given += node.args[2:] or [ast.Constant(1)]
+        elif isinstance(node, ast.Return) and node.value is not None:
+            given.append(node.value)
+    values = [names.get(one.id) if isinstance(one, ast.Name) else getattr(one, "value", None) for one in given]
+    return {value for value in values if type(value) is int and value >= 0}
+
+
+def test_every_exit_code_is_documented() -> None:
+    rows = re.findall(r"^\| (\d+) \| ([^|]*) \|", section(DOCS["usage.md"], "Exit codes and variables"), re.MULTILINE)
+    folder = ROOT / "coordinator" / "cli"
+    used = {name: exit_codes(folder / f"{name}.py") for name in COMMANDS} | {"": exit_codes(folder / "__init__.py")}
+    found = re.search(r"^OK, FAILED, USAGE, PROBLEMS, MISMATCH = ([\d, ]+)$", SOURCE_OF_JOBS, re.MULTILINE)
+    assert found, "the jobs have their exit codes in one line"
+    used["pipeline"] |= {int(code) for code in found[1].split(",")}
+    for command, codes in used.items():
+        documented = {int(code) for code, commands in rows if commands == "all" or f"`{command}`" in commands}
+        assert codes <= documented, command
+    assert {int(code) for code, _ in rows} == {2, *(code for codes in used.values() for code in codes)}
 
 
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:

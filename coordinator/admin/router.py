@@ -30,6 +30,10 @@ class Router:
         assert method not in methods, f"two handlers for {method} {pattern}"
         methods[method] = handle
 
+    def paths(self) -> list[str]:
+        """The patterns that have a handler, in alphabetical order."""
+        return sorted("/" + "/".join(pattern) for pattern in self._routes)
+
     async def __call__(self, request: Request) -> Response:
         """Answer a request."""
         segments = _segments(request.path)
@@ -44,7 +48,7 @@ class Router:
                 allowed = ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
                 return Response(f"only {allowed}\n".encode(), 405, headers=(("Allow", allowed),))
             return handle(replace(request, parameters=parameters))
-        known = " ".join(sorted("/" + "/".join(pattern) for pattern in self._routes))
+        known = " ".join(self.paths())
         return Response(f"nothing is at {request.path}; there is {known}\n".encode("utf-8", "replace"), 404)
 
 

@@ -70,7 +70,7 @@ class Node(Engine):
         ledger = Ledger(settings, lambda: self._open_log(DIRECTORY))
         super().__init__(setup.config, setup.files, ledger, setup.tell, is_synced=setup.is_synced)
         self._setup = setup
-        self._assignors = assignors.chosen(setup.config["group.consumer.assignors"])
+        self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
         self.offered = router.spoken(setup.compat)
         self._routes = router.routes(self.offered)
 
