@@ -1,4 +1,4 @@
-"""Each knob once: Kafka's name, default, unit, bounds, and the sentence that the docs print.
+"""Each setting once: Kafka's name, default, unit, bounds, and the sentence that the docs print.
 
 Settings reach `Config` from a file, then the environment the way Kafka's image reads it, then the command line;
 the later ones win. A setting that cannot be used is a `ConfigError` that names the setting, its source, and what is
@@ -43,7 +43,7 @@ class Layer(Struct, frozen=True):
         return Layer(lower.values | self.values, lower.sources | self.sources, lower.ignored | self.ignored)
 
 
-class Knob(Struct, frozen=True):
+class Setting(Struct, frozen=True):
     """One setting of the broker, by Kafka's name."""
 
     name: str
@@ -122,95 +122,95 @@ def shown(value: Value) -> str:
 
 _MS, _BYTES, _COUNT, _NONE = "ms", "bytes", "", ""
 
-KNOBS: Final[tuple[Knob, ...]] = (
+SETTINGS: Final[tuple[Setting, ...]] = (
     # classic groups
-    Knob("group.min.session.timeout.ms", 6_000, _MS, "The shortest session timeout that a classic member may ask for.",
+    Setting("group.min.session.timeout.ms", 6_000, _MS, "The shortest session timeout that a classic member may request.",
          least=0, most=INT_MAX),
-    Knob("group.max.session.timeout.ms", 1_800_000, _MS, "The longest session timeout that a classic member may ask for.",
+    Setting("group.max.session.timeout.ms", 1_800_000, _MS, "The longest session timeout that a classic member may request.",
          least=0, most=INT_MAX),
-    Knob("group.initial.rebalance.delay.ms", 0, _MS, "How long a new group waits for more members before its first generation.",
-         least=0, most=INT_MAX, kafka_default=3_000, why="a test double must not wait"),
-    Knob("group.max.size", INT_MAX, _COUNT, "How many members a classic group may have.", least=1, most=INT_MAX),
+    Setting("group.initial.rebalance.delay.ms", 0, _MS, "How long the first join phase of a new group waits for further members.",
+         least=0, most=INT_MAX, kafka_default=3_000, why="tests should not wait for members that never come"),
+    Setting("group.max.size", INT_MAX, _COUNT, "The maximum number of members of a classic group.", least=1, most=INT_MAX),
     # consumer groups (KIP-848)
-    Knob("group.consumer.session.timeout.ms", 45_000, _MS, "How long a consumer-group member may be silent.",
+    Setting("group.consumer.session.timeout.ms", 45_000, _MS, "The session timeout of members of the consumer protocol.",
          least=1, most=INT_MAX),
-    Knob("group.consumer.min.session.timeout.ms", 45_000, _MS, "The least a group's own session timeout may be.",
+    Setting("group.consumer.min.session.timeout.ms", 45_000, _MS, "The shortest session timeout that a group's own setting may have.",
          least=1, most=INT_MAX),
-    Knob("group.consumer.max.session.timeout.ms", 60_000, _MS, "The most a group's own session timeout may be.",
+    Setting("group.consumer.max.session.timeout.ms", 60_000, _MS, "The longest session timeout that a group's own setting may have.",
          least=1, most=INT_MAX),
-    Knob("group.consumer.heartbeat.interval.ms", 5_000, _MS, "How often consumer-group members are told to heartbeat.",
+    Setting("group.consumer.heartbeat.interval.ms", 5_000, _MS, "The heartbeat interval that members of the consumer protocol are given.",
          least=1, most=INT_MAX),
-    Knob("group.consumer.min.heartbeat.interval.ms", 5_000, _MS, "The least a group's own heartbeat interval may be.",
+    Setting("group.consumer.min.heartbeat.interval.ms", 5_000, _MS, "The shortest heartbeat interval that a group's own setting may have.",
          least=1, most=INT_MAX),
-    Knob("group.consumer.max.heartbeat.interval.ms", 15_000, _MS, "The most a group's own heartbeat interval may be.",
+    Setting("group.consumer.max.heartbeat.interval.ms", 15_000, _MS, "The longest heartbeat interval that a group's own setting may have.",
          least=1, most=INT_MAX),
-    Knob("group.consumer.max.size", INT_MAX, _COUNT, "How many members a consumer group may have.", least=1, most=INT_MAX),
-    Knob("group.consumer.assignors", ("uniform", "range"), _NONE,
-         "The server-side assignors, the first is the default one; installed ones may be named too."),
-    Knob("group.consumer.migration.policy", "bidirectional", _NONE,
+    Setting("group.consumer.max.size", INT_MAX, _COUNT, "The maximum number of members of a consumer group.", least=1, most=INT_MAX),
+    Setting("group.consumer.assignors", ("uniform", "range"), _NONE,
+         "The assignors of the broker, by name; the first is the default. Installed ones may be named too."),
+    Setting("group.consumer.migration.policy", "bidirectional", _NONE,
          "Which groups may change between the classic and the consumer protocol while they have members.",
          choices=("bidirectional", "upgrade", "downgrade", "disabled")),
-    Knob("group.consumer.assignment.interval.ms", 1_000, _MS, "The least time between two target assignments of a group.",
+    Setting("group.consumer.assignment.interval.ms", 1_000, _MS, "The shortest time between two target assignments of a group.",
          least=0, most=15_000),
-    Knob("group.consumer.regex.refresh.interval.ms", 600_000, _MS, "How often a subscription by pattern is resolved again.",
+    Setting("group.consumer.regex.refresh.interval.ms", 600_000, _MS, "How often the topics of a pattern subscription are looked up again.",
          least=10_000, most=INT_MAX),
     # offsets
-    Knob("offset.metadata.max.bytes", 4_096, _BYTES, "The longest metadata that a commit may carry.", least=0, most=INT_MAX),
-    Knob("offsets.retention.minutes", 10_080, "minutes", "How long offsets outlive their group's last member.",
+    Setting("offset.metadata.max.bytes", 4_096, _BYTES, "The maximum size of the metadata of a committed offset.", least=0, most=INT_MAX),
+    Setting("offsets.retention.minutes", 10_080, "How long committed offsets are kept once the group has no members.", "How long offsets outlive their group's last member.",
          least=1, most=INT_MAX),
-    Knob("offsets.retention.check.interval.ms", 600_000, _MS, "How often expired offsets are looked for.", least=1, most=LONG_MAX),
-    Knob("offsets.topic.num.partitions", 50, _COUNT, "Partitions of __consumer_offsets; fixed once a data directory exists.",
+    Setting("offsets.retention.check.interval.ms", 600_000, _MS, "How often the broker looks for expired offsets.", least=1, most=LONG_MAX),
+    Setting("offsets.topic.num.partitions", 50, _COUNT, "The number of partitions of __consumer_offsets. It cannot change once a data directory exists.",
          least=1, most=10_000),
-    Knob("offsets.topic.segment.bytes", 104_857_600, _BYTES, "The size at which a segment of __consumer_offsets is closed.",
+    Setting("offsets.topic.segment.bytes", 104_857_600, _BYTES, "The size at which a segment of __consumer_offsets is rolled.",
          least=1_024, most=INT_MAX),
-    Knob("offsets.commit.required.acks", -1, _NONE, "Kept for compatibility: there is one copy.", least=-1, most=1),
+    Setting("offsets.commit.required.acks", -1, _NONE, "Accepted for compatibility, without effect: there is one replica.", least=-1, most=1),
     # topics and their data
-    Knob("auto.create.topics.enable", True, _NONE, "Whether a topic is created when a client first asks for it."),
-    Knob("num.partitions", 1, _COUNT, "Partitions of a topic whose creator did not say.", least=1, most=10_000),
-    Knob("message.max.bytes", 1_048_588, _BYTES, "The largest record batch that is taken.", least=0, most=INT_MAX),
-    Knob("log.segment.bytes", 1_073_741_824, _BYTES, "The size at which a segment of a topic is closed.", least=14, most=INT_MAX),
-    Knob("log.retention.ms", 604_800_000, _MS, "How long records are kept; -1 for ever.", least=-1, most=LONG_MAX),
-    Knob("log.retention.bytes", -1, _BYTES, "How much of a partition is kept; -1 all.", least=-1, most=LONG_MAX),
-    Knob("log.retention.check.interval.ms", 300_000, _MS, "How often old segments are looked for.", least=1, most=LONG_MAX),
-    Knob("log.message.timestamp.type", "CreateTime", _NONE, "Whose clock stamps records, the producer's or the broker's.",
+    Setting("auto.create.topics.enable", True, _NONE, "Whether a topic is created when a client first uses it."),
+    Setting("num.partitions", 1, _COUNT, "The number of partitions of a topic that is created without one.", least=1, most=10_000),
+    Setting("message.max.bytes", 1_048_588, _BYTES, "The maximum size of a record batch.", least=0, most=INT_MAX),
+    Setting("log.segment.bytes", 1_073_741_824, _BYTES, "The size at which a segment of a topic is rolled.", least=14, most=INT_MAX),
+    Setting("log.retention.ms", 604_800_000, _MS, "How long records are kept; -1 for ever.", least=-1, most=LONG_MAX),
+    Setting("log.retention.bytes", -1, _BYTES, "The size to which a partition's log is kept; -1 for any size.", least=-1, most=LONG_MAX),
+    Setting("log.retention.check.interval.ms", 300_000, _MS, "How often the broker looks for segments to delete.", least=1, most=LONG_MAX),
+    Setting("log.message.timestamp.type", "CreateTime", _NONE, "Whether records have the producer's timestamp or the broker's.",
          choices=("CreateTime", "LogAppendTime")),
-    Knob("log.cleaner.delete.retention.ms", 86_400_000, _MS, "How long a compacted log keeps tombstones.", least=0, most=LONG_MAX),
-    Knob("log.cleaner.min.cleanable.ratio", 0.5, _NONE, "The part of a log that must be dirty before it is compacted.",
+    Setting("log.cleaner.delete.retention.ms", 86_400_000, _MS, "How long a compacted log keeps tombstones.", least=0, most=LONG_MAX),
+    Setting("log.cleaner.min.cleanable.ratio", 0.5, _NONE, "The share of a log that must be dirty before it is compacted.",
          least=0, most=1),
     # transactions
-    Knob("transaction.max.timeout.ms", 900_000, _MS, "The longest timeout that a transactional producer may ask for.",
+    Setting("transaction.max.timeout.ms", 900_000, _MS, "The longest timeout that a transactional producer may request.",
          least=1, most=INT_MAX),
-    Knob("transactional.id.expiration.ms", 604_800_000, _MS, "How long an unused transactional id is remembered.",
+    Setting("transactional.id.expiration.ms", 604_800_000, _MS, "How long an unused transactional id is kept.",
          least=1, most=INT_MAX),
-    Knob("transaction.partition.verification.enable", True, _NONE,
+    Setting("transaction.partition.verification.enable", True, _NONE,
          "Whether a transactional write must belong to an open transaction."),
     # connections
-    Knob("socket.request.max.bytes", 8_388_608, _BYTES, "The largest request that is read.", least=1_024, most=INT_MAX,
-         kafka_default=104_857_600, why="a hundred megabytes a connection is a gift to an attacker, and no test needs it"),
-    Knob("connections.max.idle.ms", 600_000, _MS, "How long a connection with nothing on the way is kept.",
+    Setting("socket.request.max.bytes", 8_388_608, _BYTES, "The maximum size of a request.", least=1_024, most=INT_MAX,
+         kafka_default=104_857_600, why="100 MB for each connection would let an attacker fill the memory, and tests do not need it"),
+    Setting("connections.max.idle.ms", 600_000, _MS, "How long a connection without a request in progress stays open.",
          least=1, most=LONG_MAX),
-    Knob("admin.allowed.hosts", (), _NONE,
+    Setting("admin.allowed.hosts", (), _NONE,
          "Names by which the admin port may be addressed, besides addresses, localhost and names without a dot; and web"
          " sites whose pages may ask it. A setting of Muster's own."),
-    Knob("connections.max.parked.ms", 3_600_000, _MS,
+    Setting("connections.max.parked.ms", 3_600_000, _MS,
          "How long one request may wait for its response (a JoinGroup for other members, a Fetch for records) before its"
          " connection is closed. A setting of Muster's own.",
          least=1, most=LONG_MAX),
-    Knob("queued.max.request.bytes", 67_108_864, _BYTES,
+    Setting("queued.max.request.bytes", 67_108_864, _BYTES,
          "How many bytes of unfinished and waiting requests are held for all connections together. Beyond it, the"
          " connection that holds the most is closed.",
-         least=1_048_576, most=LONG_MAX, kafka_default=-1, why="strangers must not fill the memory; Kafka stops reading"),
-    Knob("queued.max.response.bytes", 67_108_864, _BYTES,
+         least=1_048_576, most=LONG_MAX, kafka_default=-1, why="clients must not fill the memory; Kafka stops reading from them instead"),
+    Setting("queued.max.response.bytes", 67_108_864, _BYTES,
          "How many bytes of responses that clients do not take are held for all connections together. Beyond it, the"
          " connection that holds the most is closed. A setting of Muster's own.",
          least=1_048_576, most=LONG_MAX),
-    Knob("max.connections", INT_MAX, _COUNT, "How many client connections are kept at once.", least=1, most=INT_MAX),
-    Knob("fetch.max.bytes", 57_671_680, _BYTES, "The most that one Fetch answers with.", least=1_024, most=INT_MAX),
-    Knob("max.incremental.fetch.session.cache.slots", 1_000, _COUNT, "How many incremental fetch sessions are kept.",
+    Setting("max.connections", INT_MAX, _COUNT, "The maximum number of client connections; further ones are closed.", least=1, most=INT_MAX),
+    Setting("fetch.max.bytes", 57_671_680, _BYTES, "The maximum size of the records in one Fetch response.", least=1_024, most=INT_MAX),
+    Setting("max.incremental.fetch.session.cache.slots", 1_000, _COUNT, "The maximum number of incremental fetch sessions.",
          least=0, most=INT_MAX),
 )  # fmt: skip
 
-BY_NAME: Final[Mapping[str, Knob]] = {knob.name: knob for knob in KNOBS}
+BY_NAME: Final[Mapping[str, Setting]] = {setting.name: setting for setting in SETTINGS}
 
 
 class Config:
@@ -233,9 +233,9 @@ class Config:
         """Where the value of a setting comes from: `--set`, a variable, a file and its line; "" if unknown."""
         return self._sources.get(name, "")
 
-    def items(self) -> Iterator[tuple[Knob, Value]]:
-        """Each setting with its value, in the order of KNOBS."""
-        return ((knob, self[knob.name]) for knob in KNOBS)
+    def items(self) -> Iterator[tuple[Setting, Value]]:
+        """Each setting with its value, in the order of SETTINGS."""
+        return ((setting, self[setting.name]) for setting in SETTINGS)
 
 
 def _refuse_contradictions(config: Config) -> None:
@@ -252,7 +252,7 @@ def _refuse_contradictions(config: Config) -> None:
         raise ConfigError(f"invalid {beat} {config[beat]}: expected less than {session} ({config[session]})")
 
 
-def find_knob(name: str, source: str = "") -> Knob:
+def find_setting(name: str, source: str = "") -> Setting:
     """The setting of that name. Raises ConfigError with the nearest name."""
     if name in BY_NAME:
         return BY_NAME[name]
@@ -318,7 +318,7 @@ def _put(layer: Layer, name: str, value: object, source: str) -> None:
     if name not in BY_NAME and is_kafkas(name):
         layer.ignored[name] = source
         return
-    found = find_knob(name, source)
+    found = find_setting(name, source)
     layer.values[name] = found.parse(value, source) if isinstance(value, str) else found.check(value, source)
     layer.sources[name] = source
 

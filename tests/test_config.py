@@ -6,11 +6,11 @@ import pytest
 
 from coordinator.config import (
     BY_NAME,
-    KNOBS,
+    SETTINGS,
     Config,
     ConfigError,
     Layer,
-    find_knob,
+    find_setting,
     limits,
     read_environment,
     read_pairs,
@@ -21,17 +21,17 @@ from coordinator.core.limits import Limits
 
 
 def test_every_knob_accepts_its_own_default() -> None:
-    for knob in KNOBS:
-        assert knob.parse(shown(knob.default)) == knob.default, knob.name
+    for setting in SETTINGS:
+        assert setting.parse(shown(setting.default)) == setting.default, setting.name
 
 
 def test_names_are_kafkas_and_there_once() -> None:
-    assert len(BY_NAME) == len(KNOBS)
-    assert all(re.fullmatch(r"[a-z]+(\.[a-z]+)+", knob.name) for knob in KNOBS)
+    assert len(BY_NAME) == len(SETTINGS)
+    assert all(re.fullmatch(r"[a-z]+(\.[a-z]+)+", setting.name) for setting in SETTINGS)
 
 
 def test_a_default_that_is_not_kafkas_says_why() -> None:
-    assert all(bool(knob.why) == (knob.kafka_default is not None) for knob in KNOBS)
+    assert all(bool(setting.why) == (setting.kafka_default is not None) for setting in SETTINGS)
 
 
 def test_the_cores_own_defaults_are_the_knobs() -> None:
@@ -108,7 +108,7 @@ def test_a_setting_of_kafka_that_has_no_effect_is_accepted_and_reported() -> Non
         "log.dirs": "KAFKA_LOG_DIRS"
     }, "Kafka 4 has no ZooKeeper"
     with pytest.raises(ConfigError, match=r"^log\.dirs has no effect: Muster does not use this setting of Kafka$"):
-        find_knob("log.dirs")
+        find_setting("log.dirs")
 
 
 def test_a_table_may_be_dotted_or_quoted() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from coordinator.cli import fail
 from coordinator.cli.parser import add_json_option
 from coordinator.cli.settings import add_settings, read_settings
-from coordinator.config import Config, ConfigError, Knob, Value, find_knob, shown
+from coordinator.config import Config, ConfigError, Setting, Value, find_setting, shown
 
 EXAMPLES: Final = """\
 muster config
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         config = read_settings(args).config
-        named = {find_knob(name).name for name in args.name}
+        named = {find_setting(name).name for name in args.name}
     except ConfigError as error:
         return fail("config", error, 2)
     chosen = [(setting, value) for setting, value in config.items() if not named or setting.name in named]
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _to_json(config: Config, setting: Knob, value: Value) -> dict[str, Any]:
+def _to_json(config: Config, setting: Setting, value: Value) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": setting.name,
         "value": value,
@@ -54,7 +54,7 @@ def _to_json(config: Config, setting: Knob, value: Value) -> dict[str, Any]:
     return facts
 
 
-def _lines(config: Config, setting: Knob, value: Value) -> Iterator[str]:
+def _lines(config: Config, setting: Setting, value: Value) -> Iterator[str]:
     unit = f" {setting.unit}" if setting.unit else ""
     note = ""
     if config.is_set(setting.name):

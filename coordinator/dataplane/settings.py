@@ -21,14 +21,14 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
         transactional_id_expiration_ms=config["transactional.id.expiration.ms"],
         broker=tuple(
             BrokerSetting(
-                name=knob.name,
+                name=setting.name,
                 value=shown(value),
-                kind=_KINDS.get(knob.kind) or (INT if (knob.most or 0) <= INT_MAX else LONG),
-                doc=knob.sentence,
-                is_default=not config.is_set(knob.name),
-                default=shown(knob.default if knob.kafka_default is None else knob.kafka_default),
+                kind=_KINDS.get(setting.kind) or (INT if (setting.most or 0) <= INT_MAX else LONG),
+                doc=setting.sentence,
+                is_default=not config.is_set(setting.name),
+                default=shown(setting.default if setting.kafka_default is None else setting.kafka_default),
             )
-            for knob, value in config.items()
+            for setting, value in config.items()
         ),
     )
 

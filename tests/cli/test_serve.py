@@ -255,7 +255,7 @@ def test_config_lists_what_the_server_would_run_with(tmp_path: Path) -> None:
     assert rows["group.initial.rebalance.delay.ms"]["kafka_default"] == 3_000
     text = muster("config").stdout
     assert "group.initial.rebalance.delay.ms = 0 ms" in text
-    assert "Kafka's default is 3000 ms; ours differs because a test double must not wait." in text
+    assert "Kafka's default is 3000 ms; ours differs because tests should not wait for members that never come." in text
 
 
 def test_old_versions_are_offered_where_they_are_asked_for(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import KNOBS, shown
+from coordinator.config import SETTINGS, shown
 from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.listed import LISTED, PAGE
 from tests.conformance.muster import stop
@@ -112,9 +112,9 @@ def test_every_listed_difference_names_a_story() -> None:
 
 def test_every_default_that_is_not_kafka_s_is_listed() -> None:
     """Name and both values, and no default that is Kafka's."""
-    found = re.findall(r"^\| `([a-z.]+)` \| (\w+) \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+    found = re.findall(r"^\| `([a-z.]+)` \| (-?\w+) \| (-?\w+) \|", PAGE.read_text(), re.MULTILINE)
     assert found == [
-        (knob.name, shown(knob.kafka_default), shown(knob.default)) for knob in KNOBS if knob.kafka_default is not None
+        (setting.name, shown(setting.kafka_default), shown(setting.default)) for setting in SETTINGS if setting.kafka_default is not None
     ]
 
 
