@@ -109,9 +109,8 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
         walk = _begin_walk(data, header, rules, now_ms, allowance)
         while not walk.advance(_STEP):
             _take_headers(walk, allowance)
-            allowance.work += _STEP
-            if allowance.is_step_over():
-                yield
+            allowance.work = 0
+            yield
         _take_headers(walk, allowance)
         allowance.work += header.count % _STEP
     except (DecompressedTooLarge, TooManyRecords) as error:

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 BUDGET_FLOOR = 4 << 20  # bytes of memory that any frame may cost, however short it is
 BUDGET_CEILING = 48 << 20  # and that no frame may, however long it is
+LARGE_REQUESTS = frozenset({8, 9, 28, 47})
+"""The APIs whose requests may have more elements than fit in the floor: OffsetCommit, OffsetFetch, TxnOffsetCommit and
+OffsetDelete, in which a group may name a hundred thousand partitions. Requests of all other APIs get the floor, however
+long they are: that is more than ten thousand topics, groups or resources, and each element costs time later on."""
 BUDGET_RATIO = 15  # between them: so many times the frame's bytes; with the frame's own bytes copied, at most 16
 
 SCALAR_HEAP = 32  # an int or a float
@@ -21,6 +25,10 @@ ARRAY_HEAP, SLOT_HEAP = 48, 16  # a tuple; an entry in it, and in the list that 
 TEXT_BYTES_MAX = 0x7FFF  # Kafka's own limit, of compact strings as well
 TAGS_MAX = 1024  # in one section; Kafka's messages define fewer than ten
 UVARINT_MAX = 0xFFFFFFFF
+
+
+class OverBudget(ValueError):  # noqa: N818 - reads as the fact that it is
+    """The values read from a frame would cost more memory than it may."""
 
 
 def budget_of(frame_bytes: int) -> int:

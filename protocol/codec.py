@@ -14,7 +14,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, NoReturn
 
-from protocol import interpret
+from protocol import bounds, interpret
 from protocol.apis import API, APIS
 from protocol.decoder import UNREADABLE, decoder
 from protocol.encoder import UNWRITABLE, encoder
@@ -50,9 +50,9 @@ def decode_request(frame: bytes) -> Request:
     decode = _request_decoders.get(frame[:4]) or _new_request_decoder(frame)
     try:
         request: Request = decode(frame)
-    except UNREADABLE:
+    except UNREADABLE as error:
         api, version = _head(frame)
-        _unreadable(request_frame(api, version), frame, api.name, version)
+        _unreadable(request_frame(api, version), frame, api.name, version, error)
     return request
 
 
@@ -90,8 +90,8 @@ def decode_response(api_key: int, version: int, frame: bytes) -> Response:
         _response_decoders[api_key, version] = decode
     try:
         response: Response = decode(frame)
-    except UNREADABLE:
-        _unreadable(response_frame(APIS[api_key], version), frame, APIS[api_key].name, version)
+    except UNREADABLE as error:
+        _unreadable(response_frame(APIS[api_key], version), frame, APIS[api_key].name, version, error)
     return response
 
 
@@ -105,8 +105,8 @@ def read(schema: Schema, data: bytes, version: int, *, flexible: bool = False) -
         decode = _readers[schema, version, flexible] = decoder(schema.at(version, flexible))
     try:
         return decode(data)
-    except UNREADABLE:
-        _unreadable(schema.at(version, flexible), data, schema.cls.__name__, version)
+    except UNREADABLE as error:
+        _unreadable(schema.at(version, flexible), data, schema.cls.__name__, version, error)
 
 
 def write(schema: Schema, message: Message, version: int, *, flexible: bool = False) -> bytes:
@@ -137,18 +137,20 @@ def _head(frame: bytes) -> tuple[API, int]:
 
 def _new_request_decoder(frame: bytes) -> Decoder:
     api, version = _head(frame)
-    decode = _request_decoders[bytes(frame[:4])] = decoder(request_frame(api, version))
+    is_small = api.key not in bounds.LARGE_REQUESTS
+    decode = _request_decoders[bytes(frame[:4])] = decoder(request_frame(api, version), is_small=is_small)
     return decode
 
 
-def _unreadable(root: StructOf, data: bytes, name: str, version: int) -> NoReturn:
+def _unreadable(root: StructOf, data: bytes, name: str, version: int, error: Exception) -> NoReturn:
     """Say why `data` could not be read."""
     if len(data) > EXPLAINED_BYTES_MAX:
-        raise ProtocolError("bytes that this schema does not have", api=name, version=version) from None
+        reason = str(error) if isinstance(error, bounds.OverBudget) else "bytes that this schema does not have"
+        raise ProtocolError(reason, api=name, version=version) from None
     try:
         interpret.parse(root, data)
-    except ProtocolError as error:
-        raise error.of(name, version) from None
+    except ProtocolError as located:
+        raise located.of(name, version) from None
     shown = f"{data[:_SHOWN_BYTES_MAX].hex()} and so on, {len(data)} bytes"
     _disagree(f"the fast decoder refuses what construct reads: {shown}", name, version)
 

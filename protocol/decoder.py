@@ -28,6 +28,7 @@ FLOOR_FRAME = bounds.BUDGET_FLOOR // bounds.BUDGET_RATIO
 
 
 _NAMES = {
+    "OverBudget": bounds.OverBudget,
     "budget_of": bounds.budget_of,
     "long_text": slow_paths.long_text,
     "long_uvarint": slow_paths.long_uvarint,
@@ -37,15 +38,18 @@ _NAMES = {
 }
 
 
-def decoder(root: StructOf) -> Callable[[bytes], Any]:
-    """A function from bytes to the value that they begin with. It raises one of `UNREADABLE`."""
-    return _Decoder(root).function
+def decoder(root: StructOf, *, is_small: bool = False) -> Callable[[bytes], Any]:
+    """A function from bytes to the value that they begin with. It raises one of `UNREADABLE`.
+
+    Where it `is_small`, a long frame may cost no more memory than a short one.
+    """
+    return _Decoder(root, is_small).function
 
 
 class _Decoder:
     """The writer of one decoder: what has been read lies before `at`, and a run of fixed fields waits to be read."""
 
-    def __init__(self, root: StructOf) -> None:
+    def __init__(self, root: StructOf, is_small: bool) -> None:
         self.source = Source(_NAMES)
         self.run: list[tuple[str, str]] = []  # struct format, variable
         self.in_array = 0
@@ -53,7 +57,8 @@ class _Decoder:
         self.source.line("at = 0")
         if any(isinstance(subcon, ArrayOf) for subcon in subconstructs(root)):
             floor = bounds.BUDGET_FLOOR
-            self.source.line(f"budget = {floor} if size <= {FLOOR_FRAME} else budget_of(size)")
+            grows = "" if is_small else f" if size <= {FLOOR_FRAME} else budget_of(size)"
+            self.source.line(f"budget = {floor}{grows}")
         value = self.struct(root)
         with self.source.block("if at > size:"):
             self.source.line("raise ValueError('the frame ends early')")
@@ -128,7 +133,7 @@ class _Decoder:
     def charge(self, heap: str) -> None:
         self.source.line(f"budget -= {heap}")
         with self.source.block("if budget < 0:"):
-            self.source.line("raise ValueError('over the budget')")
+            self.source.line("raise OverBudget('more elements than it may have')")
 
     def text(self, subcon: Text) -> str:
         return self.slice(subcon, "long_text", ".decode()", "''", f"{bounds.TEXT_HEAP} + {{0}}")

@@ -27,7 +27,7 @@ def test_r15_the_worst_legal_frame_of_each_api_costs_at_most_16_times_its_bytes(
     command = [sys.executable, "-m", "tests.protocol.amplification", "--bytes", str(size)]
     result = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
     assert result["frames"] >= 200
-    assert 0 < result["accepted"] < result["frames"]
+    assert (0 if size > MIB else 1) <= result["accepted"] < result["frames"]  # all of the longer ones are over a budget
     assert 4 < result["ratio"] <= 16, result["worst"]
     assert result["bytes"] + size <= 64 * MIB, "more than a connection may cost"
 
@@ -56,6 +56,18 @@ def test_r15_honest_requests_are_far_from_the_budget() -> None:
     fetched = tuple(OffsetFetchRequestTopic(name=name, partition_indexes=(0,)) for name in names)
     frame = encode_request(9, 6, 1, None, OffsetFetchRequest(group_id="g", topics=fetched))[4:]
     assert len(decode_request(frame).body.topics) == 10_000
+
+
+def test_r15_only_offsets_are_asked_for_by_the_hundred_thousand() -> None:
+    """Ten thousand topics are fine; 100,000 would keep the loop busy for long, and are refused before they are read."""
+
+    def names(count: int) -> bytes:
+        asked = MetadataRequest(topics=tuple(MetadataRequestTopic(name=f"t-{number:05}") for number in range(count)))
+        return encode_request(3, 12, 1, None, asked)[4:]
+
+    assert len(decode_request(names(10_000)).body.topics) == 10_000
+    with pytest.raises(ProtocolError, match="Metadata v12: more elements than it may have"):
+        decode_request(names(100_000))
 
 
 @pytest.fixture
@@ -111,7 +123,7 @@ def test_r15_unknown_tags_are_skipped_and_nothing_is_kept_of_them() -> None:
     ("section", "reason"),
     [
         (tags(1025), "1025 tagged fields"),
-        (tags(20_000), "20000 tagged fields"),
+        (tags(1300), "1300 tagged fields"),
         (uvarint(4) + b"\0\0", "4 tagged fields where"),
         (b"\x02\x05\0\x05\0", "tag 5 behind tag 5"),
         (b"\x02\x05\0\x04\0", "tag 4 behind tag 5"),

@@ -286,6 +286,13 @@ def test_many_records_are_validated_in_steps() -> None:
     assert steps_of(tiny(2_000), Allowance())[0] == 1
 
 
+def test_the_work_of_small_batches_adds_up_to_a_step() -> None:
+    """Whoever gives many batches to one allowance asks after each whether other requests should have their turn."""
+    allowance, data = Allowance(), tiny(1_000)
+    over = [(steps_of(data, allowance), allowance.is_step_over())[1] for _ in range(9)]
+    assert over.count(True) == 2 and not over[0]
+
+
 def test_the_batches_of_a_request_share_its_allowance_of_records() -> None:
     allowance = Allowance(records=250)
     assert isinstance(steps_of(tiny(100), allowance)[1], Accepted)

@@ -76,7 +76,10 @@ def test_the_setting_s_order_is_kept_and_kafka_s_two_need_no_package() -> None:
     ("names", "said"),
     [
         ((), "^invalid group.consumer.assignors: expected uniform, range or an installed assignor$"),
-        (("unifrom",), "^invalid group.consumer.assignors 'unifrom': expected one of broken, first, gone, range, text, uniform$"),
+        (
+            ("unifrom",),
+            "^invalid group.consumer.assignors 'unifrom': expected one of broken, first, gone, range, text, uniform$",
+        ),
         (("gone",), "cannot load"),
         (("text",), "is not a function"),
     ],

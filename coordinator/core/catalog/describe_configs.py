@@ -28,8 +28,8 @@ GROUP_CONFIG: Final = 8
 
 
 def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Result[Any]:
-    """Describe each resource; which of its settings, the request may say."""
-    results = [_result(catalog, resource, request) for resource in request.resources]
+    """Describe each resource once; which of its settings, the request may say."""
+    results = [_result(catalog, resource, request) for resource in dict.fromkeys(request.resources)]
     return Result(response=DescribeConfigsResponse(results=tuple(results)))
 
 
