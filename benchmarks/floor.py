@@ -43,7 +43,7 @@ class Floor:
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
         for frame in connection.feed(chunk, connection.heard_s):
-            connection.owe(_SIZE + frame[4:8] + _BODY)
+            connection.owed.append(_SIZE + frame[4:8] + _BODY)
         self._touched.append(connection)
 
     def resume(self, connection: Connection) -> None:

@@ -82,18 +82,15 @@ class Stats:
             latency = self.waits[api_key] = Latency()
         latency.observe(seconds)
 
-    def turn_began(self, now_s: float) -> None:
-        """A turn begins. How much processor time the loop has used is looked up now and then: it is a system call."""
-        if now_s - self._cpu_looked_s > CPU_LOOK_SECONDS:
-            self._cpu_s, self._cpu_looked_s = thread_time(), now_s
-
-    def turn_ended(self, seconds: float) -> None:
-        """A turn took so long. Of a long one the processor time counts by itself: a busy machine is not the turn's
-        doing, and neither is a slow disk."""
+    def turn_ended(self, began_s: float, now_s: float) -> None:
+        """A turn has ended. Of a long one the processor time is counted too: a busy machine and a slow disk add nothing
+        to that. It is looked up now and then, because that is a system call."""
+        seconds = now_s - began_s
         self.turns.observe(seconds)
-        if seconds >= LONG_TURN_SECONDS:
-            before, self._cpu_s = self._cpu_s, thread_time()
-            self.long_turns.observe(min(seconds, self._cpu_s - before))
+        if now_s - self._cpu_looked_s > CPU_LOOK_SECONDS:
+            before, self._cpu_s, self._cpu_looked_s = self._cpu_s, thread_time(), now_s
+            if seconds >= LONG_TURN_SECONDS:
+                self.long_turns.observe(min(seconds, self._cpu_s - before))
 
     def closed(self, reason: str) -> None:
         """The server has closed a connection."""

@@ -165,7 +165,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats = Stats()
     stats.answered(12, 0.001)
     stats.waited(11, 0.001)
-    stats.turn_ended(0.02)
+    stats.turn_ended(1.0, 1.02)
     stats.closed("idle")
     stats.failed(12, 25)
     stats.rebalances["g", "classic", "member_joined"] += 1

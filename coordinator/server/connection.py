@@ -55,7 +55,7 @@ class Connection:
         self.frames = FrameBuffer(frame_bytes_max)
         self.backlog: deque[bytes] = deque()
         self.parked: Parked | None = None
-        self.owed: list[bytes] = []
+        self.owed: list[bytes] = []  # responses, and their bytes
         self.owed_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # its socket takes no more for now
@@ -104,11 +104,6 @@ class Connection:
     def unread_bytes(self) -> int:
         """How many bytes of requests are held that are not decided: unfinished frames and the backlog."""
         return len(self.frames) + sum(map(len, self.backlog))
-
-    def owe(self, response: bytes) -> None:
-        """Add a response behind those that are not sent yet."""
-        self.owed.append(response)
-        self.owed_bytes += len(response)
 
     def take(self) -> list[bytes]:
         """Return the responses that are not sent yet, small ones as one piece. Nothing is owed afterwards."""

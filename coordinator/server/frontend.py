@@ -32,7 +32,7 @@ from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.budget import Budget
-from coordinator.server.connection import Connection, Parked
+from coordinator.server.connection import OWED_BYTES_MAX, Connection, Parked
 from coordinator.server.foreign import foreign_protocol
 from coordinator.server.listener import Listener
 from protocol.apis import API_VERSIONS
@@ -110,6 +110,7 @@ class Frontend:
         self._interrupted: deque[Connection] = deque()  # with a backlog, to go on first
         self._heavy: deque[Connection] = deque()  # with a backlog, to go on when there is time, one request each
         self._horizon: Horizon | None = None
+        self._settled_ms = 0  # the time of the last horizon that was reached
         self._decided: dict[int, int] = {}  # of what arrived in this turn, by API key
         self._decided_late: list[tuple[int, float]] = []  # of what arrived before: API key, and when
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
@@ -119,6 +120,7 @@ class Frontend:
         self._owed_bytes = 0  # by this turn
         self._told_hosts: set[str] = set()
         self.is_over = False  # the turn's time
+        self.has_work = False  # for the next turn, though no client sends anything
         self.requests: Budget[Connection] = Budget(request_bytes_max)  # that are not decided
         self.responses: Budget[Connection] = Budget(response_bytes_max)  # that are not sent
 
@@ -164,7 +166,6 @@ class Frontend:
         self.now_ms = self._clock.now_ms()
         self._began_s = self._checked_s = self.real_s()
         self.is_over = False
-        self._stats.turn_began(self._began_s)
         if self._interrupted:
             self._go_on()
 
@@ -172,7 +173,7 @@ class Frontend:
         """Decide the requests that `chunk` completes, as far as there is time and they need not wait."""
         if not self.now_ms:
             self.begin()
-        began_s = self._checked_s
+        began_s, decided = self._checked_s, self._decided
         self._touched[connection] = None
         decides = (
             not self.is_over
@@ -184,8 +185,13 @@ class Frontend:
             for frame in connection.feed(chunk, self._began_s):
                 connection.requests += 1
                 if decides:
-                    self._decide(connection, frame)
-                    decides = self.has_time() and connection.may_decide
+                    api_key = self._decide(connection, frame)
+                    if api_key >= 0:
+                        decided[api_key] = decided.get(api_key, 0) + 1
+                        decides = self.has_time() and connection.owed_bytes < OWED_BYTES_MAX and not connection.closing
+                    else:
+                        decides = False
+                        self.has_time()
                 elif connection.closing:
                     break  # no response follows to what comes behind
                 else:
@@ -195,7 +201,7 @@ class Frontend:
             return
         if self._checked_s - began_s > HEAVY_S:
             connection.charge(self._checked_s - began_s, self._checked_s)
-        if connection.backlog or connection.frames:
+        if connection.backlog or len(connection.frames):
             self._keep(connection)
         elif self.requests.total:
             self.requests.set(connection, 0)
@@ -225,9 +231,10 @@ class Frontend:
         node, parked = self._node, self._parked
         if self._heavy or node.has_steps:
             self._work()
-        settled_ms = self._settle(self.now_ms if read_by_ms is None else read_by_ms)
-        if settled_ms is not None:
-            node.fire(settled_ms)
+        settled_ms = self.now_ms if read_by_ms is None else read_by_ms
+        if self._interrupted or self._heavy or self._horizon:
+            settled_ms = self._settle(settled_ms)
+        node.fire(settled_ms)
         while replies := node.replies():
             for ticket, response in replies:
                 connection = parked.pop(ticket, None)
@@ -238,12 +245,8 @@ class Frontend:
         self._count()
         touched, self._touched = self._touched, {}
         self.now_ms = self._owed_bytes = 0
+        self.has_work = bool(self._interrupted or self._heavy) or node.has_steps
         return touched
-
-    @property
-    def has_work(self) -> bool:
-        """Whether the next turn has something to decide, though no client sends anything."""
-        return bool(self._interrupted or self._heavy or self._node.has_steps)
 
     def next_deadline_ms(self) -> int | None:
         """When the next turn must be, though no client sends anything; None if there is no such time."""
@@ -251,7 +254,7 @@ class Frontend:
 
     def ended(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""
-        self._stats.turn_ended(self.real_s() - self._began_s)
+        self._stats.turn_ended(self._began_s, self.real_s())
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 
@@ -296,7 +299,9 @@ class Frontend:
         began_s = self._checked_s
         try:
             while connection.backlog and connection.may_decide:
-                self._decide(connection, connection.backlog.popleft())
+                api_key = self._decide(connection, connection.backlog.popleft())
+                if api_key >= 0:
+                    self._decided_late.append((api_key, connection.heard_s))
                 most -= 1
                 if not (self.has_time() and most):
                     break
@@ -312,23 +317,23 @@ class Frontend:
         elif self.requests.total:
             self.requests.set(connection, connection.unread_bytes)
 
-    def _settle(self, read_by_ms: int) -> int | None:
-        """Return the time by which all that had arrived is decided, None while that is not known."""
+    def _settle(self, read_by_ms: int) -> int:
+        """Return the time by which all that had arrived is decided, as far as that is known; something waits."""
         horizon = self._horizon
         if horizon is None:
-            if not (self._interrupted or self._heavy):
-                return read_by_ms
             self._horizon = Horizon(read_by_ms, (*self._interrupted, *self._heavy))
-            return None
-        if not horizon.is_reached:
-            return None
-        self._horizon = None
-        return horizon.at_ms
+        elif horizon.is_reached:
+            self._horizon = None
+            self._settled_ms = horizon.at_ms
+        return self._settled_ms
 
     # -- one request ---------------------------------------------------------------------------------------------------
 
-    def _decide(self, connection: Connection, frame: bytes) -> None:
-        """Decide one request: owe its response, or park it. Raises ProtocolError for bytes that cannot be read."""
+    def _decide(self, connection: Connection, frame: bytes) -> int:
+        """Decide one request: owe its response, or park it. Raises ProtocolError for bytes that cannot be read.
+
+        Returns its API key if its latency is to be counted: it is not parked.
+        """
         try:
             request = decode_request(frame)
             api_key, version = request.api_key, request.version
@@ -341,17 +346,14 @@ class Frontend:
             # The one request of an unknown version that is answered, so that a client can find a known one.
             answer = unknown_version(self._node.offered[API_VERSIONS], API_VERSIONS)
             self._owe_bytes(connection, encode_response(API_VERSIONS, 0, error.correlation_id, answer))
-            return
+            return API_VERSIONS
         if response is None:
             connection.parked = Parked(ticket, api_key, version, request.correlation_id, connection.heard_s)
             self._parked[ticket] = connection
-            return
-        if connection.heard_s == self._began_s:
-            self._decided[api_key] = self._decided.get(api_key, 0) + 1
-        else:
-            self._decided_late.append((api_key, connection.heard_s))
+            return -1
         if response is not NO_ANSWER:
             self._owe(connection, api_key, version, request.correlation_id, response)
+        return api_key
 
     def _owe(self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any) -> None:
         codes = self._error_counters.get(response.__class__)
@@ -368,8 +370,10 @@ class Frontend:
         self._owe_bytes(connection, data)
 
     def _owe_bytes(self, connection: Connection, data: bytes) -> None:
-        connection.owe(data)
-        self._owed_bytes += len(data)
+        size = len(data)
+        connection.owed.append(data)
+        connection.owed_bytes += size
+        self._owed_bytes += size
 
     def _unpark(self, connection: Connection, response: Any) -> None:
         """Owe the response to a parked request, and go on with those behind it."""
