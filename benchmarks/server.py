@@ -38,6 +38,7 @@ class Served:
 
     def __init__(self, folder: Path, *options: str, command: list[str] | None = None, wait: bool = True) -> None:
         self.port = free_port()
+        self.admin_port = free_port()
         self.kafka = f"127.0.0.1:{self.port}"
         self._wait = wait
         self._command = command and _listening(command, self.port)
@@ -50,7 +51,7 @@ class Served:
                 "--listen",
                 self.kafka,
                 "--admin",
-                "127.0.0.1:0",
+                f"127.0.0.1:{self.admin_port}",
             ]
             self._command += ["--log-level", "error", "--data-dir", str(folder), *options]
 

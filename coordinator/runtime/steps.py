@@ -24,6 +24,7 @@ from msgspec import Struct
 
 Response = Any
 Handling = Generator[None, None, Response]
+ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
 
 
@@ -40,35 +41,40 @@ class Steps:
     """The requests that are decided in steps, the next one first."""
 
     def __init__(self) -> None:
-        self._unfinished: deque[Unfinished] = deque()
+        self._waiting: deque[Unfinished] = deque()  # their first step is done
+        self._active: deque[Unfinished] = deque()  # few, because what they have found so far is in memory
 
     def __bool__(self) -> bool:
-        return bool(self._unfinished)
+        return bool(self._active or self._waiting)
 
     def begin(self, ticket: int, request: Any, version: int, handling: Handling) -> Response | None:
         """Do the first step of a request. Returns its response, or None if there is more to do."""
-        return self._continue(Unfinished(ticket, request, version, handling))
+        return self._continue(Unfinished(ticket, request, version, handling), self._waiting)
 
     def pop(self) -> Unfinished:
         """Take the request whose turn it is, to be resumed."""
-        return self._unfinished.popleft()
+        if self._waiting and len(self._active) < ACTIVE_MAX:
+            self._active.append(self._waiting.popleft())
+        return self._active.popleft()
 
     def resume(self, unfinished: Unfinished) -> Response | None:
         """Do the next step of a request. Returns its response, or None if there is more to do."""
-        return self._continue(unfinished)
+        return self._continue(unfinished, self._active)
 
     def forget(self, ticket: int) -> None:
         """Do nothing more for a client that has left."""
-        for unfinished in [one for one in self._unfinished if one.ticket == ticket]:
-            self._unfinished.remove(unfinished)
-            unfinished.handling.close()
+        for queue in (self._active, self._waiting):
+            for unfinished in [one for one in queue if one.ticket == ticket]:
+                queue.remove(unfinished)
+                unfinished.handling.close()
 
-    def _continue(self, unfinished: Unfinished) -> Response | None:
+    @staticmethod
+    def _continue(unfinished: Unfinished, queue: deque[Unfinished]) -> Response | None:
         try:
             next(unfinished.handling)
         except StopIteration as end:
             return end.value
-        self._unfinished.append(unfinished)
+        queue.append(unfinished)
         return None
 
 

@@ -109,6 +109,7 @@ class Frontend:
         self._touched: dict[Connection, None] = {}  # those that may have something to send, in order
         self._interrupted: deque[Connection] = deque()  # with a backlog, to go on first
         self._heavy: deque[Connection] = deque()  # with a backlog, to go on when there is time, one request each
+        self._replies: deque[tuple[int, Any]] = deque()  # to parked requests, by ticket, to be encoded
         self._horizon: Horizon | None = None
         self._settled_ms = 0  # the time of the last horizon that was reached
         self._decided: dict[int, int] = {}  # of what arrived in this turn, by API key
@@ -235,17 +236,23 @@ class Frontend:
         if self._interrupted or self._heavy or self._horizon:
             settled_ms = self._settle(settled_ms)
         node.fire(settled_ms)
-        while replies := node.replies():
-            for ticket, response in replies:
-                connection = parked.pop(ticket, None)
-                if connection is not None:
-                    self._unpark(connection, response)
-            self._go_on()
+        replies = self._replies
+        replies.extend(node.replies())
+        while replies:
+            ticket, response = replies.popleft()
+            connection = parked.pop(ticket, None)
+            if connection is not None:
+                self._unpark(connection, response)
+            if not self.has_time():
+                break  # a response may be large, and there may be many: the others leave in the next turns
+            if not replies:
+                self._go_on()
+                replies.extend(node.replies())
         node.flush()
         self._count()
         touched, self._touched = self._touched, {}
         self.now_ms = self._owed_bytes = 0
-        self.has_work = bool(self._interrupted or self._heavy) or node.has_steps
+        self.has_work = bool(self._interrupted or self._heavy or replies) or node.has_steps
         return touched
 
     def next_deadline_ms(self) -> int | None:

@@ -1,0 +1,275 @@
+"""Clients that ask for much, send what nobody should, or do not take what they asked for.
+
+Each offender is a function from a server's host and port to nothing; it returns when it has done its worst. What it
+keeps open it puts on the stack, and the caller closes that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import random
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from protocol import record_batch
+from protocol.codec import encode_request
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.records import Record
+from protocol.schema import Message
+
+Address = tuple[str, int]
+Offender = Callable[[Address, contextlib.ExitStack], None]
+
+TOPIC: Final = "load"
+LONG_ID: Final = 32_000
+GZIP: Final = 1
+TIMEOUT_S: Final = 60.0
+
+
+def connect(address: Address, stack: contextlib.ExitStack) -> socket.socket:
+    return stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
+
+
+def frame(message: Message, api_key: int, version: int, number: int = 1) -> bytes:
+    return encode_request(api_key, version, number, "offender", message)
+
+
+def send(sock: socket.socket, data: bytes) -> None:
+    """Send what the server takes: it may close the connection before the end."""
+    with contextlib.suppress(OSError):
+        sock.sendall(data)
+
+
+def await_responses(sock: socket.socket, count: int) -> None:
+    """Read so many responses, or until the server closes the connection."""
+    with contextlib.suppress(OSError):
+        for _ in range(count):
+            size = sock.recv(4, socket.MSG_WAITALL)
+            if len(size) < 4:
+                return
+            left = int.from_bytes(size, "big")
+            while left:
+                chunk = sock.recv(min(left, 1 << 20))
+                if not chunk:
+                    return
+                left -= len(chunk)
+
+
+def ask(address: Address, stack: contextlib.ExitStack, *frames: bytes) -> None:
+    """Send all at once, and read the responses."""
+    sock = connect(address, stack)
+    send(sock, b"".join(frames))
+    await_responses(sock, len(frames))
+
+
+def repeat(data: bytes, times: int) -> Offender:
+    return lambda address, stack: ask(address, stack, *[data] * times)
+
+
+def produce(*batches: bytes) -> bytes:
+    parts = tuple(ProduceRequestPartitionData(0, data) for data in batches)
+    return frame(ProduceRequest(None, 1, 1_000, (ProduceRequestTopicData(TOPIC, partition_data=parts),)), 0, 9)
+
+
+def bomb(count: int) -> bytes:
+    """A batch of a few KB that unpacks to so many records, all of them alike."""
+    plain = record_batch.encode([Record(None, b"", timestamp=1)])
+    header = replace(record_batch.header_at(plain), attributes=GZIP, last_offset_delta=count - 1, count=count)
+    return record_batch.sealed(header, gzip.compress(plain[record_batch.HEADER_BYTES :] * count, 6))
+
+
+def commit(partitions: int, metadata: str = "") -> bytes:
+    each = tuple(OffsetCommitRequestPartition(index, 1, -1, committed_metadata=metadata) for index in range(partitions))
+    return frame(OffsetCommitRequest("commits", topics=(OffsetCommitRequestTopic(TOPIC, partitions=each),)), 8, 8)
+
+
+def make_groups(address: Address, stack: contextlib.ExitStack, count: int, length: int = 10) -> None:
+    """Make groups of offsets alone."""
+    parts = (OffsetCommitRequestTopic(TOPIC, partitions=(OffsetCommitRequestPartition(0, 1),)),)
+    frames = [frame(OffsetCommitRequest(f"{number:0>{length}}", topics=parts), 8, 8) for number in range(count)]
+    sock = connect(address, stack)
+    for start in range(0, count, 100):
+        send(sock, b"".join(frames[start : start + 100]))
+        await_responses(sock, len(frames[start : start + 100]))
+
+
+def malformed(address: Address, stack: contextlib.ExitStack) -> None:
+    """One malformed frame on each of 60 connections."""
+    body = struct.pack(">hhih", 11, 3, 1, -1) + b"\xff" * 65_000
+    socks = [connect(address, stack) for _ in range(60)]
+    for sock in socks:
+        send(sock, struct.pack(">i", len(body)) + body)
+    for sock in socks:
+        await_responses(sock, 1)
+
+
+def unfinished_frames(address: Address, stack: contextlib.ExitStack) -> None:
+    """All but the last bytes of a frame of 8 MiB on each of 100 connections."""
+    size = 8 * 1024 * 1024
+    data = struct.pack(">i", size) + bytes(size - 100)
+    for _ in range(100):
+        send(connect(address, stack), data)
+
+
+def unread_lists(address: Address, stack: contextlib.ExitStack) -> None:
+    """Lists of all groups that twenty clients never read."""
+    for _ in range(20):
+        sock = connect(address, stack)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        send(sock, frame(ListGroupsRequest(), 16, 4) * 3)
+
+
+def slow_readers(address: Address, stack: contextlib.ExitStack) -> None:
+    """Twenty clients that fetch much and read a little of it now and then."""
+    part = FetchRequestPartition(0, partition_max_bytes=1 << 30)
+    data = frame(
+        FetchRequest(min_bytes=1, max_bytes=1 << 30, topics=(FetchRequestTopic(TOPIC, partitions=(part,)),)), 1, 11
+    )
+    socks = []
+    for _ in range(20):
+        sock = connect(address, stack)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        send(sock, data * 3)
+        socks.append(sock)
+    for _ in range(20):
+        for sock in socks:
+            with contextlib.suppress(OSError):
+                sock.recv(65_536)
+
+
+def fill_topic(address: Address, stack: contextlib.ExitStack) -> None:
+    """Write 16 MB into the topic."""
+    data = record_batch.encode([Record(None, bytes(1_000_000), timestamp=1)])
+    ask(address, stack, *[produce(data)] * 16)
+
+
+def open_and_close(address: Address, stack: contextlib.ExitStack) -> None:
+    """Open and close 2,000 connections."""
+    for _ in range(2_000):
+        with contextlib.suppress(OSError):
+            socket.create_connection(address, timeout=TIMEOUT_S).close()
+
+
+def foreign(address: Address, stack: contextlib.ExitStack) -> None:
+    """Speak TLS and HTTP on 200 connections."""
+    for number in range(200):
+        data = (
+            b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" if number % 2 else bytes.fromhex("1603010200010001fc0303") + bytes(500)
+        )
+        send(connect(address, stack), data)
+
+
+def joins_with_long_strings(address: Address, stack: contextlib.ExitStack) -> None:
+    """300 members with long ids that join and are never heard of again."""
+    protocols = (JoinGroupRequestProtocol("range", b""),)
+    joins = [
+        frame(JoinGroupRequest(f"{number:0>{LONG_ID}}", 6_000, 6_000, "", None, "consumer", protocols), 11, 3)
+        for number in range(300)
+    ]
+    ask(address, stack, *joins)
+
+
+def unknown_groups(address: Address, stack: contextlib.ExitStack) -> None:
+    """Heartbeats for 5,000 groups with ids of 32 KB that nobody has."""
+    sock = connect(address, stack)
+    for start in range(0, 5_000, 50):
+        beats = [frame(HeartbeatRequest(f"{n:0>{LONG_ID}}", 1, "m"), 12, 3) for n in range(start, start + 50)]
+        send(sock, b"".join(beats))
+        await_responses(sock, len(beats))
+
+
+def noise(address: Address, stack: contextlib.ExitStack) -> None:
+    """Random bytes and headers with random bodies on 300 connections."""
+    dice = random.Random(13)
+    for _ in range(300):
+        head = struct.pack(">hhih", dice.randrange(75), dice.randrange(18), 1, -1)
+        body = head + dice.randbytes(dice.randrange(2_000))
+        send(connect(address, stack), struct.pack(">i", len(body)) + body)
+
+
+def topics(address: Address, stack: contextlib.ExitStack) -> None:
+    """Create 500 topics, one a request."""
+    for start in range(0, 500, 50):
+        frames = [
+            frame(CreateTopicsRequest((CreateTopicsRequestCreatableTopic(f"many-{n}", 1, 1),)), 19, 5)
+            for n in range(start, start + 50)
+        ]
+        ask(address, stack, *frames)
+
+
+def many_lists(address: Address, stack: contextlib.ExitStack) -> None:
+    """Three lists of all groups on each of 50 connections, all of them read."""
+    socks = [connect(address, stack) for _ in range(50)]
+    for sock in socks:
+        send(sock, frame(ListGroupsRequest(), 16, 4) * 3)
+    for sock in socks:
+        await_responses(sock, 3)
+
+
+REGEX: Final = "|".join(f"(.*a.{{{100 + n}}}x)" for n in range(28))
+GROUPS: Final = tuple(f"{number:0>10}" for number in range(20_000))
+
+OFFENDERS: Final[dict[str, Offender]] = {
+    # the tables of what was measured
+    "Produce, 60 batches that unpack to 100,000 records": repeat(produce(*[bomb(100_000)] * 60), 1),
+    "Produce, one batch of 1,000,000 records": repeat(produce(bomb(1_000_000)), 1),
+    "300 ListGroups in one chunk": repeat(frame(ListGroupsRequest(states_filter=("Dead",)), 16, 4), 300),
+    "60 malformed frames of 64 KB": malformed,
+    "a regular expression of 441 bytes": repeat(
+        frame(
+            ConsumerGroupHeartbeatRequest(
+                "regex", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=REGEX, topic_partitions=()
+            ),
+            68,
+            1,
+        ),
+        1,
+    ),
+    "commit of 2,030 partitions with 4 KB metadata": repeat(commit(2_030, "m" * 4_096), 1),
+    "commit of 100,000 partitions": repeat(commit(100_000), 1),
+    "DescribeGroups of 120 ids of 32 KB": repeat(
+        frame(DescribeGroupsRequest(tuple(f"{n:0>{LONG_ID}}" for n in range(120))), 15, 4), 5
+    ),
+    "ListGroups of 20,000 groups": repeat(frame(ListGroupsRequest(), 16, 4), 10),
+    "DescribeGroups of 20,000 groups": repeat(frame(DescribeGroupsRequest(GROUPS), 15, 4), 5),
+    "100 unfinished frames of 8 MB": unfinished_frames,
+    "20 unread lists": unread_lists,
+    "20 slow readers": slow_readers,
+    "heartbeats to 5,000 groups with ids of 32 KB": unknown_groups,
+    "300 joins with ids of 32 KB": joins_with_long_strings,
+    # ten more
+    "10,000 heartbeats in one go": repeat(frame(HeartbeatRequest("nobody", 1, "m"), 12, 3), 10_000),
+    "3,000 Metadata of all topics": repeat(frame(MetadataRequest(topics=None), 3, 9), 3_000),
+    "OffsetFetch of 20,000 groups": repeat(
+        frame(OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(one) for one in GROUPS)), 9, 8), 3
+    ),
+    "commits of 1,000 partitions, 50 at once": repeat(commit(1_000), 50),
+    "DeleteGroups of 20,000 unknown groups": repeat(
+        frame(DeleteGroupsRequest(tuple(f"x{one}" for one in GROUPS)), 42, 2), 3
+    ),
+    "500 topics, one after the other": topics,
+    "2,000 connections opened and closed": open_and_close,
+    "TLS and HTTP on 200 connections": foreign,
+    "noise on 300 connections": noise,
+    "ListGroups of 20,000 groups on 50 connections": many_lists,
+}
