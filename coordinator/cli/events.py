@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from coordinator.cli import fail
 from coordinator.cli.addresses import parse_addresses
 from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
+from coordinator.cli.group_log import shorten_id
 from coordinator.cli.parser import add_json_option, add_timeout_option, expect, integer
 from coordinator.client import ClientError
 
@@ -28,7 +29,6 @@ ADMIN_DEFAULT: Final = "127.0.0.1:8092"
 ADMIN_PORT: Final = 8092
 EXPECTED: Final = "HOST[:PORT] or http://HOST:PORT"
 PAUSE_SECONDS: Final = 0.5
-ID_LENGTH: Final = 24  # of a member id in a line for people
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,8 +135,8 @@ def format_event(event: dict[str, Any]) -> str:
     ]
     epoch = "epoch" if event.get("type") == "consumer" else "generation"
     parts += [f"{epoch} {event['generation']}"] if event.get("generation", -1) >= 0 else []
-    if who := event.get("instance") or event.get("member"):
-        parts.append(f"member {who if len(who) <= ID_LENGTH else who[: ID_LENGTH - 1] + '…'}")
+    if who := event.get("instance") or shorten_id(event.get("member", "")):
+        parts.append(f"member {who}")
     parts += [f"by {event['by']}"] if event.get("by") else []
     parts += [f"reason: {event['reason']}"] if event.get("reason") else []
     if event.get("last_beat_ms", -1) >= 0:

@@ -32,9 +32,11 @@ class _Lines(logging.Formatter):
 
     def facts(self, record: logging.LogRecord) -> dict[str, Any]:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        facts = {"at": f"{stamp}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), "log": record.name}
-        facts["message"] = record.getMessage()
-        facts |= {key: value for key, value in vars(record).items() if key not in _OWN}
+        extra = {key: value for key, value in vars(record).items() if key not in _OWN}
+        facts: dict[str, Any] = {"at": f"{stamp}.{int(record.msecs):03d}Z", "level": record.levelname.lower()}
+        if "group" in extra:  # the first thing that a reader looks for
+            facts["group"] = extra.pop("group")
+        facts |= {"log": record.name, "message": record.getMessage()} | extra
         if record.exc_info:
             facts["exception"] = self.formatException(record.exc_info)
         return facts

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ import trio
 
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
+from coordinator.cli.group_log import GroupLog
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
 from coordinator.config import ConfigError
@@ -29,7 +29,7 @@ from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
 from coordinator.server import descriptors
 from coordinator.server.frontend import Frontend
-from coordinator.server.listener import Listener, listen
+from coordinator.server.listener import Listener, listen, shown
 from coordinator.server.poller import Poller
 from protocol.apis import APIS
 from storage import reserve
@@ -159,6 +159,7 @@ class Server:
         self._started_ms = self._clock.now_ms()
         self._recovery_seconds = 0.0
         self._is_ready = False
+        self._group_log = GroupLog()
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -228,16 +229,20 @@ class Server:
     def _say_ready(self) -> None:
         seconds = round(time.monotonic() - self._options.started, 2)
         listeners = [listener.address for listener in self._listeners]
+        advertised = [shown(listener.host, listener.port) for listener in self._listeners]
         admin = f"http://{self._admin.address}" if self._admin else None
         data = self._options.data_dir
+        told = "" if advertised == listeners else f" advertised={','.join(dict.fromkeys(advertised))}"
         print(
-            f"muster ready kafka={listeners[0]} admin={admin or 'off'} data={data or 'memory'} after {seconds:.2f} s",
+            f"muster ready kafka={','.join(listeners)}{told} admin={admin or 'off'} data={data or 'memory'}"
+            f" after {seconds:.2f} s",
             flush=True,
         )
         if self._options.ready_file:
             facts = {
                 "kafka": listeners[0],
                 "listeners": listeners,
+                "advertised": advertised,
                 "admin": admin,
                 "data": data,
                 "pid": os.getpid(),
@@ -250,7 +255,8 @@ class Server:
         self._stats.happened(event)
         self._events.tell(event)
         if group_log.isEnabledFor(logging.INFO):
-            group_log.info(event.cause.words, extra=dict(_facts(event)))
+            for level, message, facts in self._group_log.lines(event, is_debug=group_log.isEnabledFor(logging.DEBUG)):
+                group_log.log(level, message, extra=facts)
 
     async def _serve_admin(self, listener: Listener) -> None:
         from coordinator.admin import http  # h11 need not be there before the first client is served
@@ -277,23 +283,6 @@ class Server:
         router = routes(lambda: readiness(self._node, self._is_ready), metrics, self._events.ring)
         hosts = http.Hosts((*self._options.config["admin.allowed.hosts"], listener.host))
         await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), router, hosts)
-
-
-def _facts(event: Event) -> Iterator[tuple[str, object]]:
-    """What a log line says of an event, besides its cause; nothing that says nothing."""
-    yield "group", event.group
-    if event.moved:
-        yield "from", event.before
-        yield "to", event.after
-    else:
-        yield "state", event.after
-    yield "generation", event.generation
-    for name in ("member", "instance", "client_id", "protocol", "by", "reason"):
-        if value := getattr(event, name):
-            yield name, value
-    if event.deadline_ms >= 0:
-        yield "last_beat_ms", event.last_beat_ms
-        yield "deadline_ms", event.deadline_ms
 
 
 def _check_ready_file(name: str | None) -> None:

@@ -30,6 +30,7 @@ from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.steps import Steps
+from coordinator.runtime.topic_log import log_changes
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
@@ -198,6 +199,7 @@ class Engine:
         shard.own_limits = own
 
     def _topics_changed(self, changes: tuple[Change, ...], now_ms: int) -> None:
+        log_changes(changes)
         topics = self.ledger.catalog.topics
         gone = {change.name for change in changes if change.is_end}
         self.dataplane.topics_changed(changes)

@@ -125,11 +125,20 @@ def test_the_ready_line_and_the_ready_file_say_the_same(tmp_path: Path) -> None:
         assert line == (
             f"muster ready kafka={ready['kafka']} admin={ready['admin']} data={server.data_dir} after {ready['seconds']:.2f} s"
         )
-        assert ready["listeners"] == [ready["kafka"]]
+        assert ready["listeners"] == ready["advertised"] == [ready["kafka"]]
         assert ready["pid"] == server.pid
         assert server.get("/healthz") == "ok\n"
         assert json.loads(server.get("/readyz"))["ready"] is True
         assert json.loads(server.get("/events?group=g&after=1")) == {"latest": 0, "events": []}
+
+
+def test_the_ready_line_has_all_listeners_and_what_clients_are_told(tmp_path: Path) -> None:
+    with Muster(tmp_path, "--ephemeral", "--listen", "0.0.0.0:0", "--advertise", "kafka.test:0") as server:
+        first, second = server.ready["listeners"]
+        told = server.ready["advertised"]
+        assert told == [f"kafka.test:{address.rpartition(':')[2]}" for address in (first, second)]
+        line = server.log().splitlines()[0]
+        assert line.startswith(f"muster ready kafka={first},{second} advertised={','.join(told)} admin=")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
