@@ -18,7 +18,7 @@ import logging
 import msgspec
 
 from storage.files import Files, StorageFailed
-from storage.segment import BadBatch, base_offset_of, file_name, walk
+from storage.segment import OFFSET_MAX, BadBatch, base_offset_of, file_name, walk
 
 log = logging.getLogger("muster.storage")
 
@@ -54,6 +54,7 @@ class Layout(msgspec.Struct, frozen=True):
 def look(files: Files, directory: str) -> Layout:
     """Read the names only, and the headers of files under `.swap`. Changes nothing."""
     names = files.list(directory)
+    _refuse_impossible_names(directory, names)
     bases = _bases(names, ".log")
     segments = {base: file_name(base) for base in bases}
     swaps = [_swap(files, directory, base, bases) for base in _bases(names, SWAP)]
@@ -63,9 +64,17 @@ def look(files: Files, directory: str) -> Layout:
         segments[swap.base_offset] = file_name(swap.base_offset, SWAP)
     rubbish = [name for name in names if name.endswith((".cleaned", ".deleted", ".tmp"))]
     known = {*bases, *segments}
+    rubbish += [name for name in names if name.endswith(tuple([f"{suffix}.swap" for suffix in INDEXES]))]
     for suffix in INDEXES:
         rubbish += [file_name(base, suffix) for base in _bases(names, suffix) if base not in known]
     return Layout(tuple(sorted(segments.items())), tuple(swaps), tuple(rubbish))
+
+
+def _refuse_impossible_names(directory: str, names: list[str]) -> None:
+    for name in names:
+        for suffix in (".log", SWAP):
+            if (base_offset_of(name, suffix) or 0) > OFFSET_MAX:
+                raise DamagedLog(f"{directory}/{name}", 0, "the name tells an offset that is greater than any log's")
 
 
 def _bases(names: list[str], suffix: str) -> list[int]:
@@ -83,6 +92,8 @@ def _swap(files: Files, directory: str, base: int, bases: list[int]) -> Swap:
         raise DamagedLog(path, bad.position, bad.reason, end) from bad
     finally:
         file.close()
+    if end == base:  # what is swapped in spans the offsets of all that it replaces
+        raise DamagedLog(path, 0, "the rewritten segment is empty", base)
     return Swap(base, tuple(b for b in bases if base <= b < end))
 
 

@@ -7,6 +7,7 @@ raises `StorageFailed` the log takes nothing more; what of it is there will be f
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -26,6 +27,8 @@ from storage.index import RELATIVE_MAX
 from storage.producers import Aborted, Producers
 from storage.recovery import Cut, Progress, end_marker_of
 from storage.segment import Found, Segment, file_name
+
+logger = logging.getLogger("muster.storage")
 
 _WRITE_BACK_BYTES = 1 << 20
 
@@ -115,11 +118,20 @@ class Log:
         self._drop_deleted()
         active = self.segments[-1].open()
         if self.cut is not None:
-            active.truncate(self.cut.position)
+            self._cut_off(self.cut)
         if self.cut is not None or findings.is_foreign or self._checkpoint.recovery_point < self.end_offset:
             active.sync()
-            self._save(recovery_point=self.end_offset)
+            self._save(recovery_point=self.end_offset, segment_base=self.segments[-1].base_offset)
         self._written_back = self.segments[-1].size
+
+    def _cut_off(self, cut: Cut) -> None:
+        """Take a torn write off the end of the active segment; it stays beside it for whoever wants to look at it."""
+        segment = self.segments[-1]
+        torn = segment.open().pread(cut.position, cut.size)
+        kept_as = recovery.keep_torn(self.files, segment.path, torn)
+        segment.open().truncate(cut.position)
+        what = "%d bytes of a torn write are cut off at %s:%d (offset %d, %s) and kept as %s"
+        logger.warning(what, cut.size, segment.path, cut.position, cut.offset, cut.reason, kept_as)
 
     @_final
     def close(self) -> None:
@@ -201,6 +213,7 @@ class Log:
             offset = header.next_offset
         data = b"".join(parts)
         segment = self._segment_for(len(data), offset)
+        is_first = segment.size == 0
         segment.open().append(data)
         at = 0
         for header in headers:
@@ -208,6 +221,9 @@ class Log:
             if header.producer_id >= 0:
                 self.producers.learn(header, end_marker_of(data, at, header))
             at += header.size
+        if is_first:  # so that a segment that holds something cannot lose all of it and pass for a new one
+            segment.open().sync()
+            self._save(recovery_point=self.end_offset, segment_base=segment.base_offset)
         if segment.size - self._written_back >= _WRITE_BACK_BYTES:
             segment.open().start_writing_back(self._written_back, segment.size - self._written_back)
             self._written_back = segment.size
@@ -245,7 +261,7 @@ class Log:
         self._write_indexes(active)
         active.release()
         self._add_segment()
-        self._save(recovery_point=self.end_offset)
+        self._save(recovery_point=self.end_offset, segment_base=self.end_offset)
 
     def _add_segment(self) -> None:
         path = f"{self.directory}/{file_name(self.end_offset)}"

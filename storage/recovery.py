@@ -1,16 +1,17 @@
-"""What a log's files say after whatever has happened: every batch read, every checksum compared, every neighbour asked.
+"""What a log's files say after whatever has happened: every batch read, every checksum and neighbour compared.
 
 Three things can be found at the first batch that does not fit.
-- Nothing whole comes after it, in the last segment, past the recovery point: a write that a crash has torn. Nobody was
-  told that it had succeeded, so it is cut off, and the log says so.
+- A write that a crash has torn: in the last segment, past the recovery point, with nothing whole behind it, and nothing
+  that was whole before (`mending.py` proves that). Nobody was told that it had succeeded, so it is cut off.
 - Anything else is damage to what was promised: `DamagedLog`, with the file and the byte, and nothing is touched. To
-  take damage for the end of the log would silently drop everything behind it.
+  take damage for the end of the log would silently drop what was acknowledged.
 - A batch that is whole but does not begin where its neighbour ends is as bad as a wrong checksum: base offset and
   leader epoch are not covered by the checksum, and this is what covers them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -19,11 +20,12 @@ from protocol import record_batch
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, BatchHeader, crc_of
 from protocol.records import EndMarker, read_end_marker
 from storage import checkpoint as checkpoints
+from storage import mending
 from storage.checkpoint import Checkpoint
 from storage.files import Files
 from storage.layout import DamagedLog, Layout
 from storage.producers import Producers
-from storage.segment import BadBatch, Found, Segment, walk
+from storage.segment import OFFSET_MAX, BadBatch, Found, Segment, file_name, walk
 
 _MAGIC_AT = 16
 Progress = Callable[[int, int], None]
@@ -31,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """A torn write at the end of the log: never acknowledged, taken off."""
+    """A torn write at the end of the log: never acknowledged, to be taken off."""
 
     path: str
     position: int
@@ -80,10 +82,10 @@ def _remembered(files: Files, directory: str) -> Checkpoint | None:
     data = checkpoints.read(files, directory)
     if data is None:
         return None
-    remembered = checkpoints.decode(data)
-    if remembered is None:
-        raise DamagedLog(f"{directory}/{checkpoints.NAME}", 0, "the checkpoint's own checksum does not fit")
-    return remembered
+    try:
+        return checkpoints.decode(data)
+    except checkpoints.UnreadableCheckpoint as error:
+        raise DamagedLog(f"{directory}/{checkpoints.NAME}", 0, str(error)) from error
 
 
 def _total(files: Files, directory: str, layout: Layout) -> int:
@@ -100,6 +102,9 @@ def _compare_with_checkpoint(findings: Findings, directory: str) -> None:
     first = findings.segments[0].base_offset if findings.segments else findings.end_offset
     if not findings.is_foreign and first > start:
         raise DamagedLog(directory, 0, f"the segment that begins at or before offset {start} is missing", start)
+    base = findings.checkpoint.segment_base
+    if base != checkpoints.NO_SEGMENT and all(segment.base_offset != base for segment in findings.segments):
+        raise DamagedLog(f"{directory}/{file_name(base)}", 0, "the segment that was appended to last is missing", base)
     if findings.end_offset < findings.checkpoint.recovery_point:
         expected = findings.checkpoint.recovery_point
         path = findings.segments[-1].path if findings.segments else directory
@@ -133,7 +138,7 @@ class _Reader:
                     self._take(found, segment)
             except BadBatch as bad:
                 rest = file.pread(segment.size, size - segment.size)
-                self._judge(segment, bad.reason, rest, is_last)
+                self._judge(segment, bad, rest, is_last)
         self._expected = segment.end_offset
 
     @property
@@ -144,14 +149,20 @@ class _Reader:
     def _compare(self, found: Found, segment: Segment) -> None:
         header, expected = found.header, segment.end_offset
         if header.base_offset != expected and (header.base_offset < expected or expected >= self._contiguous_from):
-            raise BadBatch(found.position, f"the base offset {header.base_offset} contradicts its neighbours")
+            reason = f"the base offset {header.base_offset} contradicts its neighbours"
+            raise BadBatch(found.position, reason, is_whole=True)
         if header.last_offset_delta < 0:
-            raise BadBatch(found.position, f"a batch that ends {-header.last_offset_delta} offsets before it begins")
+            reason = f"a batch that ends {-header.last_offset_delta} offsets before it begins"
+            raise BadBatch(found.position, reason, is_whole=True)
+        if header.last_offset >= OFFSET_MAX:
+            reason = f"the offset {header.last_offset} is greater than any log's"
+            raise BadBatch(found.position, reason, is_whole=True)
         ours = expected >= self._contiguous_from
         if header.leader_epoch < self.leader_epoch or (
             ours and header.leader_epoch != self.findings.checkpoint.leader_epoch
         ):
-            raise BadBatch(found.position, f"the leader epoch {header.leader_epoch} contradicts its neighbours")
+            reason = f"the leader epoch {header.leader_epoch} contradicts its neighbours"
+            raise BadBatch(found.position, reason, is_whole=True)
 
     def _take(self, found: Found, segment: Segment) -> None:
         header = found.header
@@ -163,25 +174,36 @@ class _Reader:
         if self._progress is not None and self.findings.batches % 4096 == 0:
             self._progress(self._read + segment.size, self._total)
 
-    def _judge(self, segment: Segment, reason: str, rest: bytes, is_last: bool) -> None:
-        """A torn write, or damage."""
-        position, expected = segment.size, segment.end_offset
-        if not is_last:
+    def _judge(self, segment: Segment, bad: BadBatch, rest: bytes, is_last: bool) -> None:
+        """Decide whether what does not fit is a torn write or damage."""
+        position, expected, reason = segment.size, segment.end_offset, bad.reason
+        if not is_last or bad.is_whole:
             raise DamagedLog(segment.path, position, reason, expected)
         if expected < self.findings.checkpoint.recovery_point:
             raise DamagedLog(segment.path, position, f"{reason}, which was on the disk", expected)
-        if (after := next(whole_batches(rest, expected), None)) is not None:
-            at, header = after
-            later = f"{reason}, but a whole batch of offset {header.base_offset} follows at byte {position + at}"
-            raise DamagedLog(segment.path, position, later, expected)
+        if (proof := _why_not_torn(rest, position, expected)) is not None:
+            raise DamagedLog(segment.path, position, f"{reason}, {proof}", expected)
         self.findings.cut = Cut(segment.path, position, len(rest), expected, reason)
+
+
+def _why_not_torn(rest: bytes, position: int, expected: int) -> str | None:
+    """Return what proves that these bytes at the end of a log are not what a crash has left of a write, or None."""
+    if (magic := mending.old_format(rest)) is not None:
+        return f"but a message of format {magic}, from before Kafka 0.11, which Muster does not read"
+    if (after := next(whole_batches(rest, expected), None)) is not None:
+        at, header = after
+        return f"but a whole batch of offset {header.base_offset} follows at byte {position + at}"
+    if (mended := mending.mend(rest)) is not None:
+        return f"but was whole before: {mended.what}"
+    return None
 
 
 def whole_batches(rest: bytes, after_offset: int) -> Iterator[tuple[int, BatchHeader]]:
     """Batches anywhere in these bytes that are whole and whose offsets could follow: what a torn write never leaves
     behind.
 
-    A record takes more than one byte, so an offset is at most as many past `after_offset` as there are bytes before it.
+    A batch takes a header's bytes at least and spans 2^31 offsets at most, which bounds the offsets before one. How
+    many records the bytes hold does not: a compressed one may take less than a byte.
     """
     at = 1
     while (magic := rest.find(MAGIC, at + _MAGIC_AT)) >= 0:
@@ -189,11 +211,29 @@ def whole_batches(rest: bytes, after_offset: int) -> Iterator[tuple[int, BatchHe
         if at + HEADER_BYTES <= len(rest):
             header = BatchHeader(*HEADER_FAST.unpack_from(rest, at))
             is_plausible = HEADER_BYTES <= header.size <= len(rest) - at and (
-                after_offset < header.base_offset <= after_offset + at
+                after_offset < header.base_offset <= after_offset + (at // HEADER_BYTES + 1) * 2**31
             )
             if is_plausible and crc_of(rest, at, header.size) == header.crc:
                 yield at, header
         at += 1
+
+
+def keep_torn(files: Files, path: str, torn: bytes) -> str:
+    """Keep what is cut off a segment in a file of its own beside it, durably, and return its path."""
+    for number in itertools.count():
+        kept = f"{path}.torn.{number}"
+        is_new = not files.exists(kept)
+        file = files.open(kept, create=True)
+        try:
+            if is_new:
+                file.append(torn)
+                file.sync()
+                files.sync_directory(kept.rpartition("/")[0])
+            if file.pread(0, file.size()) == torn:  # or a start that was cut off here has kept it
+                return kept
+        finally:
+            file.close()
+    raise AssertionError("the numbers do not end")
 
 
 def end_marker_of(data: bytes, at: int, header: BatchHeader) -> EndMarker | None:

@@ -8,13 +8,14 @@ its place, so that no offset is ever used twice and all that stands behind it is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
 from protocol import record_batch
-from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, PREFIX_BYTES, BatchHeader, crc_of
+from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, BatchHeader, crc_of
 from storage import checkpoint as checkpoints
-from storage import layout
+from storage import layout, mending
 from storage.checkpoint import Checkpoint
 from storage.files import Files
 from storage.layout import SWAP, Layout, Swap
@@ -63,7 +64,7 @@ class Survey(msgspec.Struct):
 def survey(files: Files, directory: str, found: Layout) -> Survey:
     """Read a log whatever state it is in. Changes nothing."""
     data = checkpoints.read(files, directory)
-    remembered = None if data is None else checkpoints.decode(data)
+    remembered = _readable_checkpoint(data)
     result = Survey(forgets_checkpoint=data is not None and remembered is None)
     known = remembered or Checkpoint()
     expected = found.segments[0][0] if found.segments else known.recovery_point
@@ -87,6 +88,14 @@ def survey(files: Files, directory: str, found: Layout) -> Survey:
             result.segments[base] = reader.batches
     result.end_offset = expected
     return result
+
+
+def _readable_checkpoint(data: bytes | None) -> Checkpoint | None:
+    if data is None:
+        return None
+    with suppress(checkpoints.UnreadableCheckpoint):
+        return checkpoints.decode(data)
+    return None
 
 
 class _Salvage:
@@ -115,7 +124,7 @@ class _Salvage:
         if batch is None:
             rest = self.content[position:]
             at, header = next(whole_batches(rest, self.expected), (len(rest), None))
-            batch = self._resized(position, at)
+            batch = self._mended(position, at)
             if batch is None:
                 self._lost(position, at, header.base_offset if header else max(until, self.expected))
                 return position + at
@@ -146,18 +155,15 @@ class _Salvage:
         self.mended.append(Mended(self.path, position, what))
         return b"".join(record_batch.placed(batch, self.expected, epoch))
 
-    def _resized(self, position: int, size: int) -> bytes | None:
-        """The batch with another length or magic, if that makes its checksum fit."""
-        if size < HEADER_BYTES:
+    def _mended(self, position: int, size: int) -> bytes | None:
+        """The batch as it was before a header field or one bit of it changed, if its checksum proves that."""
+        mended = mending.mend(self.content[position : position + size])
+        if mended is None:
             return None
-        batch = bytearray(self.content[position : position + size])
-        batch[8:12] = (size - PREFIX_BYTES).to_bytes(4, "big")
-        batch[16] = MAGIC
-        if record_batch.is_intact(batch, 0, header := record_batch.header_at(batch)):
-            self.mended.append(Mended(self.path, position, f"length and magic: now {header.length} and {MAGIC}"))
-            epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
-            return b"".join(record_batch.placed(batch, self.expected, epoch))
-        return None
+        self.mended.append(Mended(self.path, position, mended.what))
+        header = record_batch.header_at(mended.batch)
+        epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
+        return b"".join(record_batch.placed(mended.batch, self.expected, epoch))
 
     def _lost(self, position: int, size: int, end_offset: int) -> None:
         self.losses.append(Loss(self.path, position, size, self.expected, end_offset))
@@ -188,8 +194,8 @@ def carry_out(files: Files, directory: str, found: Layout, plan: Survey) -> None
         files.sync_directory(directory)
         layout.finish(files, directory, Swap(base, (base,)))
     data = checkpoints.read(files, directory)
-    known = (checkpoints.decode(data) if data is not None else None) or Checkpoint()
-    changes = {"start_offset": plan.start_offset}
+    known = _readable_checkpoint(data) or Checkpoint()
+    changes = {"start_offset": plan.start_offset, "segment_base": max([base for base, _ in found.segments], default=-1)}
     if plan.forgets_checkpoint:
         changes |= {"contiguous_from": plan.end_offset, "cleaned_to": 0}
     if data is not None:

@@ -21,6 +21,8 @@ log = logging.getLogger("muster.storage")
 
 CHUNK_BYTES = 1 << 20
 NAME_DIGITS = 20
+OFFSET_MAX = 2**62
+"""No log reaches it; an offset beyond is damage, and would leave no room for the batches that are still to come."""
 
 
 def file_name(base_offset: int, suffix: str = ".log") -> str:
@@ -36,10 +38,13 @@ def base_offset_of(name: str, suffix: str = ".log") -> int | None:
 
 
 class BadBatch(Exception):  # noqa: N818 - a finding, not yet an error: recovery decides what it means
-    """Where reading batches one after the other came to an end that is not the end of the file, and why."""
+    """Where reading batches one after the other came to an end that is not the end of the file, and why.
 
-    def __init__(self, position: int, reason: str) -> None:
-        self.position, self.reason = position, reason
+    `is_whole` says that the batch there is, by its own checksum, and only contradicts its neighbours.
+    """
+
+    def __init__(self, position: int, reason: str, *, is_whole: bool = False) -> None:
+        self.position, self.reason, self.is_whole = position, reason, is_whole
         super().__init__(f"{reason} at byte {position}")
 
 

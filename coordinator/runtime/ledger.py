@@ -19,8 +19,10 @@ from coordinator.runtime.damage import damaged, readable
 from protocol import record_batch
 from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
+from storage import checkpoint
+from storage.layout import DamagedLog
 from storage.log import Log
-from storage.names import partition_directory
+from storage.names import partition_directory, partition_of
 
 DIRECTORY: Final = partition_directory(CATALOG_TOPIC, 0)
 
@@ -45,14 +47,25 @@ class Ledger:
     def load(self) -> None:
         """Read the log from its beginning. It is short: what exists, not what happened.
 
-        Raises `DamagedLog` for a fact that cannot be read, or that cannot be true: a transaction in no known state.
+        Raises `DamagedLog` for a fact that cannot be read, or that cannot be true: a transaction in no known state. And
+        for a catalog that is missing beside logs of Muster: without it `__consumer_offsets` would be made anew, with
+        another number of partitions, and nobody would find its groups.
         """
+        if not self.log.segments and (others := self._checkpoints()):
+            raise DamagedLog(self.log.directory, 0, f"the catalog is missing, though {others[0]} is of this server")
         for _, facts in readable(self.log):
             for fact in facts:
                 try:
                     self._apply(records.decode(fact.key, fact.value))
                 except (ProtocolError, ValueError) as error:
                     raise damaged(self.log, fact.offset, error) from error
+
+    def _checkpoints(self) -> list[str]:
+        """The checkpoints of other logs that Muster has written: a copy of another broker's logs has none."""
+        files, data_dir = self.log.files, self.log.directory.rpartition("/")[0]
+        names = [name for name in files.list(data_dir) if partition_of(name) is not None and name != DIRECTORY]
+        paths = [f"{data_dir}/{name}/{checkpoint.NAME}" for name in names]
+        return [path for path in paths if files.exists(path)]
 
     def record(self, result: Result[Any], now_ms: int) -> tuple[Change, ...]:
         """Encode a result's records for the log, and apply them. Returns the topics that came, grew or went.

@@ -1,6 +1,5 @@
 """Start-up: each partition's log is recovered and replayed, a step at a time, while the loaded ones already serve."""
 
-import logging
 from collections.abc import Iterator
 
 from coordinator.core import records
@@ -12,8 +11,6 @@ from protocol.records import Record as LogRecord
 from protocol.records import read_end_marker
 from storage.log import Log
 
-log = logging.getLogger("muster.loader")
-
 STEP_RECORDS = 500  # between two looks at what else there is to do: a millisecond
 
 
@@ -23,8 +20,6 @@ def replay(partition: Partition) -> Iterator[int]:
     Raises `DamagedLog` for a record that cannot be read, and for records that contradict each other.
     """
     shard, source = partition.shard, partition.log
-    if source.cut is not None:
-        log.warning("a torn write was cut off: %s", source.cut, extra={"partition": partition.index})
     since = 0
     for header, facts in readable(source):
         try:

@@ -78,3 +78,24 @@ def test_it_says_where_and_why(directory: str, batch: Callable[[], bytes], reaso
     assert damage.value.reason.startswith(f"offset {first}: ")
     assert "\n" not in str(damage.value)
     assert server.node.partitions[0].is_loaded
+
+
+@pytest.mark.parametrize("left", [[], [f"{CATALOG}/muster.checkpoint"]])
+def test_a_missing_catalog_beside_logs_of_this_server_is_damage(left: list[str]) -> None:
+    """A start without it would make the topic of offsets anew, with another number of partitions."""
+    files = MemoryFiles()
+    server = InMemory(files, **ONE)
+    Log.open(files, OFFSETS).append(record_batch.encode([Record(b"\0\x0bfuture", b"")]))
+    del server
+    for name in files.list(CATALOG):
+        if f"{CATALOG}/{name}" not in left:
+            files.remove(f"{CATALOG}/{name}")
+    with pytest.raises(DamagedLog, match="missing"):
+        InMemory(files, **ONE)
+
+
+def test_logs_of_another_broker_need_no_catalog() -> None:
+    files = MemoryFiles()
+    Log.open(files, OFFSETS).append(record_batch.encode([Record(b"\0\x0bfuture", b"")]))
+    files.remove(f"{OFFSETS}/muster.checkpoint")
+    InMemory(files, **ONE)

@@ -27,5 +27,9 @@ def test_every_flipped_bit_is_told_with_its_file() -> None:
     assert campaign.bit_flips(seed=1, flips=20_000) == 20_000
 
 
+def test_every_flipped_bit_of_a_log_that_was_not_closed_is_told_with_its_file() -> None:
+    assert campaign.bit_flips(seed=2, flips=2_000, size=8 * 1024, is_closed=False) == 2_000
+
+
 def test_no_failing_call_loses_what_was_acknowledged() -> None:
     assert campaign.failing_calls(seed=2, operations=45, errors=(errno.EIO, errno.ENOSPC)) >= 300

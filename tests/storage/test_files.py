@@ -160,19 +160,21 @@ def _tmpfs(path: Path, size: str) -> str | None:
 
 def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: Path) -> None:
     try:
-        refused = _tmpfs(tmp_path, "1m")
+        refused = _tmpfs(tmp_path, "2m")
     except FileNotFoundError:
         refused = "no mount command"
     if refused:
         pytest.skip(f"mounting a small tmpfs is not allowed here: {refused}")
     try:
-        _fill(str(tmp_path / "orders-0"))
+        _fill(str(tmp_path))
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
-def _fill(directory: str) -> None:
+def _fill(data_dir: str) -> None:
     files = RealFiles()
+    assert reserve.keep(files, data_dir)
+    directory = f"{data_dir}/orders-0"
     log = Log.open(files, directory)
     acknowledged = 0
     while log.failure is None:
@@ -183,6 +185,7 @@ def _fill(directory: str) -> None:
     assert log.failure.is_full
     log.release()
     assert 50 < acknowledged < 110
+    reserve.give_way(files, data_dir)  # the room in which a start keeps what was torn
     again = Log.open(files, directory)
     assert again.end_offset >= acknowledged
     again.release()

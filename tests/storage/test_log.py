@@ -7,12 +7,13 @@ import errno
 import cramjam
 import msgspec
 import pytest
+from crc32c import crc32c
 
 from protocol import record_batch
 from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
 from storage import checkpoint, removal
-from storage.checkpoint import Checkpoint
+from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageFailed
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
@@ -287,11 +288,11 @@ def test_a_missing_end_is_damage() -> None:
     log = filled()
     log.close()
     log.files.remove(log.segments[-1].path)
-    with pytest.raises(DamagedLog, match="up to offset 40"):
+    with pytest.raises(DamagedLog, match="the segment that was appended to last is missing"):
         Log.open(log.files, DIRECTORY, SMALL)
     for segment in log.segments[:-1]:
         log.files.remove(segment.path)
-    with pytest.raises(DamagedLog, match="up to offset 40"):
+    with pytest.raises(DamagedLog, match="the segment that was appended to last is missing"):
         Log.open(log.files, DIRECTORY, SMALL)
 
 
@@ -338,12 +339,32 @@ def test_the_checkpoint_reads_what_it_writes() -> None:
     data = checkpoint.encode(value)
     assert checkpoint.decode(data) == value
     for at in range(len(data)):
-        assert checkpoint.decode(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]) is None
-        assert checkpoint.decode(data[:at]) is None
-    body = b"2\n" + data.rpartition(b"crc32c")[0][2:]
-    from crc32c import crc32c
+        for damaged in (data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], data[:at]):
+            with pytest.raises(UnreadableCheckpoint, match="checksum"):
+                checkpoint.decode(damaged)
 
-    assert checkpoint.decode(body + b"crc32c %08x\n" % crc32c(body)) is None, "of another format"
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ((b"1\n", b"2\n"), "format is '2'"),
+        ((b"start_offset 1", b"start_offset x"), "'start_offset x'"),
+        ((b"start_offset 1", b"start_offset -1"), "'start_offset -1'"),
+        ((b"start_offset 1", b"start_offset %d" % 2**63), "expected an offset"),
+        ((b"start_offset 1\n", b""), "lines are"),
+        ((b"start_offset 1\n", b"start_offset 1\nstart_offset 1\n"), "lines are"),
+        ((b"start_offset 1\n", b"start_offset 1\nother 1\n"), "lines are"),
+    ],
+)
+def test_a_checkpoint_whose_checksum_fits_may_still_be_unreadable(change: tuple[bytes, bytes], reason: str) -> None:
+    body = checkpoint.encode(Checkpoint(1, 2, 3, 4, 5)).rpartition(b"crc32c")[0].replace(*change)
+    with pytest.raises(UnreadableCheckpoint, match=reason):
+        checkpoint.decode(body + f"crc32c {crc32c(body):08x}\n".encode())
+
+
+def test_a_checkpoint_of_0_1_0_names_no_segment() -> None:
+    body = checkpoint.encode(Checkpoint(1, 2, 3, 4, 5)).rpartition(b"segment_base")[0]
+    assert checkpoint.decode(body + f"crc32c {crc32c(body):08x}\n".encode()) == Checkpoint(1, 2, 3, 4, 5)
 
 
 def test_of_deleted_segments_any_may_come_back() -> None:

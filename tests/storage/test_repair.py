@@ -70,7 +70,7 @@ def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
     log = a_log(disk)
     everything = values(log)
     segment = log.segments[1]
-    flipped(disk, segment.path, 80)
+    flipped(disk, segment.path, 80, 0b1101)
     with pytest.raises(DamagedLog) as damage:
         Log.open(disk, DIRECTORY, CONFIG)
     assert (damage.value.path, damage.value.position, damage.value.offset) == (segment.path, 0, segment.base_offset)
@@ -83,8 +83,8 @@ def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
     assert mended.end_offset == log.end_offset
 
 
-@pytest.mark.parametrize("byte", [*range(8), 8, 11, *range(12, 17)])
-def test_a_damaged_header_is_put_right_without_loss(byte: int) -> None:
+@pytest.mark.parametrize("byte", [*range(8), 8, 11, *range(12, 22), 30, 56, 60, 61, 70, 106])
+def test_a_damaged_header_or_a_flipped_bit_is_put_right_without_loss(byte: int) -> None:
     disk = CrashingDisk()
     log = a_log(disk)
     everything = values(log)
@@ -243,7 +243,7 @@ def test_verify_says_what_is_there(data: Path, capsys: pytest.CaptureFixture[str
 def test_verify_tells_every_damaged_file_with_its_byte(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = sorted((data / "orders-0").glob("*.log"))[1]
     damaged = bytearray(path.read_bytes())
-    damaged[200] ^= 1
+    damaged[200] ^= 0b1101
     path.write_bytes(damaged)
     before = {p: p.read_bytes() for p in data.rglob("*.*") if p.is_file() and p.suffix != ".lock"}
     assert muster_log("verify", str(data)) == command.DAMAGED == 3
@@ -376,5 +376,7 @@ def test_a_checkpoint_that_says_more_than_the_files_is_damage() -> None:
     a_log(disk)
     found = layout.look(disk, DIRECTORY)
     findings = recovery.examine(disk, DIRECTORY, found, 4096)
-    assert findings.checkpoint == Checkpoint(recovery_point=40)
+    assert findings.checkpoint == Checkpoint(
+        recovery_point=40, segment_base=layout.look(disk, DIRECTORY).segments[-1][0]
+    )
     assert findings.end_offset == 40
