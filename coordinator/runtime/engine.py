@@ -21,7 +21,7 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.events import Event
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
-from coordinator.core.transactions.ending import completed, fenced
+from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.runtime.edge import FAILED, Edge, Failed
@@ -187,7 +187,7 @@ class Engine:
         return None if isinstance(result, Failed) else result
 
     def _time_out(self, transaction: Transaction, now_ms: int) -> None:
-        self.record(fenced(transaction, now_ms), now_ms)
+        self.record(fence(transaction, now_ms), now_ms)
 
     def _configure(self, group_id: str) -> None:
         """Give a group the settings of its own; they count from its next request on."""
@@ -224,7 +224,7 @@ class Engine:
         for partition in own:
             self._write_marker(partition, markers.producer_id, markers.committed, batch)
         if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
-            self.ledger.complete(completed(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
+            self.ledger.complete(complete(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
 
     def _write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
         partition.end_transaction(producer_id, committed, batch)

@@ -1,5 +1,7 @@
 """OffsetFetch in its three forms, where an error goes in each (O-203), and what routers may count on."""
 
+import pytest
+
 from coordinator.core.offsets.offset_fetch import answered, asked, fetch_offsets, refused
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import is_too_long
@@ -69,3 +71,14 @@ def test_metadata_is_measured_in_units_of_utf_16() -> None:
     assert not is_too_long("\ud800" * 4, 4)
     assert is_too_long("\ud800" * 5, 4)
     assert not is_too_long(None, 0)
+
+
+def test_a_stable_fetch_asks_for_the_partitions_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-073: what other topics have pending is not walked through for each topic."""
+    offsets = OffsetStore()
+    for topic in ("t", "u"):
+        offsets.apply(Record(OffsetCommitKey("g", topic, 0), OffsetCommitValue(5)), producer_id=1)
+    monkeypatch.setattr(OffsetStore, "pending_of", lambda *_: pytest.fail("a walk over all that is pending"))
+    wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", NO_ID, (0, 1)),))
+    (topic,) = fetch_offsets(wanted, 8, offsets, Topics(), require_stable=True).topics
+    assert [one.error_code for one in topic.partitions] == [ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE]

@@ -1,5 +1,7 @@
 """What a log says, record by record (L-001 to L-007, R-011, R-014, R-022)."""
 
+from collections.abc import Iterator
+
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
 from coordinator.core.limits import Limits
@@ -90,3 +92,15 @@ def test_sessions_run_from_the_end_of_loading() -> None:
     assert made.next_deadline_ms() is None
     made.loaded(1_000)
     assert made.next_deadline_ms() == 46_000
+
+
+def test_a_change_of_topics_costs_what_has_changed() -> None:
+    """A shard is told which topics are gone, and does not compare all that exist."""
+
+    class Uncounted(Topics):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("a walk over all topics")
+
+    made = shard(Record(OffsetCommitKey("h", "t", 0), OffsetCommitValue(1)))
+    assert not made.topics_changed(Uncounted(), (), 0)
+    assert made.topics_changed(Uncounted(), {"t"}, 0)[0].records == (Record(OffsetCommitKey("h", "t", 0), None),)

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coordinator.core.timers import TimerKey, Timers, session
+from coordinator.core.timers import EXPIRY, TimerKey, Timers, join, rebalance, session
 
 KEYS = [session("g", str(number)) for number in range(5)]
 
@@ -78,3 +78,31 @@ def test_a_deadline_can_be_asked_for() -> None:
     assert (timers.deadline(KEYS[0]), timers.deadline(KEYS[1])) == (5, None)
     assert KEYS[0] in timers
     assert KEYS[1] not in timers
+
+
+def test_a_timer_fires_once_a_turn() -> None:
+    """A timeout that is no time keeps nobody in the loop, and others that it sets fire in the same turn."""
+    timers = Timers()
+    timers.set(KEYS[0], 5)
+    fired = []
+    for due in timers.fire(5):
+        fired.append(due.key)
+        timers.set(KEYS[0], 5 if len(fired) == 1 else -100)
+        timers.set(KEYS[1], 0) if len(fired) == 1 else None
+    assert fired == [KEYS[0], KEYS[1]]
+    assert timers.next_deadline_ms() == 6, "in the next turn"
+    timers.set(KEYS[0], 3)
+    assert timers.next_deadline_ms() == 3, "between turns a deadline is what it is"
+
+
+def test_timers_go_with_their_member_and_their_group() -> None:
+    timers = Timers()
+    for key in (session("g", "a"), session("g", "b"), session("h", "a"), join("g"), rebalance("g", "a"), EXPIRY):
+        timers.set(key, 5)
+    timers.cancel_member("g", "a")
+    assert {key for key, _ in timers.items()} == {session("g", "b"), session("h", "a"), join("g"), EXPIRY}
+    timers.cancel_group("g")
+    timers.cancel_group("g")
+    assert {key for key, _ in timers.items()} == {session("h", "a"), EXPIRY}
+    assert [timers.pop_due(5), timers.pop_due(5), timers.pop_due(5)] == [(session("h", "a"), 5), (EXPIRY, 5), None]
+    assert not timers._by_group, "nothing is left of what has fired"

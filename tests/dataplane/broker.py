@@ -15,7 +15,7 @@ from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.result import Call, Markers, Result
-from coordinator.core.transactions.ending import completed
+from coordinator.core.transactions.ending import complete
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.brokers import Broker as Node
 from coordinator.dataplane.brokers import Where
@@ -126,7 +126,7 @@ class Broker:
         for topic, index in markers.partitions:
             if topic == OFFSETS_TOPIC:
                 self.append_offsets(index, marker)
-        done = completed(self.ledger.transactions, markers.transactional_id, now_ms)
+        done = complete(self.ledger.transactions, markers.transactional_id, now_ms)
         self.ledger.write(done.records, now_ms)
 
     def append_offsets(self, index: int, data: bytes) -> None:

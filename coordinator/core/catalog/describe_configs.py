@@ -103,7 +103,7 @@ def _of_broker(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
 def unknown_broker(catalog: Catalog, name: str) -> Refusal | None:
     """Why `name` is not the id of a broker here, or None when it is."""
     ids = catalog.settings.broker_ids
-    if name.isdecimal() and name.isascii() and int(name) in ids:
+    if name.isdecimal() and name.isascii() and (name.lstrip("0") or "0") in map(str, ids):
         return None
     message = f"Unexpected broker id, expected {ids[0]} or empty string, but received {name}"
     return Refusal(ErrorCode.INVALID_REQUEST, message)

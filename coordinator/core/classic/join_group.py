@@ -26,6 +26,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 
 BY: Final = "JoinGroup"
+STRING_BYTES_MAX: Final = 2**15 - 1  # of an INT16 length
 
 # Why a rebalance starts when a member of a settled group rejoins; a follower that brings nothing new starts none.
 _REJOIN: Final[Mapping[tuple[State, bool], Cause]] = {
@@ -72,6 +73,8 @@ def _admitted(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits
         return _new_dynamic(group, request, call, limits)
     old_id = group.instances.get(request.group_instance_id)
     member_id = f"{request.group_instance_id}-{call.fresh_id()}"
+    if not _fits_into_a_record(member_id):
+        return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
     if old_id is None:
         return _added(group, member_id, request, call, limits)
     return replaced(
@@ -81,6 +84,8 @@ def _admitted(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits
 
 def _new_dynamic(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
     member_id = f"{call.client_id or ''}-{call.fresh_id()}"
+    if not _fits_into_a_record(member_id):
+        return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
     if call.version < 4:
         return _added(group, member_id, request, call, limits)
     # KIP-394: name the member first, so that a client that retries leaves no ghosts behind.
@@ -90,6 +95,12 @@ def _new_dynamic(group: ClassicGroup, request: JoinGroupRequest, call: Call, lim
         response=join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version),
         effects=(SetTimer(timers.session(group.group_id, member_id), at_ms),),
     )
+
+
+def _fits_into_a_record(member_id: str) -> bool:
+    """Whether a generated id has at most the bytes of a string in a record. Kafka fails as it encodes one that has
+    more, and so with an internal error."""
+    return len(member_id) * 4 <= STRING_BYTES_MAX or len(member_id.encode()) <= STRING_BYTES_MAX
 
 
 def _known(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:

@@ -8,6 +8,8 @@ to assign (`sync_group`), while the `sync` timer sees to it that everybody asks 
 A group that was empty waits for `group.initial.rebalance.delay.ms` instead, and longer while members keep coming.
 """
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from coordinator.core import timers
@@ -21,6 +23,8 @@ from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Effect, Reply, Result, SetTimer
 from protocol.errors import ErrorCode
+
+POSTPONED_MS_MIN: Final = 1_000  # between two looks, though all members may allow no time at all
 
 
 def moved(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
@@ -114,7 +118,7 @@ def _interrupted(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[
 
 def _postponed(group: ClassicGroup, now_ms: int) -> Result[ClassicGroup]:
     """Only static members are left and none of them has joined: wait until one does or their sessions end."""
-    at_ms = now_ms + group.rebalance_timeout_ms
+    at_ms = now_ms + max(group.rebalance_timeout_ms, POSTPONED_MS_MIN)
     return Result(replace(group, initial_delay_remaining_ms=0), effects=(SetTimer(timers.join(group.group_id), at_ms),))
 
 

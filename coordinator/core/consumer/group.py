@@ -168,11 +168,10 @@ class ConsumerGroup(Struct, frozen=True):
     def _counting(self, old: Member | None, new: Member | None) -> "ConsumerGroup":
         """The counters and indices after `old` became `new`."""
         instances = self.instances
+        if old is not None and old.instance_id is not None and instances.get(old.instance_id) == old.member_id:
+            instances = instances.without(old.instance_id)
         if new is not None and new.instance_id is not None:
             instances = instances.having(new.instance_id, new.member_id)
-        elif new is None and old is not None and old.instance_id is not None:
-            if instances.get(old.instance_id) == old.member_id:
-                instances = instances.without(old.instance_id)
         return replace(
             self,
             instances=instances,

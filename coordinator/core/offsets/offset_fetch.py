@@ -83,11 +83,10 @@ def _topic(
             return OffsetFetchResponseTopics(name, topic_id, nothing)
         name = meant.name
     committed = offsets.of_group(group_id).get(name, {})
-    unstable = {at for topic, at in offsets.pending_of(group_id) if topic == name} if require_stable else ()
     found = []
     for partition in wanted.partition_indexes:
         value = committed.get(partition)
-        if partition in unstable:
+        if require_stable and offsets.has_pending(group_id, name, partition):
             found.append(_nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
         elif value is None or _is_of_another_topic(value, topic_id):
             found.append(_nothing(partition))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from coordinator.core.result import Call, Result
-from coordinator.core.transactions.ending import ended
+from coordinator.core.transactions.ending import end
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_ID, V1, V2, Transaction
 from coordinator.core.transactions.transactions import Transactions
@@ -23,7 +23,7 @@ def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> R
         return _refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, call)
     # A retry is told by its epoch alone where each end raises it, and by the state where none does.
     v2 = call.version >= V2_SINCE
-    retries = _is_retry(known, request)
+    retries = v2 and _is_retry(known, request)
     if error := _of_producer(known, request, retries):
         return _refused(error, call)
     if known.state.is_prepared:
@@ -54,7 +54,8 @@ def _of_producer(known: Transaction, request: EndTxnRequest, retries: bool) -> E
         return None
     if known.producer_id != request.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if known.producer_epoch != request.producer_epoch or (known.protocol == V2 and known.state.is_prepared):
+    is_behind = known.protocol == V2 and known.state.is_prepared
+    if request.producer_epoch == EPOCH_MAX or known.producer_epoch != request.producer_epoch or is_behind:
         return ErrorCode.PRODUCER_FENCED
     return None
 
@@ -63,7 +64,7 @@ def _end(transactions: Transactions, known: Transaction, request: EndTxnRequest,
     """Decide the end. A producer id whose epochs are used up is followed by a new one, with the epoch 0."""
     renews = v2 and known.is_exhausted
     next_id = transactions.next_producer_id if renews else NO_ID
-    outcome = ended(known, request.committed, call.now_ms, protocol=V2 if v2 else V1, next_producer_id=next_id)
+    outcome = end(known, request.committed, call.now_ms, protocol=V2 if v2 else V1, next_producer_id=next_id)
     answer = EndTxnResponse()
     if v2:
         answer = EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.producer_epoch + 1)

@@ -13,36 +13,45 @@ from msgspec.structs import replace
 
 from coordinator.core.result import Result
 from coordinator.core.transactions.states import State
-from coordinator.core.transactions.transaction import NO_EPOCH, NO_ID, V1, V2, Transaction
+from coordinator.core.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_ID, V1, V2, Transaction
 from coordinator.core.transactions.transactions import Transactions, markers
 
 
-def ended(
+def end(
     transaction: Transaction, commits: bool, now_ms: int, *, protocol: int = V1, next_producer_id: int = NO_ID
 ) -> Result[Any]:
-    """The end is decided. By KIP-890 (V2) it raises the producer's epoch, and so fences what comes late."""
-    prepared = transaction.to(State.PREPARE_COMMIT if commits else State.PREPARE_ABORT, now_ms)
-    begun = prepared.started_ms if transaction.state == State.ONGOING else now_ms
-    prepared = replace(prepared, protocol=protocol, started_ms=begun)
+    """Decide the end. By KIP-890 (V2) it raises the producer's epoch, and so fences what comes late."""
     if protocol == V2:
-        prepared = replace(
-            prepared,
+        transaction = replace(
+            transaction,
             producer_epoch=transaction.producer_epoch + 1,
             last_producer_epoch=transaction.producer_epoch,
             next_producer_id=next_producer_id,
         )
-    return Result(records=(prepared.record,), effects=(markers(prepared),))
+    return _prepare(transaction, commits, protocol, now_ms)
 
 
-def fenced(transaction: Transaction, now_ms: int) -> Result[Any]:
-    """An open transaction is aborted over its producer's head: it timed out, or another instance took the id over."""
+def fence(transaction: Transaction, now_ms: int) -> Result[Any]:
+    """Abort an open transaction by the coordinator's decision: it timed out, or InitProducerId took the id over.
+
+    The epoch is raised, so that the producer finds itself fenced. Kafka ends it by the broker's own protocol, which is
+    the newer one.
+    """
+    assert transaction.producer_epoch < EPOCH_MAX, f"{transaction.transactional_id}: no epoch is left to fence with"
     raised = replace(
         transaction, producer_epoch=transaction.producer_epoch + 1, last_producer_epoch=NO_EPOCH, next_producer_id=NO_ID
     )
-    return ended(raised, False, now_ms, protocol=V1)
+    return _prepare(raised, False, V2, now_ms)
 
 
-def completed(transactions: Transactions, transactional_id: str, now_ms: int) -> Result[Any]:
+def _prepare(transaction: Transaction, commits: bool, protocol: int, now_ms: int) -> Result[Any]:
+    prepared = transaction.to(State.PREPARE_COMMIT if commits else State.PREPARE_ABORT, now_ms)
+    begun = transaction.started_ms if transaction.state == State.ONGOING else now_ms
+    prepared = replace(prepared, protocol=protocol, started_ms=begun)
+    return Result(records=(prepared.record,), effects=(markers(prepared),))
+
+
+def complete(transactions: Transactions, transactional_id: str, now_ms: int) -> Result[Any]:
     """All markers of a transaction are written."""
     prepared = transactions.by_id[transactional_id]
     state = State.COMPLETE_COMMIT if prepared.state == State.PREPARE_COMMIT else State.COMPLETE_ABORT

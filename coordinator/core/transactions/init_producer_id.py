@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.result import Call, Result
-from coordinator.core.transactions.ending import fenced
+from coordinator.core.transactions.ending import fence
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import NO_EPOCH, NO_ID, Transaction, is_exhausted
 from coordinator.core.transactions.transactions import Transactions
@@ -32,7 +32,7 @@ def init_producer_id(transactions: Transactions, request: InitProducerIdRequest,
         return _refused(ErrorCode.CONCURRENT_TRANSACTIONS, call)
     if known.state == State.ONGOING:
         # The producer asks again once the abort is done, and gets its epoch then: the one of the fence is nobody's.
-        aborting = fenced(known, call.now_ms)
+        aborting = fence(known, call.now_ms)
         return replace(aborting, response=_answer(ErrorCode.CONCURRENT_TRANSACTIONS, call))
     return _raised(transactions, known, request, call)
 

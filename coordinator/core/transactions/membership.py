@@ -9,7 +9,7 @@ from typing import Any
 
 from coordinator.core.result import Result
 from coordinator.core.transactions.states import State
-from coordinator.core.transactions.transaction import Partition, Transaction
+from coordinator.core.transactions.transaction import EPOCH_MAX, Partition, Transaction
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 
@@ -47,7 +47,7 @@ def owned(transactions: Transactions, transactional_id: str, producer: tuple[int
     known = transactions.by_id.get(transactional_id)
     if known is None or known.producer_id != producer[0]:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if known.producer_epoch != producer[1]:
+    if producer[1] == EPOCH_MAX or known.producer_epoch != producer[1]:
         return ErrorCode.PRODUCER_FENCED
     if known.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS

@@ -184,3 +184,20 @@ def test_the_topic_of_offsets_stays_compacted(catalog: Catalog) -> None:
     assert catalog.configs == FORMATTED
     assert change(catalog, TOPIC, offsets, ("retention.ms", SET, "1")) == ErrorCode.NONE
     assert not catalog.governing(offsets).is_deleted
+
+
+@pytest.mark.parametrize("name", ["1" * 5_000, "-1", "٠", "0x0", "1"])
+def test_a_broker_that_is_not_this_one_is_refused_however_long_its_number(name: str) -> None:
+    """CPython does not read a number of 5,000 digits."""
+    catalog = Catalog(Settings(broker_ids=(0,)))
+    resource = DescribeConfigsRequestResource(BROKER, name)
+    (result,) = decide("catalog", catalog, DescribeConfigsRequest((resource,)), CALL).response.results
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["0", "000"])
+def test_a_broker_is_known_by_its_number(name: str) -> None:
+    catalog = Catalog(Settings(broker_ids=(0,)))
+    resource = DescribeConfigsRequestResource(BROKER, name)
+    (result,) = decide("catalog", catalog, DescribeConfigsRequest((resource,)), CALL).response.results
+    assert result.error_code == ErrorCode.NONE

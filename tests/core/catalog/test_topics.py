@@ -264,3 +264,15 @@ def test_the_topic_of_offsets_cannot_grow(with_offsets: Catalog) -> None:
     """The number of its partitions decides which of them owns a group."""
     assert grow(with_offsets, OFFSETS, 60) == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert with_offsets.topics_by_name[OFFSETS].partitions == 50
+
+
+def test_only_a_new_topic_makes_patterns_stale() -> None:
+    """K-090: what deletes or grows a topic brings no name that a pattern could match."""
+    catalog = Catalog(Settings())
+    create(catalog, New("t", 1, 1), New("u", 1, 1))
+    created = catalog.topics.created_version
+    ask(catalog, CreatePartitionsRequest((CreatePartitionsRequestTopic("t", 3, None),)))
+    ask(catalog, DeleteTopicsRequest((Named("u"),)))
+    assert catalog.topics.version > created == catalog.topics.created_version
+    create(catalog, New("u", 1, 1))
+    assert catalog.topics.created_version == catalog.topics.version

@@ -13,7 +13,7 @@ from coordinator.core.result import Call, Markers, Result
 from coordinator.core.topics import Topic, Topics
 from coordinator.core.transactions.add_offsets_to_txn import add_offsets_to_txn
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
-from coordinator.core.transactions.ending import completed, fenced
+from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.expiry import forgotten
 from coordinator.core.transactions.membership import error_unless_joined
 from coordinator.core.transactions.states import NEXT, State
@@ -54,7 +54,7 @@ class World:
 
     def time_out(self, now_ms: int) -> None:
         for transaction in self.transactions.pop_overdue(now_ms):
-            self.take(fenced(transaction, now_ms))
+            self.take(fence(transaction, now_ms))
 
     def call(self, version: int) -> Call:
         return Call(1, self.now_ms, version, "c", "/h", lambda: "")
@@ -90,7 +90,7 @@ class World:
         """Write all markers; what they say."""
         written, self.markers = self.markers, []
         for one in written:
-            self.take(completed(self.transactions, one.transactional_id, self.now_ms))
+            self.take(complete(self.transactions, one.transactional_id, self.now_ms))
         return [(one.committed, one.producer_id, one.producer_epoch, one.partitions) for one in written]
 
     def at(self, name: str = "x") -> Transaction:
@@ -298,7 +298,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(wo
     world.time_out(62_000)
     assert world.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
     assert world.transactions.next_deadline_ms() is None
-    assert world.end(producer) == ErrorCode.PRODUCER_FENCED
+    assert world.end(producer, version=V1) == ErrorCode.PRODUCER_FENCED
     assert world.init(producer=producer) == ErrorCode.PRODUCER_FENCED
     assert world.init() == (0, 2)
 
@@ -402,3 +402,28 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
         assert again.by_id == world.transactions.by_id
         assert again.unfinished() == world.transactions.unfinished() == tuple(world.markers)
         assert again.next_deadline_ms() == world.transactions.next_deadline_ms()
+
+
+def test_the_epoch_of_the_last_fence_is_nobodys(world: World) -> None:
+    """O-100: 32,767 is given to no client, so that no transaction can be open at it and have to be fenced once more."""
+    producer = world.begun()
+    world.take(Result(records=(replace(world.at(), producer_epoch=EPOCH_MAX - 1).record,)))
+    world.add((producer[0], EPOCH_MAX - 1), 0)
+    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    world.finish()
+    last = (producer[0], EPOCH_MAX)
+    assert world.at().producer_epoch == EPOCH_MAX
+    for version in (V1, V2):
+        assert world.end(last, False, version) == ErrorCode.PRODUCER_FENCED
+    assert world.add(last, 0) == [ErrorCode.PRODUCER_FENCED]
+    assert world.init() == (producer[0] + 1, 0), "another id begins"
+
+
+def test_the_end_by_the_coordinator_is_told_to_the_one_who_asks_for_it_again(world: World) -> None:
+    """KIP-890, as Kafka 4.3.1: with the epoch before, an abort of version 5 is the retry of the coordinator's."""
+    producer = world.begun()
+    world.add(producer, 0)
+    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    world.finish()
+    assert world.end(producer, False, V2) == (producer[0], producer[1] + 1)
+    assert world.end(producer, False, V1) == ErrorCode.PRODUCER_FENCED

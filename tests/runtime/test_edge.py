@@ -1,0 +1,272 @@
+"""The edge of the step: whatever fails in it has changed nothing, is logged once and counted, and costs that input."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import pytest
+
+from coordinator.core import cleanup, dispatch, records
+from coordinator.dataplane import dataplane
+from coordinator.runtime import engine, ledger
+from coordinator.runtime.error_response import error_response
+from protocol.apis import ADVERTISED_ONLY, BY_NAME, TABLE
+from protocol.codec import decode_response, encode_response
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.schema import Message
+from storage.files import StorageFailed
+from tests.dataplane.broker import batch
+from tests.protocol.values import Choices, value_of
+from tests.server.in_memory import InMemory, Peer
+
+PROTOCOLS = (JoinGroupRequestProtocol("range", b""),)
+JOIN = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", PROTOCOLS)
+
+
+def commit(group_id: str, offset: int = 5) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(committed_offset=offset)
+    return OffsetCommitRequest(group_id, topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),))
+
+
+def fail(*_: Any) -> NoReturn:
+    raise KeyError("a mistake")
+
+
+def codes_in(message: Any) -> Iterator[int]:
+    """All error codes of a response."""
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if name in ("error_code", "partition_error_code"):
+            yield value
+        elif isinstance(value, tuple):
+            for one in value:
+                if isinstance(one, Message):
+                    yield from codes_in(one)
+
+
+@pytest.mark.parametrize("api", TABLE, ids=lambda api: api.name)
+def test_every_api_has_a_response_that_says_one_error(api: Any) -> None:
+    """G-048: it can be encoded in every version, and says the error of all that was asked for, or of the whole."""
+    for version in api.versions:
+        request = value_of(api.request.at(version, api.is_flexible(version)), Choices(bytes([2] * 400)))
+        response = error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        read = decode_response(api.key, version, encode_response(api.key, version, 1, response)[4:]).body
+        found = set(codes_in(read)) - {ErrorCode.NONE}
+        assert found == {ErrorCode.UNKNOWN_SERVER_ERROR}, f"{api.name} v{version}: {read}"
+
+
+@pytest.mark.parametrize("name", sorted(set(BY_NAME) - {"GetTelemetrySubscriptions"}))
+def test_a_request_that_fails_costs_that_request_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G-048, of every API: the client is told, and asks on by the same connection; there is one line in the log."""
+    server = InMemory()
+    peer = server.connect()
+    version = max(v for v in server.node.offered[BY_NAME[name].key] if (BY_NAME[name].key, v) not in ADVERTISED_ONLY)
+    route = server.node._routes[BY_NAME[name].key, version]
+    monkeypatch.setitem(server.node._routes, (BY_NAME[name].key, version), type(route)(name, fail))
+    request = BY_NAME[name].request.cls()
+    with caplog.at_level(logging.ERROR, "muster"):
+        peer.send((ProduceRequest(acks=1) if name == "Produce" else request, version), (ListGroupsRequest(), 4))
+        server.turn()
+    assert [correlation_id for correlation_id, _ in peer.answers] == [1, 2]
+    assert not peer.connection.closing
+    assert len(caplog.records) == (2 if name == "ListGroups" and version == 4 else 1)
+    assert caplog.records[0].exc_info is not None and "a mistake" in caplog.text
+    assert server.node.edge.failures[name] == 1
+
+
+def test_a_producer_that_wants_no_acknowledgement_gets_none_of_a_failure_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(dataplane.HANDLERS, ProduceRequest, fail)  # type: ignore[arg-type]  # a dict, to us a Mapping
+    server = InMemory()
+    peer = server.connect()
+    assert peer.ask(ProduceRequest(acks=0), 9) is None
+    assert peer.ask(ListGroupsRequest(), 4) is not None
+
+
+# -- what fails before it is applied has changed nothing ---------------------------------------------------------------
+
+
+def stable_group(server: InMemory) -> Peer:
+    """A group `g` with an offset, and one member that waits for the initial delay."""
+    peer = server.connect()
+    peer.ask(commit("g"), 8)
+    peer.ask(JOIN, 3)
+    return peer
+
+
+def state(server: InMemory) -> tuple[Any, ...]:
+    """All that an input may change."""
+    shards = [partition.shard for partition in server.node.partitions]
+    node = server.node
+    return (
+        [dict(shard.groups) for shard in shards],
+        [list(shard.offsets.entries(group_id)) for shard in shards for group_id in shard.offsets.groups()],
+        [shard.timers.items() for shard in shards],
+        dict(node.ledger.catalog.topics_by_name),
+        node.ledger.transactions.next_producer_id,
+        {partition.index: partition.log.end_offset for partition in node.partitions if partition.has_log},
+        node.ledger.log.end_offset,
+    )
+
+
+def unencodable(*_: Any) -> NoReturn:
+    raise ProtocolError("a string of 40000 bytes, more than 32767 in member_id")
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (commit("h"), 8),
+        (JoinGroupRequest("g2", 10_000, 10_000, "", None, "consumer", PROTOCOLS), 3),
+        (CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", 1, 1),)), 5),
+        (DeleteTopicsRequest(topic_names=("orders",)), 5),
+        (InitProducerIdRequest(None, 60_000), 4),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
+)
+def test_what_cannot_be_encoded_is_not_applied_either(
+    request_: Message, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory and log stay together, and the client's bytes are not blamed for what the server cannot write."""
+    server = InMemory()
+    stable_group(server)
+    peer, before = server.connect(), state(server)
+    with monkeypatch.context() as broken:
+        broken.setattr(records, "encode", unencodable)
+        broken.setattr(ledger.records, "encode", unencodable)
+        answer = peer.ask(request_, version)
+    assert ErrorCode.UNKNOWN_SERVER_ERROR in set(codes_in(answer))
+    assert state(server) == before
+    assert not peer.connection.closing and server.stats.connections_refused == 0
+    assert ErrorCode.UNKNOWN_SERVER_ERROR not in set(codes_in(peer.ask(request_, version))), "it was the encoding"
+
+
+def test_a_timer_that_fails_is_gone_and_the_others_fire(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory(group_initial_rebalance_delay_ms=1_000)
+    a, b = server.connect(), server.connect()
+    a.ask(JOIN, 3)
+    b.ask(JoinGroupRequest("h", 10_000, 10_000, "", None, "consumer", PROTOCOLS), 3)
+    handlers = dict(dispatch.TIMERS)
+    key = next(key for key in handlers if key[0] == "join" and key[1].__name__ == "ClassicGroup")
+
+    def of_g(group: Any, timer: Any, env: Any) -> Any:
+        return fail() if group.group_id == "g" else handlers[key](group, timer, env)
+
+    monkeypatch.setitem(dispatch.TIMERS, key, of_g)
+    server.advance(1)
+    assert (len(a.answers), len(b.answers)) == (0, 1), "the other group has its generation"
+    assert server.node.edge.failures == {"timer join": 1}
+    server.advance(5)
+    assert server.node.edge.failures == {"timer join": 1}, "it does not come back"
+
+
+def test_a_group_whose_offsets_cannot_expire_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory(offsets_retention_minutes=1, offsets_retention_check_interval_ms=60_000)
+    peer = server.connect()
+    for group_id in ("g", "h"):
+        peer.ask(commit(group_id), 8)
+    expire = cleanup.expire_offsets
+    monkeypatch.setattr(
+        cleanup, "expire_offsets", lambda group, env: fail() if group.group_id == "g" else expire(group, env)
+    )
+    server.advance(130)
+    groups = {group_id for partition in server.node.partitions for group_id in partition.shard.groups}
+    assert groups == {"g"}
+    assert server.node.edge.failures["timer expiry"] >= 1
+    assert server.node.next_deadline_ms() is not None, "the next pass comes"
+
+
+def test_a_group_that_fails_as_a_topic_goes_does_not_keep_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory()
+    peer = server.connect()
+    for group_id in ("g", "h"):
+        peer.ask(commit(group_id), 8)
+    remove = cleanup.remove_orphans
+    monkeypatch.setattr(
+        cleanup, "remove_orphans", lambda group_id, *rest: fail() if group_id == "g" else remove(group_id, *rest)
+    )
+    answer = peer.ask(DeleteTopicsRequest(topic_names=("orders",)), 5)
+    assert set(codes_in(answer)) == {ErrorCode.NONE}
+    left = {group_id for partition in server.node.partitions for group_id in partition.shard.offsets.groups()}
+    assert left == {"g"} and server.node.edge.failures == {"topics": 1}
+
+
+def test_one_group_of_many_to_delete_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory()
+    peer = server.connect()
+    for group_id in ("g", "h"):
+        peer.ask(commit(group_id), 8)
+    delete = cleanup.delete_group
+    monkeypatch.setattr(
+        cleanup,
+        "delete_group",
+        lambda group, group_id, env: fail() if group_id == "g" else delete(group, group_id, env),
+    )
+    answer = peer.ask(DeleteGroupsRequest(("g", "h")), 2)
+    assert {one.group_id: one.error_code for one in answer.results} == {"g": -1, "h": 0}
+
+
+@pytest.mark.parametrize("woken", [True, False])
+def test_a_long_poll_that_fails_is_answered(woken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory()
+    consumer, producer = server.connect(), server.connect()
+    partitions = (FetchRequestPartition(0, fetch_offset=0, partition_max_bytes=1_000),)
+    asked = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1_000,
+        session_epoch=-1,
+        topics=(FetchRequestTopic("orders", partitions=partitions),),
+    )
+    assert consumer.ask(asked, 12) is None
+    monkeypatch.setattr(dataplane, "woken" if woken else "overdue", fail)
+    if woken:
+        data = ProduceRequestTopicData("orders", partition_data=(ProduceRequestPartitionData(0, batch("a")),))
+        producer.ask(ProduceRequest(None, 1, 1_000, (data,)), 9)
+    else:
+        server.advance(1)
+    ((_, answer),) = consumer.answers
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert server.node.edge.failures == {"Fetch": 1}
+
+
+def test_a_transaction_that_cannot_time_out_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory()
+    peer = server.connect()
+    producer = peer.ask(InitProducerIdRequest("x", 1_000), 4)
+    peer.ask(AddOffsetsToTxnRequest("x", producer.producer_id, producer.producer_epoch, "g"), 3)
+    monkeypatch.setattr(engine, "fence", fail)
+    for _ in range(3):
+        server.advance(2)
+    assert server.node.edge.failures == {"timer transaction": 1}
+
+
+def test_a_failed_append_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what the log holds then: the next start finds out."""
+    server = InMemory()
+    peer = server.connect()
+
+    def full(*_: Any) -> NoReturn:
+        raise StorageFailed("append", "log", 28, "no space left")
+
+    monkeypatch.setattr(type(server.node.ledger.log), "append", full)
+    with pytest.raises(StorageFailed):
+        peer.ask(commit("g"), 8)
+    assert not server.node.edge.failures
