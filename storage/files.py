@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 SYNCS_AT_ONCE = 32
+SPARES = 4
 
 
 class StorageFailed(Exception):  # noqa: N818 - reads as the fact that it is
@@ -83,8 +85,11 @@ class Files(Protocol):
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
         """Make these syncs, of different files; return when all have. Raises what one of them raised."""
 
-    def lock(self, path: str) -> Lock:
-        """Hold a data directory by a lock file until the process ends. Raises `DirectoryLocked`."""
+    def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
+        """Hold the directory of `path`, a file that tells who does, and `also` these, until the process ends.
+
+        What symbolic links in the directory lead to is held as well. Raises `DirectoryLocked`.
+        """
 
 
 class Lock(Protocol):
@@ -108,13 +113,12 @@ class RealFile:
         self._descriptor = descriptor
 
     def append(self, data: bytes) -> None:
+        written = 0
         try:
-            written = os.write(self._descriptor, data)
+            while written < len(data):  # a second call tells why the first has written less: no room, a limit of size
+                written += os.write(self._descriptor, data[written:] if written else data)
         except OSError as error:
             raise _failed("append to", self.path, error) from error
-        if written != len(data):  # on a file this means that the disk is full, now or at the next call
-            reason = f"short write, {written} of {len(data)} bytes"
-            raise StorageFailed("append to", self.path, errno.ENOSPC, reason)
 
     def pread(self, position: int, size: int) -> bytes:
         try:
@@ -161,11 +165,28 @@ class RealFiles:
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
+        self._spares: list[int] = []
+        """Descriptors kept for when there is no other: to sync a directory or to roll a log takes one for a moment."""
+
+    def _descriptor(self, path: str, flags: int) -> int:
+        """Open a file, in place of a spare descriptor if there is no other. Raises OSError."""
+        while True:
+            try:
+                descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._spares:
+                    raise
+                os.close(self._spares.pop())
+        with suppress(OSError):
+            while len(self._spares) < SPARES:
+                self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        return descriptor
 
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
         flags = os.O_RDONLY if readonly else os.O_RDWR | os.O_APPEND
         try:
-            descriptor = os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+            descriptor = self._descriptor(path, flags | (os.O_CREAT if create else 0))
         except OSError as error:
             raise _failed("open", path, error) from error
         return RealFile(path, descriptor)
@@ -210,7 +231,7 @@ class RealFiles:
 
     def sync_directory(self, path: str) -> None:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = self._descriptor(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
@@ -232,38 +253,65 @@ class RealFiles:
         for done in [self._threads.submit(sync) for sync in syncs]:
             done.result()
 
-    def lock(self, path: str) -> Lock:
-        return RealLock(path)
+    def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
+        return RealLock(path, [*_linked_directories(str(Path(path).parent)), *also])
 
 
 class RealLock:
-    """An advisory lock on a file that holds the pid of its holder. The system releases it with the process, however
-    it ends."""
+    """Advisory locks on directories' own descriptors, which nobody can delete. The system releases them with the
+    process, however it ends.
 
-    def __init__(self, path: str) -> None:
+    A file at `path` tells the pid of the holder to the second process; that is all that it is for.
+    """
+
+    def __init__(self, path: str, also: Sequence[str] = ()) -> None:
         self.path = path
+        self._descriptors: list[int] = []
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise _failed("open", path, error) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(self._descriptor, 32, 0).strip()
-            os.close(self._descriptor)
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise _failed("lock", path, error) from error
-            raise DirectoryLocked(path, int(holder) if holder.isdigit() else 0) from None
-        self._say(f"{os.getpid()}\n".encode())
+            for directory in (str(Path(path).parent), *also):
+                self._lock(directory)
+        except BaseException:
+            self.release()
+            raise
+        self._tell_pid()
 
-    def _say(self, pid: bytes) -> None:
-        """The pid is a courtesy to the second process. On a full disk the lock holds without it."""
+    def _lock(self, directory: str) -> None:
         try:
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, pid, 0)
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _failed("open", directory, error) from error
+        self._descriptors.append(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise _failed("lock", directory, error) from error
+            raise DirectoryLocked(directory, self._holder()) from None
+
+    def _holder(self) -> int:
+        try:
+            text = Path(self.path).read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return 0
+        return int(text) if text.isdigit() else 0
+
+    def _tell_pid(self) -> None:
+        """On a full disk the locks hold without it."""
+        try:
+            Path(self.path).write_text(f"{os.getpid()}\n", "ascii")
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise _failed("write", self.path, error) from error
 
     def release(self) -> None:
-        os.close(self._descriptor)
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+def _linked_directories(directory: str) -> list[str]:
+    """The directories that symbolic links in this one lead to: a log may be kept on another disk."""
+    try:
+        linked = {path.resolve() for path in Path(directory).iterdir() if path.is_symlink() and path.is_dir()}
+        return sorted(str(path) for path in linked - {Path(directory).resolve()})
+    except OSError as error:
+        raise _failed("list", directory, error) from error

@@ -86,7 +86,7 @@ class MemoryFiles:
         for sync in syncs:
             sync()
 
-    def lock(self, path: str) -> Lock:
+    def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
         return _Unlocked()
 
 

@@ -153,8 +153,12 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _held(files: Files, log: str) -> Iterator[None]:
-    """Hold the data directory that the log is in, as a server would."""
-    lock = files.lock(str(Path(log).resolve().parent / LOCK_FILE))
+    """Hold the data directory that the log is in, as a server does, and the log itself.
+
+    A server holds what links in its data directory lead to, so that a log is found in use under either of its names.
+    """
+    own = () if Path(log).is_symlink() else (log,)
+    lock = files.lock(str(Path(log).absolute().parent / LOCK_FILE), own)
     try:
         yield
     finally:

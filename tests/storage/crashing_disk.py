@@ -201,7 +201,7 @@ class CrashingDisk:
         for sync in syncs:
             sync()
 
-    def lock(self, path: str) -> Lock:
+    def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
         self.call("lock", path)
         if path in self._locked:
             raise DirectoryLocked(path, os.getpid())

@@ -250,7 +250,10 @@ MUTANTS: Final[Mapping[Mutant, tuple[Campaign, str]]] = {  # who finds it, and a
     does_not_compare_checksums: (damage, r"\.log .*goes unseen"),
     does_not_compare_neighbours: (damage, r"\.log .*goes unseen"),
     believes_any_checkpoint: (damage, r"muster\.checkpoint .*goes unseen"),
-    leaves_the_torn_tail: (crashes, r"ends at \d+ instead of \d+ when opened once more|no batch's, which was on the disk"),
+    leaves_the_torn_tail: (
+        crashes,
+        r"ends at \d+ instead of \d+ when opened once more|no batch's, which was on the disk",
+    ),
     rolls_without_a_sync: (crashes, "power cut.* does not open: data/orders-0/.* is cut off"),
     deletes_before_it_remembers: (crashes, r"\(remove data/orders.* killed: .* at or before offset 0 is missing"),
     deletes_what_is_not_on_the_disk: (crashes, r"power cut.* begins at \d+, behind its end at \d+"),

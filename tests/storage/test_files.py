@@ -126,12 +126,67 @@ def test_real_failures_carry_the_systems_words(tmp_path: Path) -> None:
             path_call()
 
 
-def test_a_short_write_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_tried_on_to_learn_what_was_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = RealFiles().open(str(tmp_path / "x"), create=True)
-    monkeypatch.setattr(os, "write", lambda descriptor, data: len(data) - 1)
-    with pytest.raises(StorageFailed, match="short write, 2 of 3 bytes") as failed:
+    answers: list[int | OSError] = [2, OSError(errno.EFBIG, "File too large")]
+
+    def write(descriptor: int, data: bytes) -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("os.write", write)
+    with pytest.raises(StorageFailed, match="EFBIG") as failed:
         file.append(b"abc")
-    assert failed.value.is_full
+    assert not failed.value.is_full
+
+
+def test_a_lock_file_that_is_deleted_lets_nobody_else_in(tmp_path: Path) -> None:
+    lock = RealFiles().lock(str(tmp_path / "muster.lock"))
+    (tmp_path / "muster.lock").unlink()
+    with pytest.raises(DirectoryLocked) as held:
+        RealFiles().lock(str(tmp_path / "muster.lock"))
+    assert held.value.pid == 0, "nobody says who"
+    lock.release()
+
+
+def test_a_log_behind_a_link_is_held_with_its_data_directory(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "orders-0"
+    elsewhere.mkdir(parents=True)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "orders-0").symlink_to(elsewhere)
+    (data / "again-0").symlink_to(elsewhere)
+    (data / "self").symlink_to(data)
+    lock = RealFiles().lock(str(data / "muster.lock"))
+    with pytest.raises(DirectoryLocked):
+        RealFiles().lock(str(tmp_path / "elsewhere" / "muster.lock"), [str(elsewhere)])
+    lock.release()
+    RealFiles().lock(str(tmp_path / "elsewhere" / "muster.lock"), [str(elsewhere)]).release()
+
+
+def test_a_log_goes_on_without_a_descriptor_left(tmp_path: Path) -> None:
+    """Clients may hold all of them."""
+    code = (
+        "import os, resource, sys\n"
+        "from protocol.record_batch import encode\n"
+        "from protocol.records import Record\n"
+        "from storage.files import RealFiles\n"
+        "from storage.log import Log, LogConfig\n"
+        "log = Log.open(RealFiles(), sys.argv[1], LogConfig(segment_bytes=200))\n"
+        "log.append(encode([Record(None, bytes(150))]))\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "try:\n"
+        "    while True: os.open(os.devnull, os.O_RDONLY)\n"
+        "except OSError: pass\n"
+        "for _ in range(5): log.append(encode([Record(None, bytes(150))]))\n"
+        "print(len(log.segments), log.failure)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "orders-0")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "6 None\n"
 
 
 def test_the_reserve_gives_way_on_a_full_disk() -> None:

@@ -380,3 +380,19 @@ def test_a_checkpoint_that_says_more_than_the_files_is_damage() -> None:
         recovery_point=40, segment_base=layout.look(disk, DIRECTORY).segments[-1][0]
     )
     assert findings.end_offset == 40
+
+
+@pytest.mark.parametrize("named", ["data", "link", "target"])
+def test_a_log_behind_a_link_is_in_use_under_either_of_its_names(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: str
+) -> None:
+    link, target = data / "__consumer_offsets-0", tmp_path / "other disk" / "__consumer_offsets-0"
+    target.parent.mkdir()
+    link.rename(target)
+    link.symlink_to(target)
+    lock = RealFiles().lock(str(data / "muster.lock"))
+    paths = {"data": data, "link": link, "target": target}
+    assert muster_log("compact", str(paths[named])) == 1
+    assert "held by process" in capsys.readouterr().err
+    lock.release()
+    assert muster_log("compact", str(paths[named])) == 0
