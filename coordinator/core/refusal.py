@@ -7,7 +7,7 @@ from msgspec.structs import force_setattr
 
 from protocol.errors import ErrorCode
 
-TOLD_MAX: Final = 1_000  # characters: at most 4,000 of the 32,767 bytes that a text may have in an answer
+TEXT_CHARACTERS_MAX: Final = 1_000  # characters: at most 4,000 of the 32,767 bytes that a text may have in an answer
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -20,11 +20,12 @@ class Refusal(Struct, frozen=True, gc=False):
     message: str | None = None
 
     def __post_init__(self) -> None:
-        if self.message is not None and len(self.message) > TOLD_MAX:
-            force_setattr(self, "message", told(self.message))
+        if self.message is not None and len(self.message) > TEXT_CHARACTERS_MAX:
+            force_setattr(self, "message", truncated(self.message))
 
 
-def told(text: str) -> str:
-    """A text as it may be answered: of a long one the beginning and the end, where the sentence says what it is
-    about."""
-    return text if len(text) <= TOLD_MAX else f"{text[: TOLD_MAX // 2]} ... {text[-TOLD_MAX // 2 + 5 :]}"
+def truncated(text: str) -> str:
+    """Return a text that fits into a response: of a long one the beginning and the end."""
+    if len(text) <= TEXT_CHARACTERS_MAX:
+        return text
+    return f"{text[: TEXT_CHARACTERS_MAX // 2]} ... {text[-TEXT_CHARACTERS_MAX // 2 + 5 :]}"

@@ -348,7 +348,7 @@ class Shard:
                 return
             if old.members or old.protocol_type is not None:
                 raise Inconsistent(f"group {group_id} is a classic one, and has records of a consumer group")
-        group = replay.applied(old if isinstance(old, ConsumerGroup) else None, record)
+        group = replay.apply_record(old if isinstance(old, ConsumerGroup) else None, record)
         if group is not None:
             self._put(group)
         elif old is not None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coordinator.core.admin.list_groups import Wanted
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.consumer.consumer_group_heartbeat import refused
-from coordinator.core.consumer.validation import malformed
+from coordinator.core.consumer.validation import validate_heartbeat
 from coordinator.core.offsets.offset_fetch import answered, asked
 from coordinator.core.offsets.offset_fetch import refused as fetch_refused
 from coordinator.core.result import Call
@@ -66,7 +66,7 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     partition = engine.partitions.owner(request.group_id)
     if partition.is_loaded:
         return engine.decide(partition, request, call)
-    wrong = malformed(request, call.version, partition.shard.limits)
+    wrong = validate_heartbeat(request, call.version, partition.shard.limits)
     return loading(request, call.version) if wrong is None else refused(wrong).response
 
 

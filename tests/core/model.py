@@ -216,7 +216,7 @@ class Model:
     def by_instance(self, instance: str) -> Member | None:
         return next((member for member in self.members.values() if member.instance == instance), None)
 
-    def stranger(self, id_: str, instance: str | None) -> int:
+    def validate_member(self, id_: str, instance: str | None) -> int:
         if instance is not None:
             known = self.by_instance(instance)
             if known is None or known.id != id_:
@@ -226,7 +226,7 @@ class Model:
     def refusal(self, id_: str, instance: str | None, generation: int) -> int:
         return self.stranger(id_, instance) or (OK if generation == self.generation else ILLEGAL)
 
-    def supports(self, joiner: Member) -> bool:
+    def supports_protocols(self, joiner: Member) -> bool:
         if self.state == EMPTY:
             return bool(joiner.protocols)
         return any(all(name in member.protocols for member in self.members.values()) for name in joiner.protocols)

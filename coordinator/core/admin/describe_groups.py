@@ -4,7 +4,7 @@ from typing import Final
 
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.states import State
-from coordinator.core.refusal import told
+from coordinator.core.refusal import truncated
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import (
     DescribeGroupsResponseDescribedGroup,
@@ -23,7 +23,7 @@ def described(group_id: str, group: object, version: int) -> DescribeGroupsRespo
     why = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
     return DescribeGroupsResponseDescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=told(why),
+        error_message=truncated(why),
         group_id=group_id,
         group_state=State.DEAD.value,
     )

@@ -9,7 +9,7 @@ from coordinator.core.limits import Limits
 from protocol.errors import ErrorCode
 
 
-def stranger(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+def validate_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
     """NONE for a member of the group. The instance id, if one is given, must be the member's own (KIP-345)."""
     if instance_id is not None:
         known = group.instances.get(instance_id)
@@ -20,7 +20,7 @@ def stranger(group: ClassicGroup, member_id: str, instance_id: str | None) -> Er
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def supports(group: ClassicGroup, protocol_type: str, names: Iterable[str]) -> bool:
+def supports_protocols(group: ClassicGroup, protocol_type: str, names: Iterable[str]) -> bool:
     """Whether a joiner fits: into an empty group any type with a protocol does, else there must be one for all.
 
     All members count, the joiner's own old entry among them, as in Kafka: so a lone member that comes back with other

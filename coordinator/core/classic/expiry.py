@@ -1,10 +1,10 @@
 """What happens when a timer of a classic group fires: a session ends, a join phase is over, a SyncGroup never came."""
 
+from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.leave_group import removed
-from coordinator.core.classic.rebalance import completed, join_fired, prepared, session_timer
+from coordinator.core.classic.leave_group import remove_member
+from coordinator.core.classic.rebalance import complete_join_phase, join_fired, prepare_rebalance, session_timer
 from coordinator.core.classic.states import State
-from coordinator.core.classic.story import Why, event
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
@@ -18,7 +18,7 @@ def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicG
     now_ms, limits = env.call.now_ms, env.limits
     if member_id in group.pending:
         why = Why(Cause.PENDING_MEMBER_EXPIRED, "timer session", member_id=member_id, deadline_ms=deadline_ms)
-        return _gone(group, why, now_ms, limits)
+        return _remove(group, why, now_ms, limits)
     member = group.members.get(member_id)
     if member is None or (member.is_parked and not member.is_new):
         return Result(group)  # its session runs again when it is answered
@@ -31,7 +31,7 @@ def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicG
         last_beat_ms=deadline_ms - lasted_ms,
         deadline_ms=deadline_ms,
     )
-    return _gone(group, why, now_ms, limits)
+    return _remove(group, why, now_ms, limits)
 
 
 def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
@@ -47,7 +47,7 @@ def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[Cl
     after = group.with_all({key: member for key, member in group.members.items() if key not in gone})
     whys = [Why(Cause.PENDING_SYNC_EXPIRED, "timer sync", member) for member in silent]
     told = tuple(event(group, group, now_ms, why) for why in whys[:-1])
-    return prepared(after, now_ms, limits, whys[-1]).preceded_by(events=told)
+    return prepare_rebalance(after, now_ms, limits, whys[-1]).preceded_by(events=told)
 
 
 def expire_join_phase(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
@@ -61,17 +61,17 @@ def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:
     sessions = tuple(session_timer(group.group_id, member, now_ms) for member in group.members.values())
     if len(group.members) <= limits.group_max_size:
         return Result(group, effects=sessions)
-    return prepared(group, now_ms, limits, Why(Cause.GROUP_OVERSIZED, "load")).preceded_by(*sessions)
+    return prepare_rebalance(group, now_ms, limits, Why(Cause.GROUP_OVERSIZED, "load")).preceded_by(*sessions)
 
 
-def _gone(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+def _remove(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
     """Without it, the group rebalances if it was settled and had it as a member, or completes if all others joined."""
-    after, effects = removed(group, why)
+    after, effects = remove_member(group, why)
     if why.member is not None and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-        return prepared(after, now_ms, limits, why).preceded_by(*effects)
+        return prepare_rebalance(after, now_ms, limits, why).preceded_by(*effects)
     told = (event(group, after, now_ms, why),)
     if group.state is State.PREPARING_REBALANCE and after.has_all_joined:
         # Unlike a leave, this cuts the initial delay short as well; so does Kafka.
-        result = completed(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by))
+        result = complete_join_phase(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by))
         return result.preceded_by(*effects, events=told)
     return Result(after, effects=effects, events=told)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.core.classic.admission import stranger
+from coordinator.core.classic.admission import validate_member
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import HEARTBEAT
 from coordinator.core.env import Env
@@ -33,7 +33,7 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, env: Env) -
     member_id = request.member_id
     member = group.members.get(member_id)
     if member is None or request.group_instance_id is not None:
-        if error := stranger(group, member_id, request.group_instance_id):
+        if error := validate_member(group, member_id, request.group_instance_id):
             # The nameless group may hold offsets but never members, so whoever beats there is met here.
             return Result(response=ANSWERS[error if request.group_id else ErrorCode.INVALID_GROUP_ID])
     if request.generation_id != group.generation:

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from coordinator.core import timers
 from coordinator.core.classic import durable
-from coordinator.core.classic.admission import has_room, stranger, supports
+from coordinator.core.classic.admission import has_room, supports_protocols, validate_member
+from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member, Protocols
-from coordinator.core.classic.rebalance import moved
+from coordinator.core.classic.rebalance import rebalance_or_complete_join
 from coordinator.core.classic.replies import join_refused, joined
 from coordinator.core.classic.states import State
-from coordinator.core.classic.static import replaced
-from coordinator.core.classic.story import Why, event
+from coordinator.core.classic.static import replace_static_member
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
@@ -45,49 +45,51 @@ def join_group(group: ClassicGroup | None, request: JoinGroupRequest, env: Env) 
     if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
         return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call)
     if group is not None:
-        return _admitted(group, request, call, limits)
+        return _admit(group, request, call, limits)
     if request.member_id:
         return _refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, call)
-    return _created(request, call, limits)
+    return _create_group(request, call, limits)
 
 
-def _created(request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
     """A JoinGroup for an unknown group creates the group, even when the request itself is then refused."""
     fresh = ClassicGroup(request.group_id)
-    result = _admitted(fresh, request, call, limits)
+    result = _admit(fresh, request, call, limits)
     after = fresh if result.group is None else result.group
     told = event(fresh, fresh, call.now_ms, Why(Cause.GROUP_CREATED, BY))
     written = replace(result, group=after, records=(durable.created(after), *result.records))
     return written.preceded_by(events=(told,))
 
 
-def _admitted(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
     """The checks in Kafka's order: room, then protocols, then who it is."""
     if not has_room(group, request.member_id, limits):
-        return _turned_away(group, request, call)
-    if not supports(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
+        return _turn_away(group, request, call)
+    if not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
         return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, call)
     if request.member_id:
-        return _known(group, request, call, limits)
+        return _rejoin(group, request, call, limits)
     if request.group_instance_id is None:
-        return _new_dynamic(group, request, call, limits)
+        return _name_new_member(group, request, call, limits)
     old_id = group.instances.get(request.group_instance_id)
     member_id = f"{request.group_instance_id}-{call.fresh_id()}"
     if not _fits_into_a_record(member_id):
         return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
     if old_id is None:
-        return _added(group, member_id, request, call, limits)
-    return replaced(
-        group, group.members[old_id], _asking(_member(member_id, request, call), call), request, call, limits
+        return _add_member(group, member_id, request, call, limits)
+    return replace_static_member(
+        group, group.members[old_id], _park(_member(member_id, request, call), call), request, call, limits
     )
 
 
-def _new_dynamic(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+def _name_new_member(
+    group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits
+) -> Result[ClassicGroup]:
     member_id = f"{call.client_id or ''}-{call.fresh_id()}"
     if not _fits_into_a_record(member_id):
         return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
     if call.version < 4:
-        return _added(group, member_id, request, call, limits)
+        return _add_member(group, member_id, request, call, limits)
     # KIP-394: name the member first, so that a client that retries leaves no ghosts behind.
     at_ms = call.now_ms + request.session_timeout_ms
     return Result(
@@ -103,13 +105,13 @@ def _fits_into_a_record(member_id: str) -> bool:
     return len(member_id) * 4 <= STRING_BYTES_MAX or len(member_id.encode()) <= STRING_BYTES_MAX
 
 
-def _known(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
+def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
     """A member, or an id that was given out, comes (back)."""
     if request.member_id in group.pending:
         if request.group_instance_id is not None:  # Kafka did not mean that to happen either
             return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
-        return _added(group, request.member_id, request, call, limits)
-    if error := stranger(group, request.member_id, request.group_instance_id):
+        return _add_member(group, request.member_id, request, call, limits)
+    if error := validate_member(group, request.member_id, request.group_instance_id):
         return _refused(error, request.member_id, call)
     member = group.members[request.member_id]
     protocols = _protocols(request)
@@ -125,7 +127,7 @@ def _known(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: L
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
         case never:
             assert_never(never)
-    again = _asking(
+    again = _park(
         replace(
             member,
             protocols=protocols,
@@ -134,15 +136,17 @@ def _known(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: L
         ),
         call,
     )
-    result = moved(group.having(again), call.now_ms, limits, Why(cause, BY, again, reason=request.reason))
-    return result.preceded_by(*_superseded(member))
+    result = rebalance_or_complete_join(
+        group.having(again), call.now_ms, limits, Why(cause, BY, again, reason=request.reason)
+    )
+    return result.preceded_by(*_refuse_earlier_join(member))
 
 
-def _added(
+def _add_member(
     group: ClassicGroup, member_id: str, request: JoinGroupRequest, call: Call, limits: Limits
 ) -> Result[ClassicGroup]:
     """A member more. Whoever never hears of its admission, and so never beats, is gone after five minutes."""
-    member = _asking(replace(_member(member_id, request, call), is_new=True), call)
+    member = _park(replace(_member(member_id, request, call), is_new=True), call)
     grown = group.not_expecting(member_id) if member_id in group.pending else group
     if not grown.members:
         grown = replace(grown, protocol_type=request.protocol_type)
@@ -150,10 +154,10 @@ def _added(
         grown = replace(grown, new_member_added=True)
     timer = SetTimer(timers.session(group.group_id, member_id), call.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     why = Why(Cause.MEMBER_JOINED, BY, member, reason=request.reason)
-    return moved(grown.having(member), call.now_ms, limits, why).preceded_by(timer)
+    return rebalance_or_complete_join(grown.having(member), call.now_ms, limits, why).preceded_by(timer)
 
 
-def _turned_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
+def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
     """The group is full. If the joiner was in it, or was expected, it is no longer."""
     refused = _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
     if request.member_id in group.pending:
@@ -170,7 +174,7 @@ def _refused(error: ErrorCode, member_id: str, call: Call) -> Result[ClassicGrou
     return Result(response=join_refused(error, member_id, call.version))
 
 
-def _superseded(member: Member) -> tuple[Effect, ...]:
+def _refuse_earlier_join(member: Member) -> tuple[Effect, ...]:
     """The member's earlier JoinGroup, whose connection has most likely gone. Kafka leaves it unanswered for good."""
     if member.join_ticket is None:
         return ()
@@ -190,7 +194,7 @@ def _member(member_id: str, request: JoinGroupRequest, call: Call) -> Member:
     )
 
 
-def _asking(member: Member, call: Call) -> Member:
+def _park(member: Member, call: Call) -> Member:
     """The member with its JoinGroup parked."""
     return replace(member, join_ticket=call.ticket, join_version=call.version)
 

@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
-from coordinator.core.classic.admission import stranger
+from coordinator.core.classic.admission import validate_member
+from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
-from coordinator.core.classic.rebalance import advanced, prepared
+from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance
 from coordinator.core.classic.replies import join_refused, sync_refused
 from coordinator.core.classic.states import State
-from coordinator.core.classic.story import Why, event
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
@@ -31,11 +31,11 @@ def leave_group(group: ClassicGroup | None, request: LeaveGroupRequest, env: Env
     is_batch = env.call.version >= BATCH_SINCE
     named = request.members if is_batch else (LeaveGroupRequestMemberIdentity(member_id=request.member_id),)
     if group is None:
-        return Result(response=_answer(is_batch, tuple(_said(who, ErrorCode.UNKNOWN_MEMBER_ID) for who in named)))
-    return _left(group, named, env, is_batch=is_batch)
+        return Result(response=_response(is_batch, tuple(_entry(who, ErrorCode.UNKNOWN_MEMBER_ID) for who in named)))
+    return _leave(group, named, env, is_batch=is_batch)
 
 
-def _left(
+def _leave(
     group: ClassicGroup,
     named: tuple[LeaveGroupRequestMemberIdentity, ...],
     env: Env,
@@ -44,17 +44,17 @@ def _left(
 ) -> Result[ClassicGroup]:
     after, effects, answers, whys = group, list[Effect](), list[LeaveGroupResponseMember](), list[Why]()
     for who in named:
-        error, why = _found(after, who)
-        answers.append(_said(who, error))
+        error, why = _find_member(after, who)
+        answers.append(_entry(who, error))
         if why is not None:
             whys.append(why)
-            after, gone = removed(after, why)
+            after, gone = remove_member(after, why)
             effects += gone
-    result = _moved(group, after, env.call.now_ms, env.limits, whys) if whys else Result(group)
-    return result.preceded_by(*effects).answering(_answer(is_batch, tuple(answers)))
+    result = _rebalance_without(group, after, env.call.now_ms, env.limits, whys) if whys else Result(group)
+    return result.preceded_by(*effects).answering(_response(is_batch, tuple(answers)))
 
 
-def _found(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> tuple[ErrorCode, Why | None]:
+def _find_member(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> tuple[ErrorCode, Why | None]:
     """Whom the entry means, as the reason why the group changes; or the error for it."""
     member_id = who.member_id
     if not member_id:  # an operator names a static member by its instance id alone
@@ -63,19 +63,19 @@ def _found(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> tuple[E
             return ErrorCode.UNKNOWN_MEMBER_ID, None
     elif member_id in group.pending:
         return ErrorCode.NONE, Why(Cause.PENDING_MEMBER_LEFT, BY, member_id=member_id, reason=who.reason)
-    elif error := stranger(group, member_id, who.group_instance_id):
+    elif error := validate_member(group, member_id, who.group_instance_id):
         return error, None
     return ErrorCode.NONE, Why(Cause.MEMBER_LEFT, BY, group.members[member_id], reason=who.reason)
 
 
-def removed(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Effect, ...]]:
+def remove_member(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Effect, ...]]:
     """The group without the member or the pending id that `why` is about, and what ends with it."""
     if why.member is None:
         return group.not_expecting(why.member_id), ()
-    return group.without(why.member), dismissal(why.member)
+    return group.without(why.member), refuse_parked(why.member)
 
 
-def dismissal(member: Member) -> tuple[Effect, ...]:
+def refuse_parked(member: Member) -> tuple[Effect, ...]:
     """What a member that is removed waits for is refused. (Kafka never answers its SyncGroup.)"""
     effects: list[Effect] = []
     if member.join_ticket is not None:
@@ -86,7 +86,7 @@ def dismissal(member: Member) -> tuple[Effect, ...]:
     return tuple(effects)
 
 
-def _moved(
+def _rebalance_without(
     group: ClassicGroup, after: ClassicGroup, now_ms: int, limits: Limits, whys: list[Why]
 ) -> Result[ClassicGroup]:
     """One rebalance for all who left; the last of them is named as its cause, the others in events of their own."""
@@ -94,20 +94,20 @@ def _moved(
     told = tuple(event(group, group, now_ms, why) for why in others)
     match after.state:
         case State.STABLE | State.COMPLETING_REBALANCE:
-            result = prepared(after, now_ms, limits, last)
+            result = prepare_rebalance(after, now_ms, limits, last)
         case State.PREPARING_REBALANCE:
-            result = advanced(after, now_ms, last)
+            result = maybe_complete_join(after, now_ms, last)
         case _:
             result = Result(after, events=(event(group, after, now_ms, last),))
     return replace(result, events=told + result.events)
 
 
-def _said(who: LeaveGroupRequestMemberIdentity, error: ErrorCode) -> LeaveGroupResponseMember:
+def _entry(who: LeaveGroupRequestMemberIdentity, error: ErrorCode) -> LeaveGroupResponseMember:
     """The entry as it was sent, with its outcome."""
     return LeaveGroupResponseMember(who.member_id, who.group_instance_id, error)
 
 
-def _answer(is_batch: bool, answers: tuple[LeaveGroupResponseMember, ...]) -> LeaveGroupResponse:
+def _response(is_batch: bool, answers: tuple[LeaveGroupResponseMember, ...]) -> LeaveGroupResponse:
     if is_batch:
         return LeaveGroupResponse(members=answers)
     return LeaveGroupResponse(error_code=answers[0].error_code)

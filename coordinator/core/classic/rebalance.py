@@ -1,9 +1,9 @@
 """How a rebalance starts, waits and completes.
 
-A rebalance begins with `prepared`: the group waits for all of its members to send JoinGroup, each of which is parked.
-It ends with `completed`, as soon as all have joined or when time is up: those who have not come are removed (static
-members stay, KIP-345), a protocol is chosen, and all who wait are answered at once. Then the group waits for the leader
-to assign (`sync_group`), while the `sync` timer sees to it that everybody asks for its assignment.
+A rebalance begins with `prepare_rebalance`: the group waits for all of its members to send JoinGroup, each of which is
+parked. It ends with `complete_join_phase`, as soon as all have joined or when time is up: members that have not joined
+are removed (static members stay, KIP-345), a protocol is chosen, and all parked requests are answered at once. Then the
+group waits for the leader to assign (`sync_group`), and the `sync` timer removes members that do not ask for theirs.
 
 A group that was empty waits for `group.initial.rebalance.delay.ms` instead, and longer while members keep coming.
 """
@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from coordinator.core import timers
 from coordinator.core.classic import durable
+from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.replies import joined, sync_refused
 from coordinator.core.classic.states import State
-from coordinator.core.classic.story import Why, event
 from coordinator.core.classic.voting import chosen_protocol, subscribed_topics
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
@@ -27,32 +27,42 @@ from protocol.errors import ErrorCode
 POSTPONED_MS_MIN: Final = 1_000  # between two looks, though all members may allow no time at all
 
 
-def moved(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
-    """The members have changed, in whatever state the group is: rebalance, or see whether the rebalance is complete."""
+def rebalance_or_complete_join(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
+    """Start a rebalance, or complete the join phase if every member has joined.
+
+    Kafka: `GroupMetadataManager.updateMemberThenRebalanceOrCompleteJoin`.
+    """
     if group.state is not State.PREPARING_REBALANCE:
-        return prepared(group, now_ms, limits, why)
-    return advanced(group, now_ms, why)
+        return prepare_rebalance(group, now_ms, limits, why)
+    return maybe_complete_join(group, now_ms, why)
 
 
-def advanced(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
-    """In a join phase: complete it if nobody is missing. The initial delay is not cut short by that."""
+def maybe_complete_join(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+    """Complete the join phase if every member has joined. The initial delay is not cut short by that.
+
+    Kafka: `GroupMetadataManager.maybeCompleteJoinPhase`.
+    """
     assert group.state is State.PREPARING_REBALANCE, f"group {group.group_id} is {group.state}"
     told = event(group, group, now_ms, why)
     if group.initial or not group.has_all_joined:
         return Result(group, events=(told,))
-    return completed(group, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(events=(told,))
+    return complete_join_phase(group, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(events=(told,))
 
 
-def prepared(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
-    """Start a rebalance."""
-    waiting = _waiting(group, now_ms, limits)
-    after, effects = _interrupted(waiting, now_ms) if group.state is State.COMPLETING_REBALANCE else (waiting, ())
+def prepare_rebalance(group: ClassicGroup, now_ms: int, limits: Limits, why: Why) -> Result[ClassicGroup]:
+    """Start a rebalance. Kafka: `GroupMetadataManager.prepareRebalance`."""
+    waiting = _enter_join_phase(group, now_ms, limits)
+    after, effects = (
+        _refuse_pending_syncs(waiting, now_ms) if group.state is State.COMPLETING_REBALANCE else (waiting, ())
+    )
     told = (event(group, after, now_ms, why),)
     if after.initial:
         at_ms = now_ms + limits.group_initial_rebalance_delay_ms
         return Result(after, effects=(*effects, SetTimer(timers.join(group.group_id), at_ms)), events=told)
     if after.has_all_joined:
-        return completed(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(*effects, events=told)
+        return complete_join_phase(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by)).preceded_by(
+            *effects, events=told
+        )
     at_ms = now_ms + after.rebalance_timeout_ms
     return Result(after, effects=(*effects, SetTimer(timers.join(group.group_id), at_ms)), events=told)
 
@@ -67,31 +77,34 @@ def join_fired(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[Class
         if delay_ms:
             return Result(group, effects=(SetTimer(timers.join(group.group_id), now_ms + delay_ms),))
     cause = Cause.INITIAL_DELAY_PASSED if group.initial else Cause.REBALANCE_TIMED_OUT
-    return completed(group, now_ms, Why(cause, "timer join"))
+    return complete_join_phase(group, now_ms, Why(cause, "timer join"))
 
 
-def completed(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
-    """End the join phase: with a generation of those who joined, or without if all are gone. If none came, wait on."""
+def complete_join_phase(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+    """End the join phase: with a new generation, empty if all members are gone, or not yet if none has joined.
+
+    Kafka: `GroupMetadataManager.completeClassicGroupJoin`.
+    """
     late = [member for member in group.members.values() if member.join_ticket is None and not member.is_static]
-    left = _without_all(group, late)
+    left = _remove_all(group, late)
     gone = tuple(event(group, group, now_ms, Why(Cause.REBALANCE_TIMED_OUT, why.by, member)) for member in late)
     if not left.members:
-        result = emptied(left, now_ms, Why(Cause.NO_MEMBER_LEFT, why.by))
+        result = become_empty(left, now_ms, Why(Cause.NO_MEMBER_LEFT, why.by))
     elif not left.joined:
-        result = _postponed(left, now_ms)
+        result = _wait_for_static_members(left, now_ms)
     else:
-        result = _next_generation(left, now_ms, why)
+        result = _begin_generation(left, now_ms, why)
     return result.preceded_by(events=gone)
 
 
-def emptied(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
-    """Nobody is left: a generation more, which is written, since offsets expire from this moment on."""
+def become_empty(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+    """Leave the group without members: the new generation is written, since offsets expire from this moment on."""
     after = replace(group, generation=group.generation + 1, protocol=None, leader=None, unsynced=0, initial=False)
     after = after.to(State.EMPTY, now_ms).subscribing(subscribed_topics(after))
     return Result(after, records=(durable.record(after),), events=(event(group, after, now_ms, why),))
 
 
-def _waiting(group: ClassicGroup, now_ms: int, limits: Limits) -> ClassicGroup:
+def _enter_join_phase(group: ClassicGroup, now_ms: int, limits: Limits) -> ClassicGroup:
     """The group in its join phase, its members as they were."""
     if group.unsynced:
         group = group.with_each(
@@ -104,7 +117,7 @@ def _waiting(group: ClassicGroup, now_ms: int, limits: Limits) -> ClassicGroup:
     return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=True, initial_delay_remaining_ms=left_ms)
 
 
-def _interrupted(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[Effect, ...]]:
+def _refuse_pending_syncs(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[Effect, ...]]:
     """No assignment will come: who waits for one is told to rejoin, and its session runs again from now."""
     effects: list[Effect] = []
     members: dict[str, Member] = {}
@@ -116,13 +129,13 @@ def _interrupted(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[
     return group.with_each(members), tuple(effects)
 
 
-def _postponed(group: ClassicGroup, now_ms: int) -> Result[ClassicGroup]:
+def _wait_for_static_members(group: ClassicGroup, now_ms: int) -> Result[ClassicGroup]:
     """Only static members are left and none of them has joined: wait until one does or their sessions end."""
     at_ms = now_ms + max(group.rebalance_timeout_ms, POSTPONED_MS_MIN)
     return Result(replace(group, initial_delay_remaining_ms=0), effects=(SetTimer(timers.join(group.group_id), at_ms),))
 
 
-def _next_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
+def _begin_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
     """Those who joined, and the static members, are the next generation."""
     begun = replace(
         group.to(State.COMPLETING_REBALANCE, now_ms),
@@ -155,7 +168,7 @@ def _leader(group: ClassicGroup) -> str:
     return first.member_id
 
 
-def _without_all(group: ClassicGroup, removed: list[Member]) -> ClassicGroup:
+def _remove_all(group: ClassicGroup, removed: list[Member]) -> ClassicGroup:
     if not removed:
         return group
     ids = {member.member_id for member in removed}

@@ -9,11 +9,11 @@ believes itself a follower.
 from msgspec.structs import replace
 
 from coordinator.core.classic import durable
+from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
-from coordinator.core.classic.rebalance import advanced, prepared, session_timer
+from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance, session_timer
 from coordinator.core.classic.replies import join_refused, joined, sync_refused
 from coordinator.core.classic.states import State
-from coordinator.core.classic.story import Why, event
 from coordinator.core.classic.voting import chosen_protocol
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
@@ -24,26 +24,28 @@ from protocol.messages.join_group import JoinGroupRequest
 SKIPS_ASSIGNMENT_SINCE = 9  # KIP-814
 
 
-def replaced(
+def replace_static_member(
     group: ClassicGroup, old: Member, asking: Member, request: JoinGroupRequest, call: Call, limits: Limits
 ) -> Result[ClassicGroup]:
     """Put `asking`, the returning incarnation with its JoinGroup parked, in the place of `old`."""
     assert group.members, f"group {group.group_id} is {group.state} and has a static member"
     new = replace(asking, client_id=old.client_id, client_host=old.client_host, assignment=old.assignment)
-    after = _renamed(group, old, new)
+    after = _rename_member(group, old, new)
     effects = (*_fenced(group, old), _session(group.group_id, old, new, call.now_ms))
     why = Why(Cause.STATIC_MEMBER_REPLACED, "JoinGroup", new, reason=request.reason)
     if group.state is State.PREPARING_REBALANCE:
-        result = advanced(after, call.now_ms, why)
+        result = maybe_complete_join(after, call.now_ms, why)
     elif group.state is State.STABLE and chosen_protocol(after) == group.protocol:
-        result = _continued(group, after, new, call, why)
+        result = _continue_generation(group, after, new, call, why)
     else:
         # While the leader is assigning it knows the old id, and nothing would be assigned to the new one.
-        result = prepared(after, call.now_ms, limits, why)
+        result = prepare_rebalance(after, call.now_ms, limits, why)
     return result.preceded_by(*effects)
 
 
-def _continued(group: ClassicGroup, after: ClassicGroup, new: Member, call: Call, why: Why) -> Result[ClassicGroup]:
+def _continue_generation(
+    group: ClassicGroup, after: ClassicGroup, new: Member, call: Call, why: Why
+) -> Result[ClassicGroup]:
     """Answer with the running generation, of which nobody else needs to hear."""
     stable = after.having(replace(new, join_ticket=None))
     leads = stable.leader == new.member_id
@@ -59,7 +61,7 @@ def _continued(group: ClassicGroup, after: ClassicGroup, new: Member, call: Call
     )
 
 
-def _renamed(group: ClassicGroup, old: Member, new: Member) -> ClassicGroup:
+def _rename_member(group: ClassicGroup, old: Member, new: Member) -> ClassicGroup:
     """The same group, in which the static member goes by its new id. If it led, it leads."""
     after = group.without(old).having(new)
     return replace(after, leader=new.member_id if group.leader == old.member_id else group.leader)

@@ -6,12 +6,12 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from coordinator.core.classic import durable
-from coordinator.core.classic.admission import stranger
+from coordinator.core.classic.admission import validate_member
+from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import session_timer
 from coordinator.core.classic.replies import sync_refused, synced
 from coordinator.core.classic.states import State
-from coordinator.core.classic.story import Why, event
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.result import Call, Effect, Reply, Result
@@ -30,9 +30,9 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) 
         case State.PREPARING_REBALANCE:
             return Result(response=sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
         case State.COMPLETING_REBALANCE:
-            return _parked(group, member, request, call)
+            return _park(group, member, request, call)
         case State.STABLE:
-            after = _heard(group, member, replace(member, unsynced=False))
+            after = _mark_synced(group, member, replace(member, unsynced=False))
             return Result(after, response=synced(after, member))
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
@@ -48,7 +48,7 @@ def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) 
         return ErrorCode.INVALID_GROUP_ID
     if group is None or group.is_empty:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if error := stranger(group, request.member_id, request.group_instance_id):
+    if error := validate_member(group, request.member_id, request.group_instance_id):
         return error
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -62,25 +62,23 @@ def _differs(asked: str | None, actual: str | None) -> bool:
     return asked is not None and actual is not None and asked != actual
 
 
-def _parked(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
+def _park(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
     waiting = replace(member, sync_ticket=call.ticket, unsynced=False)
-    after, effects = _heard(group, member, waiting), tuple[Effect, ...]()
+    after, effects = _mark_synced(group, member, waiting), tuple[Effect, ...]()
     if member.sync_ticket is not None:  # asked before, on a connection that has most likely gone
         effects = (Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)),)
     if member.member_id != group.leader:
         return Result(after, effects=effects)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
-    return _assigned(after, assignments, waiting, call.now_ms).preceded_by(*effects)
+    return _assign(after, assignments, waiting, call.now_ms).preceded_by(*effects)
 
 
-def _heard(group: ClassicGroup, member: Member, after: Member) -> ClassicGroup:
+def _mark_synced(group: ClassicGroup, member: Member, after: Member) -> ClassicGroup:
     """The group in which the member has synced."""
     return group if after == member else group.having(after)
 
 
-def _assigned(
-    group: ClassicGroup, assignments: Mapping[str, bytes], leader: Member, now_ms: int
-) -> Result[ClassicGroup]:
+def _assign(group: ClassicGroup, assignments: Mapping[str, bytes], leader: Member, now_ms: int) -> Result[ClassicGroup]:
     """The group is stable, which is written down; who waits is answered. Whom the leader left out has nothing."""
     stable = group.with_each(
         {

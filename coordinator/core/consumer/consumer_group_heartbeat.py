@@ -16,19 +16,19 @@ from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.consumer import patterns, record_builders, upgrade
 from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
 from coordinator.core.consumer.membership import (
+    find_member,
     group_full,
-    identified,
     is_full,
-    taken_over,
-    unreleased,
-    wrong_epoch,
+    replace_static_member,
+    validate_epoch,
+    validate_released,
 )
 from coordinator.core.consumer.owners import Owned
 from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
-from coordinator.core.consumer.removal import removed
+from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.steps import Changes, advance
 from coordinator.core.consumer.transition import GroupTransition
-from coordinator.core.consumer.validation import malformed
+from coordinator.core.consumer.validation import validate_heartbeat
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
@@ -54,7 +54,7 @@ def consumer_group_heartbeat(group: Group | None, request: ConsumerGroupHeartbea
         member = group.members.get(request.member_id)
         if member is not None and _has_nothing_new(group, member, request, env):
             return _renewed(group, member, env)
-    wrong = malformed(request, env.call.version, env.limits)
+    wrong = validate_heartbeat(request, env.call.version, env.limits)
     if wrong is not None:
         return refused(wrong)
     decide = _beat if request.member_epoch >= 0 else _leave
@@ -112,7 +112,7 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
     if group is None or type(group) is ClassicGroup:
         if not is_joining:
             return _no_group(request.group_id)
-    transition = upgrade.consumer_transition(group, request.group_id, env, BY)
+    transition = upgrade.begin_transition(group, request.group_id, env, BY)
     if isinstance(transition, Refusal):
         return transition
     if is_full(transition.group, request.member_id, request.instance_id, limits):
@@ -141,14 +141,14 @@ def _joining(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest
     if old is None:
         known = transition.group.members.get(member_id)
         return Member(member_id) if known is None else known
-    return unreleased(old, instance_id) or taken_over(transition, old, member_id)
+    return validate_released(old, instance_id) or replace_static_member(transition, old, member_id)
 
 
 def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Member | Refusal:
-    found = identified(group, request.member_id, request.instance_id)
+    found = find_member(group, request.member_id, request.instance_id)
     if isinstance(found, Refusal):
         return found
-    return wrong_epoch(found, request.member_epoch, request.topic_partitions) or found
+    return validate_epoch(found, request.member_epoch, request.topic_partitions) or found
 
 
 def _metadata(member: Member, request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:
@@ -210,7 +210,7 @@ def _leave(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env
     response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
     if request.member_epoch == AWAY:
         return _away(transition, found, response)
-    return removed(transition, {found.member_id: found}, response, Cause.MEMBER_LEFT)
+    return remove_members(transition, {found.member_id: found}, response, Cause.MEMBER_LEFT)
 
 
 def _away(transition: GroupTransition, member: Member, response: ConsumerGroupHeartbeatResponse) -> Answer:

@@ -10,11 +10,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from coordinator.core.classic import durable
+from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.group import Member as ClassicMember
-from coordinator.core.classic.rebalance import prepared, session_timer
+from coordinator.core.classic.rebalance import prepare_rebalance, session_timer
 from coordinator.core.classic.states import State
-from coordinator.core.classic.story import Why, event
 from coordinator.core.classic.voting import CONSUMER, chosen_protocol, subscribed_topics
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, Member
@@ -54,7 +54,7 @@ def _is_possible(group: ConsumerGroup, without: Mapping[str, Member], size: int,
     )
 
 
-def downgraded(
+def downgrade_without(
     transition: GroupTransition, leaving: Mapping[str, Member], response: Any, cause: Cause
 ) -> Result[Any] | Refusal:
     """The classic group of those who stay, in its first rebalance, answering `response`."""
@@ -64,18 +64,22 @@ def downgraded(
     if isinstance(group, Refusal):
         return group
     why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
-    result = prepared(group, transition.now_ms, transition.limits, why)
+    result = prepare_rebalance(group, transition.now_ms, transition.limits, why)
     return _written(transition, group, result, response)
 
 
-def continued(transition: GroupTransition, *, rebalance: bool, response: Any) -> Result[Any] | Refusal:
+def downgrade_after_replacement(
+    transition: GroupTransition, *, rebalance: bool, response: Any
+) -> Result[Any] | Refusal:
     """The same after a classic member has taken over from the last other one: a rebalance only if the target is old."""
     group = classic_group(transition.group, {}, transition.topics, transition.now_ms)
     if isinstance(group, Refusal):
         return group
     why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
     if rebalance:
-        return _written(transition, group, prepared(group, transition.now_ms, transition.limits, why), response)
+        return _written(
+            transition, group, prepare_rebalance(group, transition.now_ms, transition.limits, why), response
+        )
     return _written(transition, group, Result(group, events=(event(group, group, transition.now_ms, why),)), response)
 
 

@@ -1,6 +1,6 @@
 """A consumer group (KIP-848) and its members, as frozen values.
 
-All that is durable is made by applying records, one after the other, with `replay.applied`: a handler that wants a
+All that is durable is made by applying records, one after the other, with `replay.apply_record`: a handler that wants a
 change writes its record and applies it, so that start-up and normal work share one road. Beside it stand counters and
 indices, which answer in one step what would be a walk over the members, and soft facts at the end.
 """
@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.assignors.spec import NOTHING, Assignment
-from coordinator.core.consumer.owners import Owned, Owners, moved
+from coordinator.core.consumer.owners import Owned, Owners, move_ownership
 from coordinator.core.consumer.states import GroupState, MemberState
 from coordinator.core.records import (
     ConsumerGroupMemberMetadataValue,
@@ -191,7 +191,7 @@ def _owners(owners: Owners, old: Member | None, new: Member | None) -> Owners:
     if old is not None and new is not None and old.epoch == new.epoch:
         if old.assigned is new.assigned and old.pending is new.pending:
             return owners
-    return moved(
+    return move_ownership(
         owners,
         (old.assigned, old.pending) if old is not None else (),
         old.epoch if old is not None else 0,

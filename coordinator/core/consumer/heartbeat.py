@@ -4,7 +4,7 @@ from typing import Any
 
 from coordinator.core.classic.heartbeat import ANSWERS
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.consumer.membership import identified
+from coordinator.core.consumer.membership import find_member
 from coordinator.core.consumer.owners import is_free
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.env import Env
@@ -33,7 +33,7 @@ def classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> Member | ErrorCode:
     """The classic member of that generation, or the error for it."""
-    found = identified(group, member_id, instance_id)
+    found = find_member(group, member_id, instance_id)
     if isinstance(found, Refusal):
         return found.error
     if found.classic is None:

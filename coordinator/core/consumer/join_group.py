@@ -14,8 +14,8 @@ from coordinator.core.classic.replies import join_refused
 from coordinator.core.classic.voting import CONSUMER
 from coordinator.core.consumer import downgrade
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
-from coordinator.core.consumer.membership import identified, is_full, taken_over
-from coordinator.core.consumer.reconcile import Told
+from coordinator.core.consumer.membership import find_member, is_full, replace_static_member
+from coordinator.core.consumer.reconcile import ReportedOwnership
 from coordinator.core.consumer.steps import advance, keep, move
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
@@ -105,7 +105,7 @@ def _admitted(
 
 
 def _downgraded(
-    transition: GroupTransition, found: Member, metadata: Metadata, told: Told, call: Call
+    transition: GroupTransition, found: Member, metadata: Metadata, told: ReportedOwnership, call: Call
 ) -> Result[Any] | Refusal:
     """The member takes over from the last one of the new protocol, and so the group becomes classic."""
     changes = keep(transition, found, metadata, call)
@@ -116,17 +116,17 @@ def _downgraded(
         changes = move(transition, changes, told)
         if isinstance(changes, Refusal):
             return changes
-    return downgrade.continued(transition, rebalance=is_behind, response=_response(changes.member))
+    return downgrade.downgrade_after_replacement(transition, rebalance=is_behind, response=_response(changes.member))
 
 
 def _found(transition: GroupTransition, member_id: str, request: JoinGroupRequest) -> Member | Refusal:
     """Who joins. A dynamic member's id is taken as it is; a static one without takes over from its earlier self."""
     instance_id = request.group_instance_id
     if instance_id is not None and request.member_id:
-        return identified(transition.group, request.member_id, instance_id)
+        return find_member(transition.group, request.member_id, instance_id)
     old = None if instance_id is None else transition.group.by_instance(instance_id)
     if old is not None:
-        return taken_over(transition, old, member_id)
+        return replace_static_member(transition, old, member_id)
     known = transition.group.members.get(member_id)
     return Member(member_id) if known is None else known
 
@@ -151,7 +151,7 @@ def _metadata(
     )
 
 
-def _told(subscription: ConsumerProtocolSubscription, topics: Topics) -> Told:
+def _told(subscription: ConsumerProtocolSubscription, topics: Topics) -> ReportedOwnership:
     """What it says that it owns, by ids; one that does not say owns nothing."""
     found = ((topics.get(entry.topic), entry.partitions) for entry in subscription.owned_partitions)
     return tuple(

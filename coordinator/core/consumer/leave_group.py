@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.consumer.membership import identified
+from coordinator.core.consumer.membership import find_member
 from coordinator.core.consumer.refusal import unknown_instance
-from coordinator.core.consumer.removal import removed
+from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
@@ -42,7 +42,7 @@ def leave_group(group: ConsumerGroup, request: LeaveGroupRequest, env: Env) -> R
         return Result(response=response)
     reason = next((who.reason for who in named if who.reason), "")
     transition = GroupTransition(group, env, BY)
-    result = removed(transition, going, response, Cause.MEMBER_LEFT, reason)
+    result = remove_members(transition, going, response, Cause.MEMBER_LEFT, reason)
     return Result(response=LeaveGroupResponse(error_code=result.error)) if isinstance(result, Refusal) else result
 
 
@@ -50,4 +50,4 @@ def _found(group: ConsumerGroup, who: LeaveGroupRequestMemberIdentity) -> Member
     """Whom the entry means. An operator names a static member by its instance id alone."""
     if who.group_instance_id is not None and not who.member_id:
         return group.by_instance(who.group_instance_id) or unknown_instance(who.group_instance_id)
-    return identified(group, who.member_id, who.group_instance_id)
+    return find_member(group, who.member_id, who.group_instance_id)

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
-from coordinator.core.consumer.reconcile import Told, is_within
+from coordinator.core.consumer.reconcile import ReportedOwnership, is_within
 from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.limits import Limits
@@ -28,7 +28,7 @@ def group_full(limits: Limits) -> Refusal:
     return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
 
-def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member | Refusal:
+def find_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member | Refusal:
     """The member that has these ids; an instance id must belong to the member id."""
     if instance_id is None:
         member = group.members.get(member_id)
@@ -39,7 +39,7 @@ def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) ->
     return member if member.member_id == member_id else fenced_instance(instance_id, member_id)
 
 
-def wrong_epoch(member: Member, epoch: int, told: Told) -> Refusal | None:
+def validate_epoch(member: Member, epoch: int, told: ReportedOwnership) -> Refusal | None:
     """Why a heartbeat's epoch is refused; None when it is good.
 
     The epoch before the current one is good for a member that owns nothing but what it was told: the answer that raised
@@ -57,7 +57,7 @@ def wrong_epoch(member: Member, epoch: int, told: Told) -> Refusal | None:
     return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
 
 
-def taken_over(transition: GroupTransition, old: Member, member_id: str) -> Member:
+def replace_static_member(transition: GroupTransition, old: Member, member_id: str) -> Member:
     """A static member under a new member id: with all that the old one had, at epoch 0."""
     group_id, target = transition.group.group_id, transition.group.target(old.member_id)
     member = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
@@ -70,7 +70,7 @@ def taken_over(transition: GroupTransition, old: Member, member_id: str) -> Memb
     return member
 
 
-def unreleased(member: Member, instance_id: str) -> Refusal | None:
+def validate_released(member: Member, instance_id: str) -> Refusal | None:
     """Why nobody may take over from this static member of the consumer protocol: it has not said that it is away."""
     if member.classic is not None or member.epoch == AWAY:
         return None

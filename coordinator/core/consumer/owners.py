@@ -28,7 +28,9 @@ def is_free(owners: Owners, topic_id: bytes, partition: int) -> bool:
     return epochs is None or partition >= len(epochs) or epochs[partition] == FREE
 
 
-def moved(owners: Owners, before: Iterable[Owned], old_epoch: int, after: Iterable[Owned], epoch: int) -> Owners:
+def move_ownership(
+    owners: Owners, before: Iterable[Owned], old_epoch: int, after: Iterable[Owned], epoch: int
+) -> Owners:
     """The index once a member that held `before` at `old_epoch` holds `after` at `epoch`.
 
     Entries of another epoch than the member's old one are left alone: compaction may have taken the records in between.

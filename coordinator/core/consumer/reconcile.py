@@ -24,12 +24,12 @@ from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
 
-Told = Sequence[ConsumerGroupHeartbeatRequestTopicPartitions] | None
+ReportedOwnership = Sequence[ConsumerGroupHeartbeatRequestTopicPartitions] | None
 """What a member says that it owns; None when it says nothing, which acknowledges nothing."""
 
 
-def reconciled(
-    group: ConsumerGroup, member: Member, told: Told, topics: Topics, *, resubscribed: bool
+def reconcile(
+    group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics, *, resubscribed: bool
 ) -> Member | Refusal:
     """The member one step further; the very same when there is nothing to do."""
     if not resubscribed and member.is_at(group.assignment_epoch):
@@ -42,11 +42,11 @@ def reconciled(
         if told is None or told:
             message = "The member is in an unknown state. It must abandon all its partitions and rejoin."
             return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
-        return _advanced(group, member, told, topics, stay_at=group.assignment_epoch)
-    return _advanced(group, member, told, topics, stay_at=member.epoch)
+        return _advance(group, member, told, topics, stay_at=group.assignment_epoch)
+    return _advance(group, member, told, topics, stay_at=member.epoch)
 
 
-def owns_any(told: Told, partitions: Owned) -> bool:
+def owns_any(told: ReportedOwnership, partitions: Owned) -> bool:
     """Whether the member may still own any of these. Saying nothing means that it may."""
     if told is None:
         return True
@@ -58,7 +58,7 @@ def owns_any(told: Told, partitions: Owned) -> bool:
     )
 
 
-def is_within(told: Told, assigned: Owned) -> bool:
+def is_within(told: ReportedOwnership, assigned: Owned) -> bool:
     """Whether the member says what it owns, and that is all in `assigned`."""
     if told is None:
         return False
@@ -69,23 +69,23 @@ def is_within(told: Told, assigned: Owned) -> bool:
     )
 
 
-def _advanced(group: ConsumerGroup, member: Member, told: Told, topics: Topics, *, stay_at: int) -> Member:
+def _advance(group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics, *, stay_at: int) -> Member:
     """The member on its way to the latest target; at epoch `stay_at` when it has to give something up first."""
     subscribed = frozenset(topic_ids(group, member, topics))
     target = {topic: parts for topic, parts in group.target(member.member_id).items() if topic in subscribed}
     kept = _kept(member.assigned, target)
     lost = _lost(member.assigned, kept)
     if lost and owns_any(told, lost):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, stay_at, kept, lost)
+        return _move(member, MemberState.UNREVOKED_PARTITIONS, stay_at, kept, lost)
     free, is_blocked = _free(target, kept, member.pending, group.owners)
     owned = {topic_id: dict(held) for topic_id, held in kept.items()}
     for topic_id, partitions in free.items():
         owned.setdefault(topic_id, {}).update(dict.fromkeys(partitions, group.assignment_epoch))
     state = MemberState.UNRELEASED_PARTITIONS if is_blocked else MemberState.STABLE
-    return _moved(member, state, group.assignment_epoch, owned, {})
+    return _move(member, state, group.assignment_epoch, owned, {})
 
 
-def _without_unsubscribed(group: ConsumerGroup, member: Member, told: Told, topics: Topics) -> Member:
+def _without_unsubscribed(group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics) -> Member:
     """The member without the topics that it has just unsubscribed from, while its target still has them."""
     subscribed = frozenset(topic_ids(group, member, topics))
     gone = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in subscribed}
@@ -96,11 +96,11 @@ def _without_unsubscribed(group: ConsumerGroup, member: Member, told: Told, topi
     for topic_id, held in gone.items():
         pending[topic_id] = {**pending.get(topic_id, {}), **held}
     if owns_any(told, pending):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, pending)
-    return _moved(member, member.state, member.epoch, kept, member.pending)
+        return _move(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, pending)
+    return _move(member, member.state, member.epoch, kept, member.pending)
 
 
-def _moved(member: Member, state: MemberState, epoch: int, assigned: Owned, pending: Owned) -> Member:
+def _move(member: Member, state: MemberState, epoch: int, assigned: Owned, pending: Owned) -> Member:
     return replace(member, state=state, epoch=epoch, previous_epoch=member.epoch, assigned=assigned, pending=pending)
 
 

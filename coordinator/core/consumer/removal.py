@@ -16,14 +16,14 @@ from coordinator.core.refusal import Refusal
 from coordinator.core.result import Result
 
 
-def removed(
+def remove_members(
     transition: GroupTransition, members: Mapping[str, Member], response: Any, cause: Cause, reason: str = ""
 ) -> Result[Any] | Refusal:
     """The group without these members, answering `response`."""
     if not members:
         return transition.result(response)
     if downgrade.is_possible_without(transition.group, members, transition.limits):
-        return downgrade.downgraded(transition, members, response, cause)
+        return downgrade.downgrade_without(transition, members, response, cause)
     group = transition.group
     for member_id in members:
         transition.write(*record_builders.removal(group.group_id, member_id))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.consumer import patterns, record_builders, target
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata
-from coordinator.core.consumer.reconcile import Told, reconciled
+from coordinator.core.consumer.reconcile import ReportedOwnership, reconcile
 from coordinator.core.consumer.refusal import of_pattern
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.subscription import have_changed, metadata_hash
@@ -35,7 +35,7 @@ class PatternChange(Struct, frozen=True):
 
 
 def advance(
-    transition: GroupTransition, found: Member, metadata: Metadata, told: Told, call: Call
+    transition: GroupTransition, found: Member, metadata: Metadata, told: ReportedOwnership, call: Call
 ) -> Changes | Refusal:
     """All steps, for the member as it was found and what it says now."""
     changes = keep(transition, found, metadata, call)
@@ -84,7 +84,7 @@ def assign(transition: GroupTransition) -> Refusal | None:
     if not target.is_due(transition.group, transition.limits, transition.now_ms):
         return None
     try:
-        records = target.computed(
+        records = target.compute_target(
             transition.group, transition.limits, transition.topics, transition.env.assignors, transition.now_ms
         )
     except AssignorError:
@@ -94,10 +94,10 @@ def assign(transition: GroupTransition) -> Refusal | None:
     return None
 
 
-def move(transition: GroupTransition, changes: Changes, told: Told) -> Changes | Refusal:
+def move(transition: GroupTransition, changes: Changes, told: ReportedOwnership) -> Changes | Refusal:
     """Move the member one step towards its target."""
     before = changes.member
-    member = reconciled(transition.group, before, told, transition.topics, resubscribed=changes.resubscribed)
+    member = reconcile(transition.group, before, told, transition.topics, resubscribed=changes.resubscribed)
     if isinstance(member, Refusal):
         return member
     if member == before:

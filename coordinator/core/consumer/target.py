@@ -31,7 +31,7 @@ def assignor_name(group: ConsumerGroup, limits: Limits) -> str:
     return configured[votes.index(max(votes))]
 
 
-def computed(
+def compute_target(
     group: ConsumerGroup, limits: Limits, topics: Topics, assignors: Mapping[str, Assignor], now_ms: int
 ) -> tuple[Record, ...]:
     """The records of a new target: of each member that it changes for, and of its epoch. Raises AssignorError."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator.core.consumer import patterns
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.consumer.removal import removed
+from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
@@ -34,7 +34,7 @@ def expire_member(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
         return Result()
     transition = GroupTransition(group, env, f"timer {kind}")
     cause = _CAUSES[kind]
-    result = removed(transition, {member_id: member}, None, cause)
+    result = remove_members(transition, {member_id: member}, None, cause)
     if isinstance(result, Refusal):
         # What the classic members said cannot be read, so the group cannot become classic: try again, as Kafka does.
         return Result(effects=(SetTimer(timer.key, env.call.now_ms + RETRY_MS),))

@@ -7,7 +7,7 @@ the shard takes the `Result`: an operation that is refused half-way is thrown aw
 from typing import Any
 
 from coordinator.core.consumer.group import ConsumerGroup, Member
-from coordinator.core.consumer.replay import applied
+from coordinator.core.consumer.replay import apply_record
 from coordinator.core.env import Env
 from coordinator.core.events import Cause, Event
 from coordinator.core.records import Record
@@ -32,7 +32,7 @@ class GroupTransition:
     def write(self, *records: Record) -> None:
         """State records. The group goes on as the one they make."""
         for record in records:
-            group = applied(self.group, record)
+            group = apply_record(self.group, record)
             assert group is not None, f"{record.key!r} deletes the group it is about"
             self.group = group
         self.records.extend(records)

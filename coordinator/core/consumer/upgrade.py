@@ -26,7 +26,7 @@ from protocol.messages.consumer_protocol import read_assignment, read_subscripti
 CONSUMER = "consumer"  # the protocol type of consumers
 
 
-def consumer_transition(
+def begin_transition(
     group: ConsumerGroup | ClassicGroup | None,
     group_id: str,
     env: Env,

@@ -7,7 +7,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
-def malformed(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) -> Refusal | None:
+def validate_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) -> Refusal | None:
     """The first thing that is wrong, None if nothing is."""
     epoch, is_joining = request.member_epoch, request.member_epoch == 0
     if _is_blank(request.member_id) and (version >= 1 or epoch > 0 or epoch == LEFT):

@@ -2,7 +2,7 @@
 
 from typing import Final, Protocol
 
-from coordinator.core.classic.admission import stranger
+from coordinator.core.classic.admission import validate_member
 from coordinator.core.classic.states import COMMIT
 from coordinator.core.consumer import commits
 from coordinator.core.consumer.group import ConsumerGroup
@@ -60,7 +60,7 @@ def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env)
         return ErrorCode.NONE
     if generation < 0 and not member_id and instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if error := stranger(group, member_id, instance_id):
+    if error := validate_member(group, member_id, instance_id):
         return error
     return ErrorCode.ILLEGAL_GENERATION if generation != group.generation else COMMIT[group.state]
 
@@ -76,7 +76,7 @@ def validate_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, en
         return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
     if generation < 0 and (group.is_empty or (not member_id and instance_id is None)):
         return ErrorCode.NONE
-    if error := stranger(group, member_id, instance_id):
+    if error := validate_member(group, member_id, instance_id):
         return error
     return ErrorCode.ILLEGAL_GENERATION if generation != group.generation else ErrorCode.NONE
 

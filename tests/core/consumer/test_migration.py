@@ -6,7 +6,7 @@ from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_he
 from coordinator.core.consumer.downgrade import tombstones
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.leave_group import leave_group
-from coordinator.core.consumer.replay import applied
+from coordinator.core.consumer.replay import apply_record
 from coordinator.core.consumer.timers import expire_member
 from coordinator.core.env import Env
 from coordinator.core.limits import Limits
@@ -68,7 +68,7 @@ def test_tombstones_are_in_the_order_that_replay_insists_on() -> None:
     assert kinds[7:10] == [ConsumerGroupMemberMetadataKey] * 3
     assert kinds[10] is ConsumerGroupRegularExpressionKey and len(kinds) == 13
     for record in written:
-        group = applied(group, record)
+        group = apply_record(group, record)
     assert group is None
 
 

@@ -10,7 +10,7 @@ from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, Resolved
 from coordinator.core.consumer.owners import Inconsistent, holders
-from coordinator.core.consumer.replay import applied
+from coordinator.core.consumer.replay import apply_record
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.limits import Limits
 from coordinator.core.shard import Shard
@@ -22,7 +22,7 @@ ENTRY = r.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions
 
 def made(*written: r.Record, group: ConsumerGroup | None = None) -> ConsumerGroup | None:
     for record in written:
-        group = applied(group, record)
+        group = apply_record(group, record)
     return group
 
 
@@ -48,7 +48,7 @@ def test_any_value_creates_the_group_and_no_tombstone_does(record: r.Record) -> 
     """K-355, K-356; K-031: a group begins at epoch 1."""
     group = made(record)
     assert group is not None and group.group_id == "g" and group.epoch in (1, 7)
-    assert applied(None, r.Record(record.key, None)) is None
+    assert apply_record(None, r.Record(record.key, None)) is None
 
 
 def test_values_are_kept_as_they_are_written() -> None:
