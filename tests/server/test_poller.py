@@ -1,5 +1,6 @@
 """Sockets: who is let in, who is let go, and what happens when descriptors run out."""
 
+import contextlib
 import errno
 import os
 import resource
@@ -20,14 +21,16 @@ from coordinator.server.listener import listen
 from coordinator.server.poller import Link, Poller
 from coordinator.server.selector import READ
 from protocol import record_batch
-from protocol.codec import encode_request
+from protocol.codec import decode_response, encode_request
 from protocol.errors import ErrorCode
 from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records import Record
 from tests.live import Muster
 from tests.server.in_memory import InMemory
@@ -181,6 +184,43 @@ async def test_a_connection_that_fails_as_it_is_admitted_is_closed_alone(caplog:
         assert await second.receive_some()
         assert here.poller.connections == 1
     assert os.strerror(errno.ENOSPC) in caplog.text
+
+
+async def test_timers_wait_until_every_socket_that_was_ready_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll reports few at a time; a server that was stopped for longer than the sessions finds all heartbeats."""
+    monkeypatch.setattr("coordinator.server.poller.EVENTS_MAX", 4)
+    monkeypatch.setattr("coordinator.server.selector.EVENTS_MAX", 4)
+    async with listening(group_initial_rebalance_delay_ms=1_000) as here:
+        socks = [socket.create_connection(("127.0.0.1", here.listener.port), timeout=10) for _ in range(20)]
+
+        def receive(sock: socket.socket) -> bytes:
+            sock.setblocking(False)
+            data = b""
+            while not data:
+                here.poller.turn()
+                with contextlib.suppress(BlockingIOError):
+                    data = sock.recv(65_536)
+            return data[4:]
+
+        for sock in socks:
+            sock.sendall(JOIN)
+        while len(here.server.frontend._parked) < len(socks):
+            here.poller.turn()
+        while here.server.frontend._parked:
+            here.server.seconds += 1
+            here.poller.turn()
+        joined = [decode_response(11, 3, receive(sock)).body for sock in socks]
+        for sock, one in zip(socks, joined, strict=True):
+            sock.sendall(encode_request(14, 3, 1, "test", SyncGroupRequest("g", 1, one.member_id)))
+        for sock in socks:
+            receive(sock)
+        here.server.seconds += 11
+        for sock, one in zip(socks, joined, strict=True):
+            sock.sendall(encode_request(12, 3, 1, "test", HeartbeatRequest("g", 1, one.member_id)))
+        errors = [decode_response(12, 3, receive(sock)).body.error_code for sock in socks]
+        assert not any(errors)
+        for sock in socks:
+            sock.close()
 
 
 ASKED = 3_000
