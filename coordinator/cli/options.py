@@ -24,7 +24,7 @@ class Options(Struct, frozen=True):
     config: Config
     ignored: Mapping[str, str]  # settings of Kafka that have no effect, with their sources
     listen: tuple[str, ...]
-    advertise: str | None
+    advertise: tuple[str | None, ...]  # for each of `listen`
     admin: str | None
     data_dir: str | None  # None: keep nothing
     fsync: bool
@@ -56,9 +56,9 @@ def read_options(args: argparse.Namespace) -> Options:
         ephemeral = choose("ephemeral", False)
     admin = choose("admin", "127.0.0.1:8092")
     listen = tuple(choose("listen", ["127.0.0.1:9092"]))
-    advertise = choose("advertise", None)
+    advertise = _for_each(listen, tuple(choose("advertise", [])), source("advertise"))
     _check_addresses(source("listen"), listen)
-    _check_addresses(source("advertise"), (advertise,))
+    _check_addresses(source("advertise"), advertise)
     _check_addresses(source("admin"), (None if admin == "off" else admin,))
     return Options(
         config=from_file.config,
@@ -76,6 +76,15 @@ def read_options(args: argparse.Namespace) -> Options:
         log_format=_check_choice(choose("log-format", "text"), source("log-format"), LOG_FORMATS),
         started=STARTED,
     )
+
+
+def _for_each(listen: tuple[str, ...], advertise: tuple[str, ...], option: str) -> tuple[str | None, ...]:
+    """The address to advertise for each listener: none, one for all, or as many as there are listeners."""
+    if len(advertise) <= 1:
+        return (advertise or (None,)) * len(listen)
+    if len(advertise) != len(listen):
+        raise ConfigError(f"invalid {option}: expected one address, or one for each of the {len(listen)} --listen")
+    return advertise
 
 
 def _check_addresses(option: str, addresses: tuple[str | None, ...]) -> None:

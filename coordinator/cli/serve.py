@@ -30,8 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--advertise",
+        action="append",
         metavar="HOST:PORT",
-        help="the address that clients are given, if not the one of --listen; port 0 stands for its port",
+        help="the address that clients are given, if not the one of --listen; port 0 stands for its port; one for all, "
+        "or given again for each --listen",
     )
     add("--admin", metavar="HOST:PORT", help="health, metrics and events over HTTP (127.0.0.1:8092); off for none")
     where = parser.add_mutually_exclusive_group()

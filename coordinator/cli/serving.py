@@ -50,7 +50,10 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
-            listeners = [_bound(stack, "--listen", text, options.advertise) for text in options.listen]
+            listeners = [
+                _bound(stack, "--listen", text, advertise)
+                for text, advertise in zip(options.listen, options.advertise, strict=True)
+            ]
             admin = _bound(stack, "--admin", options.admin) if options.admin else None
             files, data_dir = _storage(stack, options)
             server = Server(options, listeners, admin, files, data_dir, lines)

@@ -23,7 +23,7 @@ from coordinator.config import Config, ConfigError, read_environment, read_pairs
 FILE_VARIABLE: Final = "MUSTER_CONFIG"  # the file if there is no --config
 OPTIONS: Final[Mapping[str, type]] = {
     "listen": list,
-    "advertise": str,
+    "advertise": list,
     "admin": str,
     "data-dir": str,
     "ephemeral": bool,

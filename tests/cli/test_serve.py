@@ -60,6 +60,10 @@ def test_version() -> None:
             "muster serve: --ready-file: / is a directory; it may be a file in one that can be written to",
         ),
         (["serve", "--admin", "x:y"], "muster serve: invalid --admin 'x:y': expected HOST:PORT"),
+        (
+            ["serve", "--listen", "a:1", "--advertise", "b:1", "--advertise", "c:1"],
+            "muster serve: invalid --advertise: expected one address, or one for each of the 1 --listen",
+        ),
         (["serve", "--advertise", "x"], "muster serve: invalid --advertise 'x': expected HOST:PORT"),
         (
             ["serve", "--topic", "orders"],
@@ -133,10 +137,15 @@ def test_the_ready_line_and_the_ready_file_say_the_same(tmp_path: Path) -> None:
 
 
 def test_the_ready_line_has_all_listeners_and_what_clients_are_told(tmp_path: Path) -> None:
-    with Muster(tmp_path, "--ephemeral", "--listen", "0.0.0.0:0", "--advertise", "kafka.test:0") as server:
+    given = ("--advertise", "in.test:0", "--advertise", "out.test:19092")
+    with Muster(tmp_path, "--ephemeral", "--listen", "0.0.0.0:0", *given) as server:
         first, second = server.ready["listeners"]
         told = server.ready["advertised"]
-        assert told == [f"kafka.test:{address.rpartition(':')[2]}" for address in (first, second)]
+        assert told == [f"in.test:{first.rpartition(':')[2]}", "out.test:19092"]
+        for address, expected in ((first, told[0]), (second.replace("0.0.0.0", "127.0.0.1"), told[1])):
+            with Client.to(address) as client:
+                (broker,) = client.ask(MetadataRequest(topics=None)).brokers
+                assert f"{broker.host}:{broker.port}" == expected
         line = server.log().splitlines()[0]
         assert line.startswith(f"muster ready kafka={first},{second} advertised={','.join(told)} admin=")
 
@@ -244,7 +253,7 @@ def test_the_image_serves_everybody_and_keeps_its_data_whatever_arguments_are_gi
     add_arguments(parser)
     chosen = read_options(parser.parse_args(words))
     assert (chosen.listen, chosen.admin) == (("0.0.0.0:9092",), "0.0.0.0:8092")
-    assert (chosen.data_dir, chosen.advertise) == ("/var/lib/muster", advertised)
+    assert (chosen.data_dir, chosen.advertise) == ("/var/lib/muster", (advertised,))
 
 
 def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
