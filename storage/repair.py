@@ -7,13 +7,15 @@ its place, so that no offset is ever used twice and all that stands behind it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
 
 from protocol import record_batch
+from protocol.errors import ProtocolError
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, BatchHeader, crc_of
+from protocol.records import Record
 from storage import checkpoint as checkpoints
 from storage import layout, mending
 from storage.checkpoint import Checkpoint
@@ -44,11 +46,26 @@ class Mended(msgspec.Struct, frozen=True):
     what: str
 
 
+Check = Callable[[BatchHeader, list[Record]], Mapping[int, str]]
+"""Why records of a batch cannot be taken for what they should be, by offset; asked from the start of the log on."""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """Records of a whole batch that nobody can read; their offsets are kept."""
+
+    path: str
+    position: int
+    first_offset: int
+    end_offset: int
+    reason: str
+
+
 class Survey(msgspec.Struct):
     """What a repair would do to one log."""
 
     losses: list[Loss] = []
     mended: list[Mended] = []
+    unreadable: list[Unreadable] = []
     start_offset: int = 0
     end_offset: int = 0
     forgets_checkpoint: bool = False
@@ -58,11 +75,14 @@ class Survey(msgspec.Struct):
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.losses or self.mended or self.forgets_checkpoint)
+        return bool(self.losses or self.mended or self.unreadable or self.forgets_checkpoint)
 
 
-def survey(files: Files, directory: str, found: Layout) -> Survey:
-    """Read a log whatever state it is in. Changes nothing."""
+def survey(files: Files, directory: str, found: Layout, check: Check | None = None) -> Survey:
+    """Read a log whatever state it is in. Changes nothing.
+
+    `check` judges the records of whole batches: storage knows bytes, not what they mean.
+    """
     data = checkpoints.read(files, directory)
     remembered = _readable_checkpoint(data)
     result = Survey(forgets_checkpoint=data is not None and remembered is None)
@@ -79,12 +99,13 @@ def survey(files: Files, directory: str, found: Layout) -> Survey:
         is_last = number == len(found.segments) - 1
         until = known.recovery_point if is_last else found.segments[number + 1][0]
         is_ours = remembered is not None and expected >= known.contiguous_from
-        reader = _Salvage(path, content, base, known.leader_epoch if is_ours else None)
+        reader = _Salvage(path, content, base, known.leader_epoch if is_ours else None, check)
         reader.read(until)
         expected = max(reader.expected, until)
         result.losses += reader.losses
         result.mended += reader.mended
-        if reader.losses or reader.mended:
+        result.unreadable += reader.unreadable
+        if reader.losses or reader.mended or reader.unreadable:
             result.segments[base] = reader.batches
     result.end_offset = expected
     return result
@@ -101,7 +122,9 @@ def _readable_checkpoint(data: bytes | None) -> Checkpoint | None:
 class _Salvage:
     """One segment's batches, good and mended, with empty ones in place of what is lost."""
 
-    def __init__(self, path: str, content: bytes, base_offset: int, leader_epoch: int | None) -> None:
+    def __init__(
+        self, path: str, content: bytes, base_offset: int, leader_epoch: int | None, check: Check | None
+    ) -> None:
         self.path, self.content = path, content
         self.expected = base_offset
         self.leader_epoch = leader_epoch
@@ -109,6 +132,8 @@ class _Salvage:
         self.batches: list[bytes] = []
         self.losses: list[Loss] = []
         self.mended: list[Mended] = []
+        self.unreadable: list[Unreadable] = []
+        self.check = check
 
     def read(self, until: int) -> None:
         """Read all of it; `until` is the offset that the segment is known to reach at least."""
@@ -128,10 +153,27 @@ class _Salvage:
             if batch is None:
                 self._lost(position, at, header.base_offset if header else max(until, self.expected))
                 return position + at
-        self.batches.append(batch)
+        self.batches.append(self._without_unreadable(position, batch))
         header = record_batch.header_at(batch)
         self.expected = header.next_offset
         return position + header.size
+
+    def _without_unreadable(self, position: int, batch: bytes) -> bytes:
+        """The batch without the records that `check` refuses; it spans the same offsets."""
+        header = record_batch.header_at(batch)
+        if self.check is None or not header.count:
+            return batch
+        try:
+            records = record_batch.read(batch, 0, header)
+        except ProtocolError as error:
+            self.unreadable.append(Unreadable(self.path, position, header.base_offset, header.next_offset, str(error)))
+            return record_batch.rewritten(header, [])
+        reasons = self.check(header, records)
+        for offset, reason in reasons.items():
+            self.unreadable.append(Unreadable(self.path, position, offset, offset + 1, reason))
+        if not reasons:
+            return batch
+        return record_batch.rewritten(header, [record for record in records if record.offset not in reasons])
 
     def _whole_at(self, position: int) -> bytes | None:
         """The batch, its offset and epoch put right if they contradict what is known; None if its checksum does not

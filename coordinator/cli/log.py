@@ -19,6 +19,7 @@ from coordinator.cli.logdump import FACTS, lines_of
 from coordinator.cli.settings import add_settings, read_settings
 from coordinator.config import ConfigError
 from coordinator.dataplane.settings import own_log_config
+from coordinator.runtime.contents import check_of
 from storage import cleaner, layout, recovery, repair
 from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
 from storage.layout import DamagedLog
@@ -100,6 +101,10 @@ def _verify(args: argparse.Namespace) -> int:
         except DamagedLog as damage:
             code = fail("log", damage, DAMAGED)
             continue
+        plan = repair.survey(files, log, layout.look(files, log), _check_of(log))
+        for one in plan.unreadable:
+            where = DamagedLog(one.path, one.position, f"offset {one.first_offset}: {one.reason}")
+            code = fail("log", where, DAMAGED)
         torn = f", a torn write of {found.cut.size} bytes at its end" if found.cut else ""
         print(f"{log}: offsets {found.checkpoint.start_offset} to {found.end_offset}, {found.batches} batches{torn}")
     return code
@@ -126,14 +131,26 @@ def _repair(args: argparse.Namespace) -> int:
 def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
     """Tell what there is to repair in one log, and do it if that was asked for. Returns whether there was anything."""
     found = layout.look(files, log)
-    plan = repair.survey(files, log, found)
+    plan = repair.survey(files, log, found, _check_of(log))
     for line in _plan_lines(log, plan):
         print(line)
-    if plan.is_needed and accept_loss:
+    is_needed = plan.is_needed
+    while plan.is_needed and accept_loss:  # again where records contradict others only once some are gone
         repair.carry_out(files, log, found, plan)
         Log.open(files, log).close()
+        found = layout.look(files, log)
+        plan = repair.survey(files, log, found, _check_of(log))
+        for line in _plan_lines(log, plan) if plan.is_needed else ():
+            print(line)
+    if is_needed and accept_loss:
         print(f"{log}: repaired")
-    return plan.is_needed
+    return is_needed
+
+
+def _check_of(log: str) -> repair.Check | None:
+    """What a start makes of the records, where they are the coordinator's own."""
+    partition = partition_of(Path(log).absolute().name)
+    return None if partition is None else check_of(partition[0])
 
 
 def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
@@ -147,6 +164,11 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
             yield f"{where} of a torn write are cut off; they were never acknowledged"
         else:
             yield f"{where}: LOSES offsets {loss.first_offset} to {loss.end_offset - 1}"
+    for one in plan.unreadable:
+        offsets = f"offset {one.first_offset}"
+        if one.end_offset > one.first_offset + 1:
+            offsets = f"offsets {one.first_offset} to {one.end_offset - 1}"
+        yield f"{one.path}:{one.position}: LOSES {offsets}, which cannot be read: {one.reason}"
     if plan.forgets_checkpoint:
         yield f"{log}/muster.checkpoint: unreadable; deleted records that a segment still holds come back"
 

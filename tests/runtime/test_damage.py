@@ -1,6 +1,7 @@
 """Logs whose checksums are right and whose records are not: the start ends with one line that says where."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -20,6 +21,7 @@ from storage.layout import DamagedLog
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from tests.server.in_memory import InMemory
+from tests.storage.test_repair import muster_log
 
 OFFSETS, CATALOG = "data/__consumer_offsets-0", "data/__muster_catalog-0"
 ONE = {"offsets_topic_num_partitions": 1}
@@ -78,6 +80,61 @@ def test_it_says_where_and_why(directory: str, batch: Callable[[], bytes], reaso
     assert damage.value.reason.startswith(f"offset {first}: ")
     assert "\n" not in str(damage.value)
     assert server.node.partitions[0].is_loaded
+
+
+@pytest.mark.parametrize(
+    ("directory", "batch"),
+    [
+        (OFFSETS, group_that_ends_before_its_member),
+        (OFFSETS, written(b"\0\1\0\1g", None)),
+        (OFFSETS, written(None, b"v")),
+        (OFFSETS, written(b"\0\2\0\1g", b"\0\x09future")),
+        (OFFSETS, records_cut_short),
+        (CATALOG, written(None, b"v")),
+        (CATALOG, written(b"\0\x63", None)),
+        (CATALOG, unknown_state),
+        (CATALOG, records_cut_short),
+    ],
+)
+def test_a_repair_says_what_of_it_is_lost_and_then_the_server_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], directory: str, batch: Callable[[], bytes]
+) -> None:
+    files = MemoryFiles()
+    InMemory(files, **ONE)
+    log = Log.open(files, directory)
+    good = record_batch.encode([Record(b"\0\x0bfuture", b"")]) if directory == OFFSETS else None
+    first = log.append(batch())
+    if good is not None:
+        log.append(good)
+    end = log.end_offset
+    copy_out(files, tmp_path)
+    name = str(tmp_path / directory)
+    assert muster_log("verify", name) == 3
+    assert f"offset {first}" in capsys.readouterr().err
+    assert muster_log("repair", name) == 3
+    assert f"LOSES offset {first}" in capsys.readouterr().out.replace("offsets", "offset")
+    assert muster_log("repair", name, "--accept-loss") == 0
+    assert muster_log("verify", name) == 0
+    again = MemoryFiles()
+    copy_in(tmp_path, again)
+    InMemory(again, **ONE)
+    assert Log.open(again, directory).end_offset >= end
+
+
+def copy_out(files: MemoryFiles, root: Path) -> None:
+    for directory in files.list("data"):
+        (root / "data" / directory).mkdir(parents=True)
+        for name in files.list(f"data/{directory}"):
+            file = files.open(f"data/{directory}/{name}")
+            (root / "data" / directory / name).write_bytes(file.pread(0, file.size()))
+
+
+def copy_in(root: Path, files: MemoryFiles) -> None:
+    for path in (root / "data").rglob("*"):
+        if path.is_dir():
+            files.make_directory(f"data/{path.name}")
+        elif path.parent.name != "data":
+            files.open(f"data/{path.parent.name}/{path.name}", create=True).append(path.read_bytes())
 
 
 @pytest.mark.parametrize("left", [[], [f"{CATALOG}/muster.checkpoint"]])

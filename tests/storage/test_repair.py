@@ -331,18 +331,18 @@ def test_a_repair_looks_while_nobody_else_can_write(
     path.write_bytes(path.read_bytes() + bytes(10))
     survey, held = repair.survey, []
 
-    def surveyed(files: Files, directory: str, found: Layout) -> Survey:
+    def surveyed(files: Files, directory: str, found: Layout, check: repair.Check | None = None) -> Survey:
         try:
             RealFiles().lock(str(data / "muster.lock")).release()
             held.append(False)
         except DirectoryLocked:
             held.append(True)
-        return survey(files, directory, found)
+        return survey(files, directory, found, check)
 
     monkeypatch.setattr(repair, "survey", surveyed)
     assert muster_log("repair", str(data / "orders-0")) == 3
     assert muster_log("repair", str(data / "orders-0"), "--accept-loss") == 0
-    assert held == [False, True]
+    assert held == [False, True, True], "without the lock to tell, under it to repair and to look again"
     lock = RealFiles().lock(str(data / "muster.lock"))
     assert muster_log("repair", str(data), "--accept-loss") == 1
     assert "held by process" in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""Whether the records of the coordinator's own logs can be read, judged as a start does: decoded and replayed."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from coordinator.config import Config, limits
+from coordinator.core import records
+from coordinator.core.catalog import records as catalog_records
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
+from coordinator.core.consumer.owners import Inconsistent
+from coordinator.core.shard import Shard
+from coordinator.core.topics import Topics
+from coordinator.core.transactions.transactions import Transactions
+from coordinator.dataplane.settings import catalog_settings
+from protocol.errors import ProtocolError
+from protocol.record_batch import BatchHeader
+from protocol.records import Record, read_end_marker
+from storage.repair import Check
+
+
+def check_of(topic: str) -> Check | None:
+    """Return a check for one log of that topic; None for a topic whose records are its clients' own matter."""
+    make = _CHECKS.get(topic)
+    return None if make is None else make()
+
+
+def _check_groups() -> Check:
+    shard = Shard(0, limits(Config()), Topics(()))
+
+    def check(header: BatchHeader, batch: list[Record]) -> Mapping[int, str]:
+        reasons: dict[int, str] = {}
+        facts: list[records.Record] = []
+        try:
+            if header.is_control:
+                if (marker := read_end_marker(batch[0])) is not None:
+                    shard.end_transaction(header.producer_id, marker.commits)
+                return reasons
+            for record in batch:
+                try:
+                    facts.append(records.decode(record.key or b"", record.value))
+                except ProtocolError as error:
+                    reasons[record.offset] = str(error)
+            shard.replay_batch(facts, header.producer_id if header.is_transactional else -1)
+        except (ProtocolError, Inconsistent) as error:
+            return {record.offset: str(error) for record in batch} | reasons
+        return reasons
+
+    return check
+
+
+def _check_catalog() -> Check:
+    settings = catalog_settings(Config(), (0,))
+    catalog, transactions = Catalog(settings), Transactions(settings)
+
+    def check(header: BatchHeader, batch: list[Record]) -> Mapping[int, str]:
+        reasons: dict[int, str] = {}
+        for record in batch:
+            try:
+                fact = catalog_records.decode(record.key, record.value)
+                transactions.replay(fact)
+                catalog.replay(fact)
+            except (ProtocolError, ValueError) as error:
+                reasons[record.offset] = str(error)
+        return reasons
+
+    return check
+
+
+_CHECKS: Final[Mapping[str, Callable[[], Check]]] = {OFFSETS_TOPIC: _check_groups, CATALOG_TOPIC: _check_catalog}
