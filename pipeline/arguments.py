@@ -1,35 +1,75 @@
-"""What `muster pipeline` can be asked, without importing anything that does it."""
+"""The arguments of `muster pipeline`, without importing anything that does the work."""
 
 import argparse
 from collections.abc import Callable
 
 Parser = argparse.ArgumentParser
-SPARK = ("ingest", "build", "follow", "report", "bench")
+SPARK = ("build", "bench")  # jobs that cannot do without it
 
 
 def add_commands(parser: Parser) -> None:
-    """The subcommands, each with its own arguments."""
+    """Add the subcommands, each with its own arguments."""
     commands = parser.add_subparsers(dest="job", metavar="JOB", required=True)
     for name, help_line, add in JOBS:
         sub = commands.add_parser(name, help=help_line, description=help_line)
         add(sub)
         sub.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
-        if name in SPARK:
-            sub.add_argument("--master", default="local[*]", help="a Spark master (local[*])")
-            sub.add_argument("--memory", default="1g", help="of the driver (1g)")
 
 
-def _some(text: str) -> int:
-    """A number from 1 on."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} is too little")
+def _number(least: int) -> Callable[[str], int]:
+    """A whole number from `least` on."""
+
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a whole number from {least} on")
+        return value
+
     return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected seconds")
+    return value
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.startswith("spark."):
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected spark.NAME=VALUE")
+    return name, value
+
+
+def _spark(parser: Parser) -> None:
+    group = parser.add_argument_group("Spark")
+    group.add_argument(
+        "--master", help="local[N], spark://..., yarn, k8s://..., or sc://... (Spark's setting, or local[*])"
+    )
+    group.add_argument("--memory", metavar="SIZE", help="of the driver (Spark's setting, or 1g)")
+    group.add_argument("--executor-memory", metavar="SIZE", help="of each executor (Spark's setting)")
+    group.add_argument(
+        "--conf", action="append", default=[], type=_setting, metavar="NAME=VALUE", help="any setting of Spark"
+    )
+    group.add_argument("--py-files", action="append", default=[], metavar="FILE", help="a wheel or zip for the workers")
+    group.add_argument("--spark-log", metavar="FILE", help="where Spark's own log goes (a temporary file)")
 
 
 def _logs(parser: Parser) -> None:
     parser.add_argument(
         "paths", nargs="+", metavar="DIR", help="a log directory, or one that holds some; also s3://..."
     )
+    _reading(parser)
+
+
+def _reading(parser: Parser) -> None:
     parser.add_argument("--topic", default="__consumer_offsets", help="whose logs (__consumer_offsets)")
     parser.add_argument(
         "--on-error",
@@ -37,20 +77,25 @@ def _logs(parser: Parser) -> None:
         default="record",
         help="at bytes that are no batch: stop there and report it, search for the next batch, or fail (record)",
     )
-    parser.add_argument("--decoder", choices=("auto", "numba", "numpy", "python"), default="auto", help="(auto)")
 
 
 def _out(parser: Parser) -> None:
-    parser.add_argument("--out", required=True, metavar="TABLES", help="the directory of the tables")
+    parser.add_argument("--out", required=True, metavar="TABLES", help="the directory of the tables; also s3://...")
 
 
 def _ingest(parser: Parser) -> None:
     _logs(parser)
     _out(parser)
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "local", "spark"),
+        default="auto",
+        help="who decodes: this process, or Spark's workers; auto takes Spark from 512 MiB on, or with --master (auto)",
+    )
+    _spark(parser)
 
 
-def _build(parser: Parser) -> None:
-    _out(parser)
+def _judging(parser: Parser) -> None:
     parser.add_argument(
         "--events", nargs="*", default=[], metavar="FILE", help="the server's event log, if there is one"
     )
@@ -60,28 +105,48 @@ def _build(parser: Parser) -> None:
         help="log end offsets: a directory of topics, JSON lines, Parquet, or a replication-offset-checkpoint",
     )
     parser.add_argument(
-        "--now", type=int, metavar="MS", help="judge lag as of this time (the newest commit or log end)"
+        "--now", type=_number(0), metavar="MS", help="judge lag as of this time (the newest commit or log end)"
     )
 
 
+def _build(parser: Parser) -> None:
+    _out(parser)
+    _judging(parser)
+    parser.add_argument(
+        "--format", choices=("parquet", "delta"), help="of the derived tables (that of the last time, or parquet)"
+    )
+    _spark(parser)
+
+
 def _follow(parser: Parser) -> None:
-    _ingest(parser)
-    parser.add_argument("--every", type=_some, default=500, metavar="MS", help="look for more this often (500)")
+    _logs(parser)
+    _out(parser)
+    parser.add_argument("--every", type=_number(1), default=500, metavar="MS", help="look for more this often (500)")
     parser.add_argument("--once", action="store_true", help="stop when all that is there now has been read")
-    parser.add_argument("--for", dest="seconds", type=float, metavar="SECONDS", help="stop after this long")
-    parser.add_argument("--max-bytes", type=_some, metavar="N", help="read at most about so much at a time")
+    parser.add_argument("--for", dest="seconds", type=_seconds, metavar="SECONDS", help="stop after this long")
+    parser.add_argument("--max-bytes", type=_number(1), metavar="N", help="read at most about so much at a time")
+
+
+def _optimize(parser: Parser) -> None:
+    _out(parser)
 
 
 def _compact(parser: Parser) -> None:
     parser.add_argument("path", metavar="DIR", help="logs to compact; they are only read")
-    parser.add_argument("--out", required=True, metavar="DIR2", help="where the compacted copies go")
-    parser.add_argument("--drop-tombstones-before", type=int, metavar="MS", help="leave out tombstones older than this")
+    parser.add_argument("--out", required=True, metavar="DIR2", help="where the compacted copies go; must be new")
+    parser.add_argument(
+        "--drop-tombstones-before", type=_number(0), metavar="MS", help="leave out tombstones older than this"
+    )
 
 
 def _report(parser: Parser) -> None:
-    parser.add_argument("--tables", required=True, metavar="TABLES", help="tables that `build` made")
+    parser.add_argument("paths", nargs="*", metavar="DIR", help="logs, of which tables are made for this once")
+    parser.add_argument("--tables", metavar="TABLES", help="tables that `build` made; without Spark")
     parser.add_argument("--out", required=True, metavar="FILE", help="the HTML file to write")
     parser.add_argument("--title", default="Consumer groups", help="(Consumer groups)")
+    _reading(parser)
+    _judging(parser)
+    _spark(parser)
 
 
 def _verify(parser: Parser) -> None:
@@ -96,28 +161,30 @@ def _dump(parser: Parser) -> None:
 def _synth(parser: Parser) -> None:
     parser.add_argument("path", metavar="DIR", help="where the made-up logs go; must be new")
     parser.add_argument("--seed", type=int, default=1, help="(1)")
-    parser.add_argument("--records", type=int, default=20_000, help="offset commits (20000)")
-    parser.add_argument("--groups", type=_some, default=20, help="(20)")
-    parser.add_argument("--partitions", type=_some, default=4, help="logs (4)")
+    parser.add_argument("--records", type=_number(0), default=20_000, help="offset commits (20000)")
+    parser.add_argument("--groups", type=_number(1), default=20, help="(20)")
+    parser.add_argument("--partitions", type=_number(1), default=4, help="logs (4)")
     parser.add_argument(
-        "--lives", type=int, default=10, help="groups with members that come and go, in one more log (10)"
+        "--lives", type=_number(0), default=10, help="groups with members that come and go, in one more log (10)"
     )
 
 
 def _bench(parser: Parser) -> None:
-    parser.add_argument("--mb", type=_some, default=100, help="size of the largest made-up log (100)")
+    parser.add_argument("--mb", type=_number(1), default=100, help="size of the largest made-up log (100)")
     parser.add_argument("--out", metavar="DIR", help="where the made-up logs go (a temporary directory)")
+    _spark(parser)
 
 
 JOBS: tuple[tuple[str, str, Callable[[Parser], None]], ...] = (
     ("ingest", "read logs into raw tables, going on where the last time ended", _ingest),
-    ("build", "make the derived tables of what was ingested", _build),
+    ("build", "make the derived tables of what was ingested (Spark)", _build),
     ("follow", "ingest what is written, while it is written", _follow),
+    ("optimize", "merge small files of the raw tables, by date, and remove orphans", _optimize),
     ("compact", "write compacted copies of logs, and prove that they say the same", _compact),
     ("report", "one HTML file with pictures of what happened", _report),
     ("verify", "read logs in two ways, and compare", _verify),
-    ("dump", "print segments as Kafka's DumpLogSegments does (no Spark)", _dump),
-    ("scan", "batches and problems of logs (no Spark)", _logs),
+    ("dump", "print segments as Kafka's DumpLogSegments does", _dump),
+    ("scan", "batches and problems of logs", _logs),
     ("synth", "write made-up logs", _synth),
-    ("bench", "measure, each figure against something measured in the same run", _bench),
+    ("bench", "measure, each figure against something measured in the same run (Spark)", _bench),
 )

@@ -1,50 +1,63 @@
-"""The jobs as commands: arguments in, lines or JSON out, an exit code."""
+"""The jobs as commands: arguments in, lines or JSON out, an exit code.
+
+Whatever can be checked without Spark is checked before it starts.
+"""
 
 import argparse
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from pipeline import manifest
+from pipeline.decode.files import Store, is_uri, normalized, without_secrets
 from pipeline.errors import UsageError
-from pipeline.session import JavaNotFoundError
-
-if TYPE_CHECKING:
-    from pipeline import manifest
+from pipeline.session import JavaNotFoundError, Settings, check
 
 OK, FAILED, USAGE, PROBLEMS, MISMATCH = 0, 1, 2, 3, 4
 FILES = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+SMALL_BYTES = 100 << 20  # tables that were made of less are built with settings for little data
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one job. What the user can mend is said in one line."""
     try:
         return JOBS[args.job](args)
+    except BrokenPipeError:
+        raise
     except Exception as error:
-        if (told := _told(error)) is None:
+        if (failure := _failure(error)) is None:
             raise
-        code, line = told
-        print(f"muster pipeline {args.job}: {line}", file=sys.stderr)
+        code, line = failure
+        print(f"muster pipeline {args.job}: {without_secrets(line)}", file=sys.stderr)
         return code
 
 
-def _told(error: Exception) -> tuple[int, str] | None:
+class SparkFailedError(RuntimeError):
+    """Spark did not start, or gave up; the message names its log."""
+
+
+def _failure(error: Exception) -> tuple[int, str] | None:
     """The exit code and one line for what the user can mend; None for mistakes of ours, which need their traceback."""
     from pipeline.decode.spans import LogDamagedError
     from pipeline.jobs.compact import CompactionRefusedError
-    from pipeline.manifest import TablesInUseError
 
     if isinstance(error, LogDamagedError | CompactionRefusedError):
         return PROBLEMS, str(error)
-    if isinstance(error, (UsageError, JavaNotFoundError, TablesInUseError, *FILES)):
+    if isinstance(error, (UsageError, JavaNotFoundError, manifest.TablesInUseError, *FILES)):
         return USAGE, str(error)
-    return _from_spark(error)
+    if isinstance(error, OSError | SparkFailedError):
+        return FAILED, str(error)
+    return _failure_of_spark(error)
 
 
-def _from_spark(error: Exception) -> tuple[int, str] | None:
+def _failure_of_spark(error: Exception) -> tuple[int, str] | None:
     """What a worker or Spark itself has to say; None for an error of any other origin."""
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
@@ -52,24 +65,24 @@ def _from_spark(error: Exception) -> tuple[int, str] | None:
     codes = {"LogDamagedError": PROBLEMS, "UsageError": USAGE, "TablesInUseError": USAGE}
     codes["FileNotFoundError"] = FAILED  # it was there when the work was planned
     for line in reversed(lines):
-        name, _, said = line.partition(": ")
+        name, _, message = line.partition(": ")
         if (code := codes.get(name.rpartition(".")[2])) is not None:
-            return code, said
+            return code, message
     return FAILED, lines[0]
 
 
 class Progress:
-    """Says on standard error what is done, with the seconds that have passed."""
+    """Prints on standard error what goes on, with the seconds since the command began."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
 
     def __call__(self, line: str) -> None:
-        print(f"[{time.monotonic() - self.started:7.1f} s] {line}", file=sys.stderr, flush=True)
+        print(f"[{time.monotonic() - self.started:7.1f} s] {without_secrets(line)}", file=sys.stderr, flush=True)
 
 
-def say(args: argparse.Namespace, result: dict[str, Any]) -> None:
-    """The result, for people or for machines."""
+def show(args: argparse.Namespace, result: dict[str, Any]) -> None:
+    """Print the result, for people or for machines."""
     if args.json:
         print(msgspec.json.encode(result).decode())
         return
@@ -77,105 +90,181 @@ def say(args: argparse.Namespace, result: dict[str, Any]) -> None:
         if isinstance(value, dict):
             print(f"{name}:")
             for key, one in value.items():
-                print(f"  {key:24} {one}")
+                print(f"  {key:24} {_in_words(one)}")
+        elif isinstance(value, list):
+            print(f"{name}:{'' if value else ' none'}")
+            for one in value:
+                print(f"  {_in_words(one)}")
         else:
             print(f"{name}: {value}")
 
 
-def _session(args: argparse.Namespace) -> Any:
-    from pipeline.session import session
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_in_words(one)}" for name, one in value.items() if one not in (None, [], ""))
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
-    return session(args.master, memory=args.memory)
+
+def _settings(args: argparse.Namespace, is_small: bool = False) -> Settings:
+    settings = Settings(
+        args.master, args.memory, args.executor_memory, tuple(args.conf), tuple(args.py_files), is_small
+    )
+    check(settings)
+    return settings
+
+
+@contextmanager
+def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> Iterator[Any]:
+    """A session of Spark, whose own log goes to a file that is removed unless something fails."""
+    from pipeline.session import quiet, session
+
+    log = Path(args.spark_log or tempfile.mkstemp(prefix="muster-spark-", suffix=".log")[1])
+    progress("starting Spark")
+    try:
+        with quiet(log):
+            spark = session(settings=settings)
+        progress("Spark is ready")
+        try:
+            with _tasks_reported(spark, progress):
+                yield spark
+        finally:
+            spark.stop()
+    except Exception as error:
+        if _failure_of_spark(error) is None or _failure_of_spark(error)[0] != FAILED:  # type: ignore[index]  # not None
+            raise
+        line = _failure_of_spark(error)[1]  # type: ignore[index]  # as above
+        raise SparkFailedError(f"{_telling_line(log) or line} (Spark's log: {log})") from error
+    if not args.spark_log:
+        log.unlink(missing_ok=True)
+
+
+def _telling_line(log: Path) -> str:
+    """The last line of Spark's log that names an error."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()] if log.exists() else []
+    return next((line for line in reversed(lines) if "Error" in line or "Exception" in line), "")
+
+
+@contextmanager
+def _tasks_reported(spark: Any, progress: Progress, every_s: float = 5.0) -> Iterator[None]:
+    """Print now and then how far Spark's stages are, from a thread of its own."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        shown = ""
+        while not ended.wait(every_s):
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            line = ", ".join(f"{s.numCompletedTasks} of {s.numTasks} tasks" for s in stages if s and s.numTasks > 1)
+            if line and line != shown:
+                progress(f"Spark: {line}")
+                shown = line
+
+    thread = threading.Thread(target=watch, daemon=True)
+    if not hasattr(type(spark), "client"):  # Spark Connect has no status tracker
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _options(args: argparse.Namespace) -> dict[str, str]:
-    return {"topic": args.topic, "on_error": args.on_error, "decoder": args.decoder}
+    return {"topic": args.topic, "on_error": args.on_error}
 
 
 def ingest(args: argparse.Namespace) -> int:
     """Logs to raw tables."""
+    from pipeline.jobs.ingest import FEW_BYTES, bytes_to_read
     from pipeline.jobs.ingest import ingest as job
 
-    progress = Progress()
-    spark = _session(args)
-    progress("Spark is ready")
-    try:
-        after = job(spark, _paths(args.paths), Path(args.out), **_options(args))
-    finally:
-        spark.stop()
-    problems = _problems(Path(args.out), after)
+    progress, paths = Progress(), _paths(args.paths)
+    size = bytes_to_read(paths, args.out, _options(args))
+    on_spark = args.engine == "spark" or (args.engine == "auto" and (bool(args.master) or size >= FEW_BYTES))
+    progress(f"{size / 1e6:,.1f} MB to read, by {'Spark' if on_spark else 'this process'}")
+    if on_spark:
+        with _spark(args, _settings(args), progress) as spark:
+            after = job(spark, paths, args.out, progress, **_options(args))
+    else:
+        after = job(None, paths, args.out, progress, **_options(args))
+    problems = _problems(args.out, after)
     progress("done")
     reached = {log: position.next_offset for log, position in after.logs.items()}
-    say(args, {"rows": after.rows, "next offsets": reached, "problems": problems})
+    show(args, {"rows": after.rows, "next offsets": reached, "problems": problems})
     return PROBLEMS if problems else OK
 
 
 def build(args: argparse.Namespace) -> int:
     """Raw tables to derived ones."""
+    progress = Progress()
+    if not Store.of(args.out).exists(manifest.NAME):
+        raise FileNotFoundError(f"{args.out} holds no tables: run ingest first")
+    counts, problems = _build(args, args.out, progress)
+    show(args, {"rows": counts, "problems": problems})
+    return PROBLEMS if problems else OK
+
+
+def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict[str, int], int]:
+    """(rows of the derived tables, problems of the logs)"""
     from pipeline.jobs.build import Tables
     from pipeline.jobs.build import build as job
+    from pipeline.jobs.ends import check_path
 
-    out = Path(args.out)
-    if not (out / "manifest.json").exists():
-        raise FileNotFoundError(f"{out} holds no tables: run ingest first")
-    progress = Progress()
-    spark = _session(args)
-    progress("Spark is ready")
+    events = [Path(file) for file in args.events]
+    for file in events:
+        if not file.is_file():
+            raise FileNotFoundError(f"invalid --events {file}: expected a file of the server's events")
     ends = Path(args.ends) if args.ends else None
-    try:
-        counts = job(spark, out, events=[Path(f) for f in args.events], ends=ends, now_ms=args.now, report=progress)
+    if ends is not None:
+        check_path(ends)
+    size = sum(file.size for file in Store.of(out).tree("raw"))
+    settings = _settings(args, is_small=size < SMALL_BYTES and not args.master)
+    form = getattr(args, "format", None)
+    with _spark(args, settings, progress) as spark:
+        counts = job(spark, out, events=events, ends=ends, now_ms=args.now, form=form, report=progress)
         problems = Tables(spark, out).derived("log_problems").where("severity = 'problem'").count()
-    finally:
-        spark.stop()
-    say(args, {"rows": counts, "problems": problems})
-    return PROBLEMS if problems else OK
+    return counts, problems
 
 
 def follow(args: argparse.Namespace) -> int:
     """Ingest while the logs grow, until interrupted."""
-    from pipeline import manifest
+    from pipeline.jobs.ingest import Follower
     from pipeline.jobs.ingest import follow as job
 
     progress = Progress()
-    options = _options(args)
-    if args.max_bytes:
-        options["max_bytes_per_trigger"] = str(args.max_bytes)
-    spark = _session(args)
-    progress("following; end it with Ctrl-C")
-    try:
-        with job(spark, _paths(args.paths), Path(args.out), args.every, args.once, **options) as query:
-            _watched(query, args.seconds, progress)
-    except KeyboardInterrupt:
-        progress("stopped")
-    finally:
-        spark.stop()
-    after = manifest.load(Path(args.out))
-    problems = _problems(Path(args.out), after)
-    say(args, {"rows": after.rows, "problems": problems})
+    follower = Follower(_paths(args.paths), args.out, args.max_bytes, **_options(args))
+    with follower.locked():
+        progress("following; end it with Ctrl-C")
+        try:
+            job(follower, args.every, args.seconds, args.once, progress)
+        except KeyboardInterrupt:
+            progress("stopped")
+    problems = _problems(args.out, follower.known)
+    show(args, {"rows": follower.known.rows, "problems": problems})
     return PROBLEMS if problems else OK
 
 
-def _watched(query: Any, seconds: float | None, progress: Progress) -> None:
-    """Tell what a stream does until it ends, or for so long; then let it finish what is there."""
-    ends = None if seconds is None else time.monotonic() + seconds
-    while not query.awaitTermination(1) and (ends is None or time.monotonic() < ends):
-        if last := query.lastProgress:
-            progress(f"batch {last['batchId']}: {last['durationMs'].get('triggerExecution', 0)} ms")
-    if query.isActive:
-        query.processAllAvailable()
-        query.stop()
-    if error := query.exception():
-        raise error
-
-
-def _problems(out: Path, after: "manifest.Manifest") -> int:
+def _problems(out: str, after: "manifest.Manifest") -> int:
     """How many problems the raw tables tell of."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    files = [out / file for file in after.files.get("log_problems", ())]
-    severities = [pq.read_table(file, columns=["severity"])["severity"] for file in files]
-    return sum(pc.sum(pc.equal(one, "problem")).as_py() or 0 for one in severities)
+    store = Store.of(out)
+    count = 0
+    for file in after.files.get("log_problems", ()):
+        with store.open_input(file) as opened:
+            severities = pq.ParquetFile(opened).read(columns=["severity"])["severity"]
+        count += pc.sum(pc.equal(severities, "problem")).as_py() or 0
+    return count
+
+
+def optimize(args: argparse.Namespace) -> int:
+    """Fewer and larger files."""
+    from pipeline.jobs.optimize import optimize as job
+
+    if not Store.of(args.out).exists(manifest.NAME):
+        raise FileNotFoundError(f"{args.out} holds no tables: run ingest first")
+    show(args, msgspec.structs.asdict(job(args.out)))
+    return OK
 
 
 def compact(args: argparse.Namespace) -> int:
@@ -183,35 +272,44 @@ def compact(args: argparse.Namespace) -> int:
     from pipeline.jobs.compact import compact as job
 
     progress, results = Progress(), []
-    for result in job(args.path, Path(args.out), args.drop_tombstones_before):
+    for result in job(normalized(args.path), Path(args.out), args.drop_tombstones_before):
         progress(f"{result.log}: {result.records_before} -> {result.records_after} records")
         results.append(result)
     logs = {
-        r.log: {**msgspec.structs.asdict(r), "proof": "replay is equal" if r.equal else "REPLAY DIFFERS"}
+        r.log: {
+            "bytes_before": r.bytes_before,
+            "bytes_after": r.bytes_after,
+            "records_before": r.records_before,
+            "records_after": r.records_after,
+            "equal": r.equal,
+            "proof": "replay is equal" if r.equal else "REPLAY DIFFERS",
+        }
         for r in results
     }
-    say(args, {"logs": logs})
+    show(args, {"logs": logs})
     return OK if all(result.equal for result in results) else MISMATCH
 
 
 def report(args: argparse.Namespace) -> int:
-    """The HTML report."""
-    from pipeline.jobs.build import Tables
+    """The HTML report, of tables or of logs."""
+    from pipeline.jobs.ingest import ingest as read_logs
     from pipeline.report.page import collect, page
 
-    tables = Path(args.tables)
-    if not (tables / "tables").exists():
-        raise FileNotFoundError(f"{tables} holds no derived tables: run build first")
-    progress = Progress()
-    spark = _session(args)
-    progress("Spark is ready")
-    try:
-        told = collect(Tables(spark, tables))
-        progress("tables are read")
-    finally:
-        spark.stop()
-    Path(args.out).write_text(page(told, args.title), encoding="utf-8")
-    say(args, {"report": str(Path(args.out).absolute()), "groups": told.groups_total})
+    progress, target = Progress(), Path(args.out)
+    if bool(args.paths) == bool(args.tables):
+        raise UsageError("invalid arguments: expected either logs or --tables")
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"invalid --out {target}: expected a file in a directory that exists")
+    if args.paths:
+        with tempfile.TemporaryDirectory(prefix="muster-tables-") as tables:
+            read_logs(None, _paths(args.paths), tables, progress, **_options(args))
+            _build(args, tables, progress)
+            data = collect(tables)
+    else:
+        data = collect(args.tables)
+    target.write_text(page(data, args.title), encoding="utf-8")
+    progress("done")
+    show(args, {"report": str(target.absolute()), "groups": data.groups_total})
     return OK
 
 
@@ -219,8 +317,8 @@ def verify(args: argparse.Namespace) -> int:
     """The columns against sequential replay, and tables against both."""
     from pipeline.jobs.verify import verify as job
 
-    found = job(_paths(args.paths), Path(args.tables) if args.tables else None, Progress())
-    say(args, msgspec.structs.asdict(found))
+    found = job(_paths(args.paths), args.tables, Progress())
+    show(args, msgspec.structs.asdict(found))
     if found.unexplained:
         return MISMATCH
     return PROBLEMS if found.problems else OK
@@ -228,20 +326,26 @@ def verify(args: argparse.Namespace) -> int:
 
 def dump(args: argparse.Namespace) -> int:
     """Segments as lines."""
+    from pipeline.dump import INVALID
     from pipeline.dump import dump as lines
 
     for name in args.files:
+        if not Path(name).is_file():
+            raise FileNotFoundError(f"invalid path {name}: expected a segment file")
+    code = OK
+    for name in args.files:
         for line in lines(name, Path(name).read_bytes()):
             print(line)
-    return OK
+            code = PROBLEMS if line.startswith(INVALID) else code
+    return code
 
 
 def scan(args: argparse.Namespace) -> int:
     """Batches and problems."""
     from pipeline.jobs.scan import scan as job
 
-    found = job(_paths(args.paths), args.topic, args.on_error, args.decoder, Progress())
-    say(args, msgspec.to_builtins(found))
+    found = job(_paths(args.paths), args.topic, args.on_error, Progress())
+    show(args, msgspec.to_builtins(found))
     return PROBLEMS if any(p["severity"] == "problem" for p in found.problems) else OK
 
 
@@ -251,12 +355,12 @@ def synth(args: argparse.Namespace) -> int:
     from pipeline.synth_groups import write_lives
 
     path = Path(args.path)
-    if path.exists() and any(path.iterdir()):
-        raise FileExistsError(f"{path} is not empty")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FileExistsError(f"invalid path {path}: expected a directory that is new or empty")
     write_logs(path, Plan(seed=args.seed, records=args.records, groups=args.groups, partitions=args.partitions))
     if args.lives:
         write_lives(path, args.seed, args.lives, partition=args.partitions)
-    say(args, {"logs": str(path.absolute()), "bytes": sum(file.stat().st_size for file in path.rglob("*.log"))})
+    show(args, {"logs": str(path.absolute()), "bytes": sum(file.stat().st_size for file in path.rglob("*.log"))})
     return OK
 
 
@@ -264,20 +368,27 @@ def bench(args: argparse.Namespace) -> int:
     """The table of ratios."""
     from pipeline.bench import bench as job
 
-    result = job(args.mb, Path(args.out) if args.out else None, args.master, args.memory, Progress())
-    say(args, result)
+    if args.out and not Path(args.out).is_dir():
+        raise FileNotFoundError(f"invalid --out {args.out}: expected a directory")
+    settings = _settings(args)
+    show(args, job(args.mb, Path(args.out) if args.out else None, settings, Progress()))
     return OK
 
 
 def _paths(given: list[str]) -> list[str]:
-    """Local paths as absolute ones, since a worker may stand elsewhere."""
-    return [path if "://" in path else str(Path(path).absolute()) for path in given]
+    """Paths as workers elsewhere can use them: absolute, or URIs without secrets."""
+    paths = [normalized(path) for path in given]
+    for path in paths:
+        if not is_uri(path) and not Path(path).is_dir():
+            raise FileNotFoundError(f"invalid path {path}: expected a directory of logs")
+    return paths
 
 
 JOBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "ingest": ingest,
     "build": build,
     "follow": follow,
+    "optimize": optimize,
     "compact": compact,
     "report": report,
     "verify": verify,

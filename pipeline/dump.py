@@ -24,6 +24,7 @@ from protocol.messages.consumer_protocol import (
 )
 from protocol.schema import Schema
 
+INVALID = "Found "  # how the line about bytes that are no batch begins, as Kafka's tool writes it
 CODECS = {0: "none", **NAMES}
 HORIZON = 64
 
@@ -45,7 +46,7 @@ def dump(name: str, data: bytes) -> Iterator[str]:
         except (InflateError, ValueError, IndexError) as error:
             yield f"Error in the batch at offset {batch.base_offset}, skipping: {error}"
     if end < len(data):
-        yield f"Found {len(data) - end} invalid bytes at the end of {name}"
+        yield f"{INVALID}{len(data) - end} invalid bytes at the end of {name}"
 
 
 def _batch_line(batch: plain.PlainBatch) -> str:
@@ -89,10 +90,10 @@ def _record_line(batch: plain.PlainBatch, record: plain.PlainRecord) -> str:
     if batch.is_control and record.value is not None:
         kind = "COMMIT" if plain.marker(record) else "ABORT"
         return f"{head} endTxnMarker: {kind} coordinatorEpoch: {int.from_bytes(record.value[2:6], 'big', signed=True)}"
-    return f"{head} {_said(record)}"
+    return f"{head} {_key_and_payload(record)}"
 
 
-def _said(record: plain.PlainRecord) -> str:
+def _key_and_payload(record: plain.PlainRecord) -> str:
     if record.key is None or len(record.key) < 2:
         return "key: <none>"
     number = int.from_bytes(record.key[:2], "big", signed=True)
@@ -126,17 +127,17 @@ def shown(schema: Schema, message: Any, version: int) -> dict[str, Any]:
 
 
 def _consumer_protocol(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
-    """What consumers said to each other, spelled out, as Kafka's tool does; other protocols stay bytes."""
-    found: dict[str, Any] = {}
+    """The subscription and assignment that consumers wrote, as Kafka's tool prints them; other protocols stay bytes."""
+    parts: dict[str, Any] = {}
     try:
-        found["subscription"] = shown(
+        parts["subscription"] = shown(
             SUBSCRIPTION, read_subscription(member.subscription), version_of(member.subscription)
         )
         if member.assignment:
-            found["assignment"] = shown(ASSIGNMENT, read_assignment(member.assignment), version_of(member.assignment))
+            parts["assignment"] = shown(ASSIGNMENT, read_assignment(member.assignment), version_of(member.assignment))
     except ProtocolError:
         return {}
-    return found
+    return parts
 
 
 def _value(kind: Any, value: Any, version: int) -> Any:

@@ -1,21 +1,23 @@
 """Which files of a set of tables count, and up to where each log has been read: `<out>/manifest.json`.
 
 It is the only truth: a Parquet file that it does not name does not exist, whatever lies in the directory. It is
-replaced by rename, so an ingestion that dies leaves the tables as they were, and the next one reads on from there.
+replaced in one step, so an ingestion that dies leaves the tables as they were, and the next one reads on from there.
 """
 
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from pipeline.decode.files import Store, without_secrets
 from pipeline.decode.positions import Position
 from pipeline.errors import UsageError
 
 NAME = "manifest.json"
+VERSION = 2  # of what the tables' directory holds: 1 had no `optimized` files and kept paths as they were given
+Place = Store | Path | str
 WRITER, BUILDER = "manifest.lock", "build.lock"  # who reads logs, and who makes derived tables: not in each other's way
 
 
@@ -25,14 +27,14 @@ class Manifest(msgspec.Struct, frozen=True):
     `places` says of each log name where that log lies: two brokers have logs of the same name.
     """
 
-    version: int = 1
+    version: int = VERSION
     logs: dict[str, Position] = {}
     files: dict[str, tuple[str, ...]] = {}
     paths: tuple[str, ...] = ()
     rows: dict[str, int] = {}
     places: dict[str, str] = {}
 
-    def at(self, places: dict[str, str]) -> "Manifest":
+    def add_places(self, places: dict[str, str]) -> "Manifest":
         """With these places of logs. Raises UsageError for a known name elsewhere, and a known place by another name.
 
         The position of the one log would be taken for the other's, or a log be read once more under its other name.
@@ -48,7 +50,7 @@ class Manifest(msgspec.Struct, frozen=True):
                 raise UsageError(f"{place} was read as {other} and would be {name} now: name the directories as before")
         return msgspec.structs.replace(self, places=self.places | places)
 
-    def having(
+    def add_files(
         self, positions: dict[str, Position], written: list[tuple[str, str, int]], paths: list[str]
     ) -> "Manifest":
         """With more files (table, path, rows) and later positions. A file that is known already counts once."""
@@ -57,24 +59,44 @@ class Manifest(msgspec.Struct, frozen=True):
             if file not in files.get(table, ()):
                 files[table] = (*files.get(table, ()), file)
                 rows[table] = rows.get(table, 0) + count
-        known = (*self.paths, *(path for path in paths if path not in self.paths))
+        shown = [without_secrets(path) for path in paths]
+        known = (*self.paths, *(path for path in shown if path not in self.paths))
         return msgspec.structs.replace(self, logs=self.logs | positions, files=files, rows=rows, paths=known)
 
+    def replace_files(self, table: str, old: tuple[str, ...], new: tuple[str, ...]) -> "Manifest":
+        """With some files of a table replaced by others that hold the same rows, at the place of the first."""
+        gone = set(old)
+        files = self.files[table]
+        at = files.index(old[0])
+        kept = [file for file in files[:at] if file not in gone], [file for file in files[at:] if file not in gone]
+        return msgspec.structs.replace(self, files=self.files | {table: (*kept[0], *new, *kept[1])})
 
-def load(out: Path) -> Manifest:
-    """The manifest of a directory; an empty one where there is none."""
-    path = out / NAME
+
+def load(out: Place) -> Manifest:
+    """The manifest of a directory of tables; an empty one where there is none.
+
+    Raises UsageError for a file that is no manifest, and for tables that a later release has written.
+    """
+    store = Store.of(out)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Manifest) if path.exists() else Manifest()
+        data = store.read(NAME)
+    except FileNotFoundError:
+        return Manifest()
+    try:
+        found = msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
-        raise UsageError(f"{path} is no manifest: {error}") from None
+        raise UsageError(f"{store.shown}/{NAME} is no manifest: {error}") from None
+    if found.version > VERSION:
+        raise UsageError(
+            f"{store.shown} was written by a later release: expected version {VERSION} or less, it has {found.version}"
+        )
+    shown = tuple(without_secrets(path) for path in found.paths)  # version 1 kept them as they were given
+    return msgspec.structs.replace(found, version=VERSION, paths=shown)
 
 
-def save(out: Path, manifest: Manifest) -> None:
+def save(out: Place, manifest: Manifest) -> None:
     """Replace the manifest as a whole."""
-    new = out / f".{NAME}.{os.getpid()}"
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-    new.replace(out / NAME)
+    Store.of(out).replace(NAME, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
 class TablesInUseError(RuntimeError):
@@ -82,12 +104,25 @@ class TablesInUseError(RuntimeError):
 
 
 @contextmanager
-def locked(out: Path, lock: str = WRITER) -> Iterator[None]:
-    """Keep every other one of the kind out of a set of tables, until the process ends if need be."""
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / lock).open("w") as file:
+def locked(out: Place, lock: str = WRITER) -> Iterator[None]:
+    """Keep every other one of the kind out of a set of tables, until the process ends if need be.
+
+    An object store has no locks: there `unchanged` finds another writer before the manifest is replaced.
+    """
+    store = Store.of(out)
+    store.make()
+    if store.local is None:
+        yield
+        return
+    with (store.local / lock).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TablesInUseError(f"{out} is being written to by another process") from None
+            raise TablesInUseError(f"{store.shown} is being written to by another process") from None
         yield
+
+
+def check_unchanged(out: Place, known: Manifest) -> None:
+    """Raise TablesInUseError if somebody else has read logs into these tables: where files cannot be locked."""
+    if load(out).logs != known.logs:
+        raise TablesInUseError(f"{Store.of(out).shown} was written to by another process; nothing more is saved")

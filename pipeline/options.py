@@ -12,6 +12,8 @@ from pipeline.decode.records import DECODERS
 from pipeline.decode.schema import TABLES
 from pipeline.errors import UsageError
 
+BY_FILTER = ("groups", "log_partitions")  # fields that only filters set
+
 
 class SourceOptions(msgspec.Struct, frozen=True):
     """`path` may hold several paths, one a line."""
@@ -30,6 +32,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
     split_bytes: int = 32 << 20
     max_bytes_per_trigger: int | None = None
     pushdown: bool = False
+    groups: tuple[str, ...] | None = None  # only these; from filters, as the next
+    log_partitions: tuple[int, ...] | None = None
     starting: str = ""  # where to begin, as JSON {log: [next offset, segment, byte]}: what a manifest says
 
     def __post_init__(self) -> None:
@@ -40,9 +44,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
             ("decoder", DECODERS),
         ):
             if getattr(self, name) not in allowed:
-                raise UsageError(f"kafkalog: {name}={getattr(self, name)!r} is none of {', '.join(allowed)}")
+                raise UsageError(f"invalid option {name}={getattr(self, name)!r}: expected one of {', '.join(allowed)}")
         if self.sink != "none" and not self.sink.startswith("parquet:"):
-            raise UsageError("kafkalog: sink is none, or parquet:<directory>")
+            raise UsageError(f"invalid option sink={self.sink!r}: expected none or parquet:<directory>")
 
     @property
     def paths(self) -> list[str]:
@@ -51,8 +55,15 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
     @property
     def starts(self) -> dict[str, Position]:
-        """Where each log was read up to; one that is missing here is read from its beginning."""
+        """Where reading of each log begins; one that is missing here is read from its beginning."""
         return positions(json.loads(self.starting)) if self.starting else {}
+
+    @property
+    def wanted_groups(self) -> frozenset[str] | None:
+        """The groups to read, None for all: the option `group` and the filters hold together."""
+        named = frozenset({self.group}) if self.group else None
+        filtered = None if self.groups is None else frozenset(self.groups)
+        return filtered if named is None else named if filtered is None else named & filtered
 
     def decoding(self, tables: frozenset[str]) -> rows.Options:
         """The same for the decoder."""
@@ -60,7 +71,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
             tables=tables,
             decoder=self.decoder,
             on_error=self.on_error,
-            groups=frozenset({self.group}) if self.group else None,
+            groups=self.wanted_groups,
             since_ms=self.since_ms,
             until_ms=self.until_ms,
         )
@@ -74,12 +85,14 @@ def positions(said: Mapping[str, list[int]]) -> dict[str, Position]:
 def parse(given: Mapping[str, str]) -> SourceOptions:
     """Options as Spark hands them over: strings by names in any case. Raises UsageError with the name that is wrong."""
     known = {field.name: field for field in msgspec.structs.fields(SourceOptions)}
+    for name in BY_FILTER:
+        del known[name]
     values = {name.lower(): value for name, value in given.items()}
     if "path" not in values:
-        raise UsageError("kafkalog: no path was given: use .load(<directory>)")
+        raise UsageError("missing option path: expected .load(<directory>)")
     if unknown := values.keys() - known.keys():
-        raise UsageError(f"kafkalog: {sorted(unknown)[0]} is no option; there are {', '.join(sorted(known))}")
+        raise UsageError(f"unknown option {sorted(unknown)[0]}: expected one of {', '.join(sorted(known))}")
     try:
         return msgspec.convert(values, SourceOptions, strict=False)
     except msgspec.ValidationError as error:
-        raise UsageError(f"kafkalog: {error}") from None
+        raise UsageError(f"invalid option: {error}") from None

@@ -16,11 +16,13 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def logs(options: SourceOptions) -> list[LogDir]:
-    """The logs to read: all of the topic, or the one that holds the wanted group."""
+    """The logs to read: all of the topic, or those that may hold the wanted groups."""
     found = logs_at(options.paths, options.topic)
-    if options.group and options.num_partitions:
-        home = partition_of(options.group, options.num_partitions)
-        return [log for log in found if log.partition == home]
+    if options.log_partitions is not None:
+        found = [log for log in found if log.partition in options.log_partitions]
+    if (groups := options.wanted_groups) is not None and options.num_partitions:
+        homes = {partition_of(group, options.num_partitions) for group in groups}
+        found = [log for log in found if log.partition in homes]
     return found
 
 
@@ -38,14 +40,14 @@ def tasks(
     for log in found:
         start = starts.get(log.name, START) if starts else START
         spans = between(log, start, ends.get(log.name, start) if ends is not None else None, options.split_bytes)
-        reads += _young_enough(log, spans, options.since_ms)
+        reads += _without_old_segments(log, spans, options.since_ms)
     if options.reduce == "latest":
         partitions = sorted({span.log.partition for span in reads})
         return [Task(tuple(span for span in reads if span.log.partition == number)) for number in partitions]
     return _packed(reads, options.split_bytes)
 
 
-def _young_enough(log: LogDir, spans: list[Span], since_ms: int | None) -> list[Span]:
+def _without_old_segments(log: LogDir, spans: list[Span], since_ms: int | None) -> list[Span]:
     """Without the closed segments whose `.timeindex` says that all of their records are older."""
     if since_ms is None or not spans:
         return spans

@@ -12,13 +12,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
+
+from pipeline.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NEEDED = ("pyarrow", "numpy")  # by every job
+NEEDED = ("pyarrow", "numpy", "numba")  # by every job
 NEEDED_BY_SPARK = ("pyspark", "pandas")
 INSTALL = "the pipeline needs PySpark and Arrow: pip install '.[pipeline]' in a checkout"
 
@@ -51,7 +57,7 @@ def java_home() -> Path:
 
 
 def refusal(version: tuple[int, ...]) -> str | None:
-    """Why this Java will not do, or None."""
+    """Return why this Java cannot be used, or None."""
     if not version:
         return "it holds no Java that answers -version"
     if version[0] < 17:
@@ -94,46 +100,184 @@ def shim(home: Path) -> Path:
     return directory
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """How to reach Spark. What is None is left to Spark's own configuration, and then to what suits one machine."""
+
+    master: str | None = None  # local[2], spark://..., yarn, k8s://..., or sc://... for Spark Connect
+    memory: str | None = None  # of the driver
+    executor_memory: str | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+    py_files: tuple[str, ...] = ()  # handed to the workers: wheels, zip files
+    is_small: bool = False  # so little data that compiling queries takes longer than running them
+
+    @property
+    def is_connect(self) -> bool:
+        """Whether the session lives in a server of its own."""
+        return bool(self.master and self.master.startswith("sc://"))
+
+
+_MASTER = re.compile(r"^(local(\[(\d+|\*)(,\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+)$")
+_MEMORY = re.compile(r"^(\d+)([kmgt]?)b?$", re.IGNORECASE)
+LEAST_MEMORY_MB = 472  # below this Spark refuses to start
+
+
+def check(settings: Settings) -> None:
+    """Raise UsageError for what Spark would refuse only after its start, and JavaNotFoundError without a Java."""
+    if settings.master is not None and not _MASTER.match(settings.master):
+        raise UsageError(
+            f"invalid --master {settings.master!r}: expected local[N], spark://..., yarn, k8s://... or sc://..."
+        )
+    for option, size in (("--memory", settings.memory), ("--executor-memory", settings.executor_memory)):
+        if size is not None and _megabytes(size) < LEAST_MEMORY_MB:
+            raise UsageError(f"invalid {option} {size!r}: expected a size such as 1g, at least {LEAST_MEMORY_MB}m")
+    for name, _ in settings.conf:
+        if not name.startswith("spark."):
+            raise UsageError(f"invalid --conf {name!r}: expected spark.NAME=VALUE")
+    for file in settings.py_files:
+        if not Path(file).is_file():
+            raise UsageError(f"invalid --py-files {file!r}: expected a wheel or a zip file")
+    if not settings.is_connect:
+        java_home()
+
+
+def _megabytes(size: str) -> float:
+    """A size as Spark writes it, of bytes without a unit; 0 for what is none."""
+    match = _MEMORY.match(size)
+    units = {"": 1 / (1 << 20), "k": 1 / 1024, "m": 1, "g": 1024, "t": 1 << 20}
+    return int(match[1]) * units[match[2].lower()] if match else 0
+
+
 def session(
-    master: str = "local[*]", app: str = "muster pipeline", memory: str = "1g", conf: dict[str, str] | None = None
+    master: str | None = None,
+    app: str = "muster pipeline",
+    memory: str | None = None,
+    conf: dict[str, str] | None = None,
+    settings: Settings | None = None,
 ) -> "SparkSession":
-    """A session with what the pipeline needs, its data source registered."""
-    os.environ["JAVA_HOME"] = str(java_home())
-    os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    _workers_find_us()
+    """Start a session with what the pipeline needs, its data source registered, or take the one that runs.
+
+    Spark's own configuration (spark-submit, `spark-defaults.conf`, `PYSPARK_PYTHON`) goes before what is set here.
+    """
+    settings = settings or Settings(master, memory, conf=tuple((conf or {}).items()))
+    check(settings)
     from pyspark.sql import SparkSession
 
-    from pipeline.source import KafkaLog
+    from pipeline.source import register
 
-    cores = os.cpu_count() or 1
-    settings = {
-        "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+    if settings.is_connect:
+        spark = SparkSession.builder.remote(settings.master or "").appName(app).getOrCreate()
+    else:
+        os.environ["JAVA_HOME"] = str(java_home())
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+        _add_to_python_path()
+        builder = SparkSession.builder.appName(app)
+        for name, value in _configuration(settings, _configured()).items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+    for file in settings.py_files:
+        spark.sparkContext.addPyFile(_as_zip(file))
+    register(spark)
+    return spark
+
+
+def _configuration(settings: Settings, configured: dict[str, str]) -> dict[str, str]:
+    """What to set: the given settings, and defaults for whatever nobody has configured."""
+    asked = {
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.memory,
+        "spark.executor.memory": settings.executor_memory,
+        **dict(settings.conf),
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    known = configured | given
+    master = known.get("spark.master", "local[*]")
+    defaults = {
+        "spark.master": master,
+        "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
-        **(conf or {}),
     }
-    if not master.startswith("local"):
-        del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
-    builder = SparkSession.builder.master(master).appName(app)
-    for name, value in (settings | (conf or {})).items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.dataSource.register(KafkaLog)
-    return spark
+    if master.startswith("local"):
+        defaults |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "1" if settings.is_small else str(2 * (os.cpu_count() or 1)),
+        }
+        if settings.is_small:
+            defaults |= SMALL
+    return {name: value for name, value in defaults.items() if name not in configured} | given
 
 
-def _workers_find_us() -> None:
-    """Local workers import this package from where it was imported here."""
+# For some megabytes: to compile the plans, and to optimize what was compiled, would take most of the time.
+SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.default.parallelism": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+}
+
+
+def _configured() -> dict[str, str]:
+    """What spark-submit, the arguments of PySpark's shell or `spark-defaults.conf` have set already."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has read it all
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()
+        return dict(SparkConf().getAll())
+    home = os.environ.get("SPARK_HOME")
+    directory = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    file = Path(directory) / "spark-defaults.conf" if directory else None
+    settings = _properties(file.read_text()) if file and file.is_file() else {}
+    if master := re.search(r"--master[ =](\S+)", os.environ.get("PYSPARK_SUBMIT_ARGS", "")):
+        settings["spark.master"] = master[1]
+    return settings
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Lines of `name value`, as in `spark-defaults.conf`."""
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line and not line.startswith("#"))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _as_zip(file: str) -> str:
+    """The file under a name that Spark puts on the workers' path: a wheel is a zip file."""
+    if not file.endswith(".whl"):
+        return file
+    copy = Path(tempfile.mkdtemp(prefix="muster-wheel-")) / (Path(file).stem + ".zip")
+    shutil.copyfile(file, copy)
+    return str(copy)
+
+
+def _add_to_python_path() -> None:
+    """Let workers on this machine import this package from where it was imported here."""
     root = str(Path(__file__).resolve().parent.parent)
     paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+
+
+@contextmanager
+def quiet(log: Path) -> Iterator[None]:
+    """While the block runs, what is written to standard error goes to the log, also by processes that it starts.
+
+    Spark's Java process is started once and keeps the standard error that it was started with.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -6,14 +6,14 @@ one file. Which files count is said by the manifest alone (`pipeline/manifest.py
 
 import hashlib
 import json
-import os
+import secrets
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.decode.files import Store
 from pipeline.decode.layout import Span
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import TABLES
@@ -31,17 +31,17 @@ WRITTEN = pa.schema(
 )
 
 
-def write(task: Task, options: Options, directory: Path) -> pa.RecordBatch:
+def write(task: Task, options: Options, directory: Store) -> pa.RecordBatch:
     """Decode the task's spans into one file a table; says which files hold rows, and up to where logs were read."""
     name = hashlib.sha256(msgspec.json.encode(task)).hexdigest()[:24]
-    writers: dict[str, _File] = {}
+    writers: dict[str, Unfinished] = {}
     ends: dict[str, dict[str, str]] = {}
     try:
         for span in task.spans:
             decoder = SpanDecoder(span, options)
             for rows in decoder:
                 if rows.table not in writers:
-                    writers[rows.table] = _File(directory / rows.table, f"{name}.parquet", TABLES[rows.table])
+                    writers[rows.table] = Unfinished(directory, f"{rows.table}/{name}.parquet", TABLES[rows.table])
                 writers[rows.table].write(rows.batch)
             if (position := _end(span, decoder)) is not None:
                 ends[span.log.name] = {"position": json.dumps(position), "place": span.log.place}
@@ -65,25 +65,38 @@ def _end(span: Span, decoder: SpanDecoder) -> list[int] | None:
     return None
 
 
-class _File:
-    def __init__(self, directory: Path, name: str, schema: pa.Schema) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self.path = directory / name
-        self.unfinished = directory / f".{name}.{os.getpid()}"
-        self.rows = 0
-        self._writer = pq.ParquetWriter(self.unfinished, schema, compression="zstd")
+class Unfinished:
+    """A Parquet file that is being written under another name, and is there as a whole once it is closed."""
+
+    def __init__(self, directory: Store, path: str, schema: pa.Schema) -> None:
+        folder, _, name = path.rpartition("/")
+        directory.make(folder)
+        self.directory, self.path, self.rows = directory, path, 0
+        # An object store shows a file once it is closed; elsewhere two attempts must not write into one file.
+        self.written = f"{folder}/.{name}.{secrets.token_hex(4)}" if directory.local else path
+        self._stream = directory.open_output(self.written)
+        self._writer = pq.ParquetWriter(self._stream, schema, compression="zstd")
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
         self._writer.write_batch(batch)
         self.rows += batch.num_rows
 
     def close(self) -> str:
+        """Finish the file; its path below the directory."""
         self._writer.close()
-        self.unfinished.rename(self.path)
-        return str(self.path)
+        self._stream.close()
+        if self.written != self.path:
+            self.directory.rename(self.written, self.path)
+        self.written = ""
+        return self.path
 
     def discard(self) -> None:
         """Remove what was never finished; nothing after `close`."""
-        self.unfinished.unlink(missing_ok=True)
+        if not self.written:
+            return
         with suppress(OSError):  # a full disk, say: what is discarded need not be whole
             self._writer.close()
+        with suppress(OSError):
+            self._stream.close()
+        self.directory.remove(self.written)

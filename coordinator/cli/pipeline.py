@@ -14,11 +14,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_commands(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def _on_spark(args: argparse.Namespace) -> bool:
     from pipeline.arguments import SPARK
+
+    by_spark = args.job == "ingest" and (args.engine == "spark" or args.master)
+    return args.job in SPARK or bool(by_spark) or (args.job == "report" and bool(args.paths))
+
+
+def run(args: argparse.Namespace) -> int:
     from pipeline.session import INSTALL, missing
 
-    if lacking := missing(on_spark=args.job in SPARK):
+    if lacking := missing(on_spark=_on_spark(args)):
         return fail("pipeline", f"{INSTALL} (missing: {', '.join(lacking)})", 2)
     from pipeline.commands import run as run_command
 

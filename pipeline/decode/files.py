@@ -1,17 +1,26 @@
-"""Where logs are read from: a local path, or whatever `pyarrow.fs` opens (`s3://`, `gs://`, `hdfs://`, `abfss://`).
+"""Directories of files: a local path, or whatever `pyarrow.fs` opens (`s3://`, `gs://`, `hdfs://`, `abfss://`).
 
-A `Store` is named by one string, so that it travels to a worker as that string and is opened there.
+A `Store` is named by one string, so that it travels to a worker as that string and is opened there. The string never
+holds a secret: credentials come from the object store's own chain (environment, profile, the machine's role), and a
+path that holds some is refused. So no manifest, report or error line can show one.
 """
 
+import os
 import re
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from pipeline.errors import UsageError
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_SECRET = re.compile(r"secret|password|token|credential|signature|key", re.IGNORECASE)  # names of query parameters
+CHAIN = "the environment (AWS_ACCESS_KEY_ID, ...), a profile, or the machine's role"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -22,16 +31,51 @@ class Entry(msgspec.Struct, frozen=True):
     is_dir: bool
 
 
+class File(msgspec.Struct, frozen=True):
+    """A file below a store's root: its path from there, its size in bytes, when it was changed last (seconds)."""
+
+    path: str
+    size: int
+    changed_s: float
+
+
+def is_uri(path: str) -> bool:
+    """Whether the path names a file system by a scheme."""
+    return _SCHEME.match(path) is not None
+
+
+def without_secrets(text: str) -> str:
+    """The text with the user part and the query of every URI in it left out."""
+    return re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)([^/@\s'\"]*:[^@\s'\"]*@|[^/@:\s'\"]*@(?=[^/\s.]+/))?([^\s?'\"]*)(\?[^\s'\"]*)?",
+                  r"\1\3", text)  # fmt: skip
+
+
+def normalized(path: str) -> str:
+    """The path as `pyarrow.fs` takes it: absolute if local, `s3://` for `s3a://`. Raises UsageError for secrets."""
+    if not is_uri(path):
+        return str(Path(path).absolute())
+    if path.startswith("s3a://"):
+        path = "s3://" + path.removeprefix("s3a://")
+    parts = urlsplit(path)
+    user, at, _ = parts.netloc.rpartition("@")
+    names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    if (at and (":" in user or parts.scheme == "s3")) or any(_SECRET.search(name) for name in names):
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        raise UsageError(f"invalid path {shown}: expected credentials in {CHAIN}, never in a path")
+    return path
+
+
 @lru_cache(maxsize=32)
 def _filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
     """Open what a path or URI names. A query such as `?endpoint_override=...` is for the file system alone."""
-    if "://" in uri:
-        try:
-            filesystem, path = pafs.FileSystem.from_uri(uri)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise UsageError(str(error)) from None
-        return filesystem, path
-    return pafs.LocalFileSystem(), str(Path(uri).absolute())
+    uri = normalized(uri)
+    if not is_uri(uri):
+        return pafs.LocalFileSystem(), uri
+    try:
+        filesystem, path = pafs.FileSystem.from_uri(uri)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(without_secrets(str(error))) from None
+    return filesystem, path
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -39,10 +83,35 @@ class Store(msgspec.Struct, frozen=True):
 
     uri: str
 
+    @classmethod
+    def of(cls, place: "Store | str | Path") -> "Store":
+        """The store at a path or URI, checked. Raises UsageError for credentials in it."""
+        return place if isinstance(place, Store) else cls(normalized(str(place)))
+
     @property
     def shown(self) -> str:
         """The URI without its query and without credentials: what rows and files may say."""
-        return re.sub(r"//[^/@]*@", "//", self.uri.split("?")[0])
+        return without_secrets(self.uri)
+
+    @property
+    def local(self) -> Path | None:
+        """The directory as a path, if it lies on this machine's file system."""
+        return None if is_uri(self.uri) else Path(self.uri)
+
+    def under(self, path: str) -> "Store":
+        """The store of a directory below this one. The query stays at the end."""
+        head, mark, query = self.uri.partition("?")
+        return Store(f"{head.rstrip('/')}/{path}{mark}{query}")
+
+    def spark_uri(self, path: str = "") -> str:
+        """The same place as Spark names it: `s3a://` for S3, no query."""
+        head = self.uri.partition("?")[0].rstrip("/")
+        full = f"{head}/{path}" if path else head
+        return "s3a://" + full.removeprefix("s3://") if full.startswith("s3://") else full
+
+    def opened(self) -> tuple[pafs.FileSystem, str]:
+        """The file system, and the root's path in it."""
+        return _filesystem(self.uri)
 
     def _at(self, path: str) -> tuple[pafs.FileSystem, str]:
         filesystem, root = _filesystem(self.uri)
@@ -58,6 +127,29 @@ class Store(msgspec.Struct, frozen=True):
         found = filesystem.get_file_info(pafs.FileSelector(full))
         entries = [Entry(i.base_name, i.size or 0, i.type == pafs.FileType.Directory) for i in found]
         return sorted(entries, key=lambda entry: entry.name)
+
+    def tree(self, path: str = "") -> tuple[File, ...]:
+        """Every file below a directory; none if it is missing."""
+        filesystem, full = self._at(path)
+        found = filesystem.get_file_info(pafs.FileSelector(full, recursive=True, allow_not_found=True))
+        _, root = self._at("")
+        above = root.rstrip("/") + "/"
+        return tuple(
+            File(i.path.removeprefix(above), i.size or 0, i.mtime.timestamp() if i.mtime else 0.0)
+            for i in found
+            if i.type == pafs.FileType.File
+        )
+
+    def exists(self, path: str = "") -> bool:
+        """Whether a file or directory is there."""
+        filesystem, full = self._at(path)
+        return bool(filesystem.get_file_info(full).type != pafs.FileType.NotFound)
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was changed last; 0 when it is not there."""
+        filesystem, full = self._at(path)
+        mtime = filesystem.get_file_info(full).mtime
+        return int(mtime.timestamp() * 1000) if mtime else 0
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes of a file from `start`; fewer than `length` when the file ends before."""
@@ -76,3 +168,43 @@ class Store(msgspec.Struct, frozen=True):
         if info.type != pafs.FileType.File:
             raise FileNotFoundError(full)
         return int(info.size)
+
+    def make(self, path: str = "") -> None:
+        """Create a directory and those above it; nothing if it is there."""
+        filesystem, full = self._at(path)
+        filesystem.create_dir(full, recursive=True)
+
+    def open_output(self, path: str) -> Any:
+        """A stream that writes a file. On an object store the file appears when the stream is closed."""
+        filesystem, full = self._at(path)
+        return filesystem.open_output_stream(full)
+
+    def open_input(self, path: str) -> Any:
+        """A file to read from, at any position."""
+        filesystem, full = self._at(path)
+        return filesystem.open_input_file(full)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a file as a whole: readers see the old one or the new one."""
+        unfinished = f"{path}.{os.getpid()}" if self.local else path
+        with self.open_output(unfinished) as file:
+            file.write(data)
+        if self.local:
+            self.rename(unfinished, path)
+
+    def rename(self, path: str, to: str) -> None:
+        """Rename a file, over another one if need be."""
+        filesystem, full = self._at(path)
+        filesystem.move(full, self._at(to)[1])
+
+    def remove(self, path: str) -> None:
+        """Remove a file; nothing if it is not there."""
+        filesystem, full = self._at(path)
+        if filesystem.get_file_info(full).type == pafs.FileType.File:
+            filesystem.delete_file(full)
+
+    def remove_dir(self, path: str) -> None:
+        """Remove a directory with all that is in it; nothing if it is not there."""
+        filesystem, full = self._at(path)
+        if filesystem.get_file_info(full).type == pafs.FileType.Directory:
+            filesystem.delete_dir(full)

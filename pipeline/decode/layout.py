@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.decode.files import Entry, Store
+from pipeline.decode.files import Entry, Store, is_uri, without_secrets
 
 TOPIC = "__consumer_offsets"
 HEADER_BYTES = 61
@@ -32,7 +32,7 @@ class LogDir(msgspec.Struct, frozen=True):
     def place(self) -> str:
         """Where it lies, whatever it is called: the same for every way to name the directory, without credentials."""
         uri = self.store.shown
-        root = uri.rstrip("/") if "://" in uri else str(Path(uri).resolve())
+        root = uri.rstrip("/") if is_uri(uri) else str(Path(uri).resolve())
         return _join(root, self.path) if self.path else root
 
 
@@ -70,7 +70,7 @@ def _partition(name: str, topic: str) -> int | None:
 
 def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
     """All logs of the topic under the paths, by partition and then by name."""
-    found = [log for path in paths for log in _below(Store(path), topic)]
+    found = [log for path in paths for log in _below(Store.of(path), topic)]
     shown = [log.name for log in found]
     unique = [
         msgspec.structs.replace(log, name=f"{log.store.shown}/{log.name}") if shown.count(log.name) > 1 else log
@@ -84,7 +84,8 @@ def logs_at(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
     given = list(paths)
     if found := log_dirs(given, topic):
         return found
-    raise FileNotFoundError(f"no directory {topic}-<n> at or below {', '.join(given)}")
+    shown = ", ".join(without_secrets(path) for path in given)
+    raise FileNotFoundError(f"no directory {topic}-<n> at or below {shown}")
 
 
 def _below(store: Store, topic: str) -> Iterator[LogDir]:

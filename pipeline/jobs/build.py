@@ -1,15 +1,22 @@
 """Raw tables to derived tables, in an order in which each finds what it reads already written."""
 
+import json
+import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+from pyspark.sql.types import StructType
 
-from pipeline import manifest
+from pipeline import manifest, published
+from pipeline.decode.files import Store
 from pipeline.decode.schema import TABLES, ddl
 from pipeline.jobs.ends import read_ends
+from pipeline.manifest import Place
 from pipeline.tables import commits, groups, health, lag, members, rebalances
 from pipeline.tables.copies import Copies, log_problems, strays
 from pipeline.tables.events import read_events, with_events
@@ -24,44 +31,127 @@ DERIVED = (
 )  # fmt: skip
 
 
-class Tables:
-    """A directory of tables: the raw ones as the manifest lists them, the derived ones by name."""
+# Tables that grow with time, and the column (ms) by whose date their files are put into directories.
+HISTORY = {
+    "offset_commits": "record_ts", "commit_velocity": "window_start", "group_metadata": "record_ts",
+    "new_group_records": "record_ts", "partition_moves": "record_ts", "rebalances": "at_ms", "lag_history": "ts",
+}  # fmt: skip
+# Tables of which Delta replaces only the rows that have changed, and what tells their rows apart.
+KEYS = {
+    "latest_offsets": ("group", "topic", "partition"), "group_state": ("group",), "stickiness": ("group",),
+    "lag_status": ("group", "topic", "partition"), "group_status": ("group",), "log_health": ("log_dir",),
+    "offset_commits": ("log_partition", "log_offset"), "rebalances": ("group", "log_offset"),
+}  # fmt: skip
 
-    def __init__(self, spark: SparkSession, out: Path) -> None:
-        self.spark, self.out = spark, out
-        path = out / manifest.NAME
+
+class Tables:
+    """A directory of tables: the raw ones as the manifest lists them, the derived ones as they were published."""
+
+    def __init__(self, spark: SparkSession, out: Place, form: str | None = None) -> None:
+        self.spark, self.out = spark, Store.of(out)
         # When logs were read for the last time. Asked for first: the manifest that is read may be newer, but not older.
-        self.read_ms = int(path.stat().st_mtime * 1000) if path.exists() else 0
+        self.read_ms = self.out.modified_ms(manifest.NAME)
         self.manifest = manifest.load(out)
+        try:
+            self.published = published.load(out)
+        except FileNotFoundError:
+            self.published = published.Snapshot()
+        self.form = form or self.published.format
+        self.build = f"{time.time_ns():x}"
 
     def raw(self, name: str) -> DataFrame:
         """A raw table; empty when no log had such rows."""
-        files = [str(self.out.absolute() / file) for file in self.manifest.files.get(name, ())]
+        files = [self.out.spark_uri(file) for file in self.manifest.files.get(name, ())]
         reader = self.spark.read.schema(ddl(TABLES[name]))
         return reader.parquet(*files) if files else self.spark.createDataFrame([], ddl(TABLES[name]))
 
     def derived(self, name: str) -> DataFrame:
-        """A table that `build` made."""
-        return self.spark.read.parquet(str((self.out / "tables" / name).absolute()))
-
-    def count(self, name: str) -> int:
-        """Rows of a derived table, as its files say."""
-        files = (self.out / "tables" / name).glob("*.parquet")
-        return sum(pq.read_metadata(file).num_rows for file in files)
+        """A table of the build that is current."""
+        table = self.published.tables[name]
+        reader = self.spark.read.format(self.published.format)
+        if table.delta_version is None:
+            reader = reader.schema(StructType.fromJson(json.loads(table.schema)))
+        else:
+            reader = reader.option("versionAsOf", table.delta_version)
+        return reader.load(self.out.spark_uri(table.path)).drop("date")
 
     def write(self, name: str, rows: DataFrame) -> DataFrame:
-        """Replace a derived table; the table as it reads from disk."""
-        rows.write.mode("overwrite").parquet(str((self.out / "tables" / name).absolute()))
-        return self.derived(name)
+        """Write a table of the build that is being made; the table as it reads from there."""
+        if (column := HISTORY.get(name)) is not None:
+            rows = rows.withColumn("date", F.to_date(F.timestamp_millis(F.col(column))))
+        place = self.out.spark_uri(self._path(name))
+        if self.form == "delta" and name in KEYS and DeltaTable.is_there(self.spark, place):
+            DeltaTable.merge(self.spark, place, rows, KEYS[name])
+        else:
+            writer = rows.write.mode("overwrite").format(self.form).option("overwriteSchema", "true")
+            (writer.partitionBy("date") if name in HISTORY else writer).save(place)
+        reader = self.spark.read.format(self.form)
+        if self.form == "parquet":  # of a table without rows no file may tell the columns
+            reader = reader.schema(rows.schema)
+        return reader.load(place).drop("date")
+
+    def publish(self, made: dict[str, DataFrame]) -> dict[str, int]:
+        """Make the tables of this build the current ones; their numbers of rows."""
+        tables = {name: self._table(name, rows) for name, rows in made.items()}
+        snapshot = published.Snapshot(
+            format=self.form, build=self.build, built_ms=int(time.time() * 1000), tables=tables
+        )
+        published.publish(self.out, snapshot, published.views(self.out, snapshot))
+        self.published = snapshot
+        return {name: table.rows for name, table in tables.items()}
+
+    def _path(self, name: str) -> str:
+        return f"delta/{name}" if self.form == "delta" else f"{published.BUILDS}/{self.build}/{name}"
+
+    def _table(self, name: str, rows: DataFrame) -> published.Table:
+        path = self._path(name)
+        version = DeltaTable.version(self.spark, self.out.spark_uri(path)) if self.form == "delta" else None
+        files = sorted(f"{path}/{unquote(file).rpartition(f'/{path}/')[2]}" for file in rows.inputFiles())
+        filesystem, root = self.out.opened()
+        metadata = [pq.read_metadata(f"{root.rstrip('/')}/{file}", filesystem=filesystem) for file in files]
+        return published.Table(path, tuple(files), sum(one.num_rows for one in metadata), rows.schema.json(), version)
+
+
+class DeltaTable:
+    """What a table of Delta is asked by SQL, so that no package beside its jar is needed."""
+
+    @staticmethod
+    def is_there(spark: SparkSession, place: str) -> bool:
+        """Whether a table was written there."""
+        try:
+            spark.read.format("delta").load(place).schema  # noqa: B018 - reads the table's log
+        except AnalysisException:
+            return False
+        return True
+
+    @staticmethod
+    def version(spark: SparkSession, place: str) -> int:
+        """The number of its last commit."""
+        row = spark.sql(f"DESCRIBE HISTORY delta.`{place}` LIMIT 1").first()
+        assert row is not None, "a table that was written has a history"
+        return int(row["version"])
+
+    @staticmethod
+    def merge(spark: SparkSession, place: str, rows: DataFrame, keys: tuple[str, ...]) -> None:
+        """Make the table hold these rows, in one commit that writes only the files of rows that differ."""
+        rows.createOrReplaceTempView("muster_merge_source")
+        same = " AND ".join(f"old.`{key}` <=> new.`{key}`" for key in keys)
+        differ = " OR ".join(f"NOT old.`{name}` <=> new.`{name}`" for name in rows.columns if name not in keys)
+        spark.sql(
+            f"MERGE WITH SCHEMA EVOLUTION INTO delta.`{place}` AS old USING muster_merge_source AS new ON {same} "
+            f"WHEN MATCHED AND ({differ}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+            "WHEN NOT MATCHED BY SOURCE THEN DELETE"
+        )
 
 
 def build(
     spark: SparkSession,
-    out: Path,
+    out: Place,
     *,
     events: list[Path] | None = None,
     ends: Path | None = None,
     now_ms: int | None = None,
+    form: str | None = None,
     report: Report = lambda _line: None,
 ) -> dict[str, int]:
     """Make all derived tables anew; their numbers of rows.
@@ -71,10 +161,12 @@ def build(
 
     `events` are files of the server's event log, `ends` what `pipeline.jobs.ends` reads.
 
+    `form` is parquet or delta; by default that of the build before, and parquet for the first one.
+
     Made of the raw tables as they are at the beginning: logs may be read into them meanwhile.
     """
     with manifest.locked(out, manifest.BUILDER):
-        tables = Tables(spark, out)
+        tables = Tables(spark, out, form)
         made: dict[str, DataFrame] = {}
 
         def put(name: str, rows: DataFrame) -> None:
@@ -103,7 +195,7 @@ def build(
         put("group_status", lag.group_status(made["lag_status"]))
         shown = [made[name] for name in ("offset_commits", "latest_offsets", "log_problems")]
         put("log_health", health.log_health(batches, *shown))
-        return {name: tables.count(name) for name in made}
+        return tables.publish(made)
 
 
 def _groups(

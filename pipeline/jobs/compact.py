@@ -7,6 +7,7 @@ problems.
 """
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,25 +56,33 @@ class Compacted(msgspec.Struct, frozen=True):
 def compact(source: str, target: Path, drop_tombstones_before_ms: int | None = None) -> Iterator[Compacted]:
     """Compact every log below `source` into a directory of the same name below `target`.
 
-    Raises FileNotFoundError without any log, FileExistsError for a directory that is there, CompactionRefusedError.
+    The copies are made beside `target`, which appears when all of them are whole and proved; a failure leaves nothing.
+    Raises FileNotFoundError without any log, FileExistsError for a target that is there, CompactionRefusedError.
     """
-    for log in logs_at([source]):
-        directory = target / log.path if log.path else target / log.name
-        if directory.exists():
-            raise FileExistsError(f"{directory} is there already")
-        yield _compact(log, directory, drop_tombstones_before_ms)
+    logs = logs_at([source])
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(f"{target} is there already: expected a directory that is new or empty")
+    target.absolute().parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
+    are_equal = True
+    try:
+        for log in logs:
+            result = _compact(log, unfinished / (log.path or log.name), drop_tombstones_before_ms)
+            are_equal &= result.equal
+            yield result
+        if are_equal:
+            unfinished.chmod(0o755)
+            unfinished.replace(target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _compact(log: LogDir, directory: Path, drop_before_ms: int | None) -> Compacted:
-    found = spans(log, 1 << 62)  # whole segments
-    keep, limit, before = _survivors(found, drop_before_ms)
-    directory.mkdir(parents=True)  # now that the log is known to be sound
-    try:
-        after = _written(log, found, directory, keep, limit)
-    except BaseException:
-        shutil.rmtree(directory)  # half a copy looks like a whole one, and would be in the way of the next try
-        raise
-    bytes_before = sum(span.segment.size for span in found)
+    whole = spans(log, 1 << 62)  # whole segments
+    keep, limit, before = _survivors(whole, drop_before_ms)
+    directory.mkdir(parents=True)
+    after = _written(log, whole, directory, keep, limit)
+    bytes_before = sum(span.segment.size for span in whole)
     bytes_after = sum(file.stat().st_size for file in directory.glob("*.log"))
     return Compacted(log.name, bytes_before, bytes_after, before, after, same(log, directory))
 

@@ -22,7 +22,16 @@ ENDS = pa.schema(
         ("source", pa.string()),
     ]
 )
+CHECKPOINT = "replication-offset-checkpoint"
 NEEDED = ("topic", "partition", "ts", "leo")
+
+
+def check_path(path: Path) -> None:
+    """Raise for a path that cannot hold log ends, as far as that can be seen without reading it."""
+    if not path.exists():
+        raise FileNotFoundError(f"invalid --ends {path}: expected a directory of topics' logs, or a file of log ends")
+    if path.is_file() and path.suffix not in (".parquet", ".json", ".jsonl", ".ndjson") and path.name != CHECKPOINT:
+        raise UsageError(f"invalid --ends {path}: expected .parquet, .json, .jsonl, a directory or {CHECKPOINT}")
 
 
 def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
@@ -30,14 +39,13 @@ def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
 
     What topics' own logs took in after the groups' logs were read (`read_ms`) is left out: it would look like lag.
     """
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there")
+    check_path(path)
     if path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet"))):
         return _checked(path, spark.read.parquet(str(path.absolute())))
     if path.is_dir():
         found = [end for end in log_ends(str(path)) if end.ts <= read_ms]
         rows = [msgspec.structs.astuple(end) for end in found]
-    elif path.name == "replication-offset-checkpoint":
+    elif path.name == CHECKPOINT:
         ts = int(path.stat().st_mtime * 1000)
         marks = high_watermarks(Store(str(path.parent)))
         rows = [(topic, number, ts, leo, "checkpoint") for (topic, number), leo in marks.items()]

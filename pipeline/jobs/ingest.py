@@ -1,101 +1,153 @@
-"""Logs to raw tables: once, reading on from where the manifest says, or for as long as the logs grow."""
+"""Logs to raw tables: once, reading on from where the manifest says, or for as long as the logs grow.
+
+A few hundred megabytes are decoded in this process, more by Spark's workers; both run the same code and write the same
+files.
+"""
 
 import json
-import shutil
-import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import manifest
+from pipeline import manifest, plan, sink
+from pipeline.decode.files import Store
 from pipeline.decode.layout import TOPIC, logs_at
-from pipeline.decode.positions import START, Position
+from pipeline.decode.positions import START, Position, newest
+from pipeline.decode.schema import TABLES
+from pipeline.jobs.optimize import merge_small_files
+from pipeline.manifest import Manifest, Place
+from pipeline.options import SourceOptions, parse
 
-Written = list[tuple[str, str, int]]
+Written = Iterable[Mapping[str, Any]]  # rows as `sink.WRITTEN`
+Report = Callable[[str], None]
+FEW_BYTES = 512 << 20  # so much one process decodes in less time than Spark takes to start and share it out
 
 
-def ingest(spark: SparkSession, paths: list[str], out: Path, **options: str) -> manifest.Manifest:
-    """Read what the logs hold beyond the manifest; what the manifest is then. Running it again changes nothing."""
+def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _line: None, **options: str) -> Manifest:
+    """Read what the logs hold beyond the manifest; what the manifest is then. Running it again changes nothing.
+
+    `spark` may be None: then this process decodes.
+    """
     with manifest.locked(out):
-        known = _known(paths, out, options)
-        rows = _options(spark.read.format("kafkalog"), known, out, options).load("\n".join(paths)).collect()
-        after = _after(known, rows, out, paths)
+        known = read_manifest(paths, out, options)
+        given = source_options(paths, known, out, options)
+        if spark is None:
+            rows = _by_this_process(given, plan.tasks(given, plan.logs(given), given.starts), report)
+        else:
+            rows = _by_spark(spark, given)
+        manifest.check_unchanged(out, known)
+        after = _after(known, rows, paths)
         manifest.save(out, after)
         return after
 
 
-@contextmanager
-def follow(
-    spark: SparkSession, paths: list[str], out: Path, every_ms: int = 500, once: bool = False, **options: str
-) -> Iterator[Any]:
-    """A stream that ingests what is written, as the running query; it is stopped when the block is left.
-
-    Until then nobody else may read logs into these tables (TablesInUseError); to build others of them is fine. Spark's
-    checkpoint is scratch and begins anew each time: where to go on is in the manifest, which is replaced in one step
-    after the files of a batch are there. So a batch that was cut short is read again as a whole, and one that was saved
-    is never read twice.
-    """
-    with manifest.locked(out):
-        scratch = out / "checkpoint"
-        shutil.rmtree(scratch, ignore_errors=True)
-        saved = _Saved(_known(paths, out, options), out, paths)
-        rows = _options(spark.readStream.format("kafkalog"), saved.last, out, options).load("\n".join(paths))
-        trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{every_ms} milliseconds"}
-        writer = rows.writeStream.foreachBatch(saved).option("checkpointLocation", str(scratch.absolute()))
-        query = writer.trigger(**trigger).start()
-        try:
-            yield query
-        finally:
-            saved.end()
-            query.stop()
+def bytes_to_read(paths: list[str], out: Place, options: Mapping[str, str]) -> int:
+    """How much the logs hold beyond the manifest. Raises what reading them would raise for a wrong path or option."""
+    given = source_options(paths, read_manifest(paths, out, options), out, options)
+    tasks = plan.tasks(given, plan.logs(given), given.starts)
+    return sum(span.end - span.start for task in tasks for span in task.spans)
 
 
-class _Saved:
-    """Puts the batches of a stream into the manifest, until its end."""
-
-    def __init__(self, last: manifest.Manifest, out: Path, paths: list[str]) -> None:
-        self.last, self.out, self.paths = last, out, paths
-        self._ended = False
-        self._saving = threading.Lock()
-
-    def __call__(self, batch: DataFrame, _number: int) -> None:
-        """Called on a thread of Spark's, which a stream that is stopped does not wait for: it may come too late."""
-        rows = batch.collect()
-        with self._saving:
-            if self._ended:
-                return
-            if (
-                manifest.load(self.out).logs != self.last.logs
-            ):  # where files cannot be locked: some network file systems
-                raise manifest.TablesInUseError(f"{self.out} was written to by another process; nothing more is saved")
-            self.last = _after(self.last, rows, self.out, self.paths)
-            manifest.save(self.out, self.last)
-
-    def end(self) -> None:
-        """Save nothing more: the lock is about to be released."""
-        with self._saving:
-            self._ended = True
-
-
-def _known(paths: list[str], out: Path, options: dict[str, str]) -> manifest.Manifest:
-    """The manifest, with where the logs lie that are there now."""
-    found = logs_at(paths, options.get("topic", TOPIC))
-    return manifest.load(out).at({log.name: log.place for log in found})
-
-
-def _options(reader: Any, known: manifest.Manifest, out: Path, options: dict[str, str]) -> Any:
+def source_options(paths: list[str], known: Manifest, out: Place, options: Mapping[str, str]) -> SourceOptions:
+    """The options of the source that read on from the manifest and write into the tables."""
     starting = {name: msgspec.structs.astuple(position) for name, position in known.logs.items()}
-    return reader.options(**options, sink=f"parquet:{out.absolute() / 'raw'}", starting=json.dumps(starting))
+    raw = Store.of(out).under("raw").uri
+    return parse({**options, "path": "\n".join(paths), "sink": f"parquet:{raw}", "starting": json.dumps(starting)})
 
 
-def _after(known: manifest.Manifest, rows: list[Any], out: Path, paths: list[str]) -> manifest.Manifest:
-    """The manifest once what the workers wrote counts. A position never goes back."""
-    root = out.absolute()
-    written: Written = [(row.table, str(Path(row.file).relative_to(root)), row.rows) for row in rows if row.file]
-    reached = {row.log: Position(*json.loads(row.position)) for row in rows if row.log}
+def read_manifest(paths: list[str], out: Place, options: Mapping[str, str]) -> Manifest:
+    """The manifest, with where the logs lie that are there now."""
+    logs = logs_at(paths, options.get("topic", TOPIC))
+    return manifest.load(out).add_places({log.name: log.place for log in logs})
+
+
+def _by_spark(spark: Any, options: SourceOptions) -> Written:
+    given = {name: str(value) for name, value in _changed(options).items()}
+    path = given.pop("path")
+    return [row.asDict() for row in spark.read.format("kafkalog").options(**given).load(path).collect()]
+
+
+def _changed(options: SourceOptions) -> dict[str, Any]:
+    values = msgspec.structs.asdict(options)
+    usual = msgspec.structs.asdict(SourceOptions(path=""))
+    return {name: value for name, value in values.items() if value != usual[name]}
+
+
+def _by_this_process(options: SourceOptions, tasks: list[plan.Task], report: Report) -> Written:
+    directory = Store.of(options.sink.removeprefix("parquet:"))
+    rows: list[Mapping[str, Any]] = []
+    for number, task in enumerate(tasks, 1):
+        report(f"part {number} of {len(tasks)}: {', '.join(sorted({span.log.name for span in task.spans}))}")
+        rows += sink.write(task, options.decoding(frozenset(TABLES)), directory).to_pylist()
+    return rows
+
+
+def _after(known: Manifest, rows: Written, paths: list[str]) -> Manifest:
+    """The manifest once what was written counts. A position never goes back."""
+    rows = list(rows)
+    written = [(row["table"], f"raw/{row['file']}", row["rows"]) for row in rows if row["file"]]
+    reached = {row["log"]: Position(*json.loads(row["position"])) for row in rows if row["log"]}
     later = {n: p for n, p in reached.items() if p.next_offset >= known.logs.get(n, START).next_offset}
-    return known.at({row.log: row.place for row in rows if row.log}).having(later, written, paths)
+    return known.add_places({row["log"]: row["place"] for row in rows if row["log"]}).add_files(later, written, paths)
+
+
+class Follower:
+    """Ingests what is written, one `step` after the other, and merges the small files that come of it.
+
+    Where to go on is in the manifest, which is replaced in one step after the files of a step are there. A step that
+    was cut short is read again as a whole, and one that was saved is never read twice.
+    """
+
+    def __init__(self, paths: list[str], out: Place, max_bytes: int | None = None, **options: str) -> None:
+        self.paths, self.out, self.max_bytes, self.options = paths, Store.of(out), max_bytes, options
+        self.known = Manifest()
+
+    @contextmanager
+    def locked(self) -> Iterator["Follower"]:
+        """Keep other readers of logs out of these tables (TablesInUseError); to build others of them is fine."""
+        with manifest.locked(self.out):
+            self.known = read_manifest(self.paths, self.out, self.options)
+            yield self
+
+    def step(self) -> int:
+        """Read up to the last whole batch of every log; how many offsets that were. Logs may appear and disappear."""
+        logs = logs_at(self.paths, self.options.get("topic", TOPIC))
+        known = self.known.add_places({log.name: log.place for log in logs})
+        most = None if self.max_bytes is None else max(1, self.max_bytes // len(logs))
+        ends = {log.name: newest(log, known.logs.get(log.name, START), most) for log in logs}
+        grown = [log for log in logs if ends[log.name].next_offset > known.logs.get(log.name, START).next_offset]
+        if not grown:
+            return 0
+        given = source_options(self.paths, known, self.out, self.options)
+        rows = _by_this_process(given, plan.tasks(given, grown, known.logs, ends), lambda _line: None)
+        manifest.check_unchanged(self.out, self.known)
+        after = merge_small_files(self.out, _after(known, rows, self.paths))
+        manifest.save(self.out, after)
+        read = sum(after.logs[log.name].next_offset - known.logs.get(log.name, START).next_offset for log in grown)
+        self.known = after
+        return read
+
+
+def follow(
+    follower: Follower,
+    every_ms: int = 500,
+    seconds: float | None = None,
+    once: bool = False,
+    report: Report = lambda _line: None,
+) -> None:
+    """Step until so many seconds have passed, or, with `once`, until a step finds nothing; for ever otherwise."""
+    ends = None if seconds is None else time.monotonic() + seconds
+    while True:
+        started = time.monotonic()
+        read = follower.step()
+        if read:
+            report(f"{read} offsets")
+        elif once:
+            return
+        pause = max(0.0, started + every_ms / 1000 - time.monotonic()) if not once else 0.0
+        if ends is not None and time.monotonic() + pause >= ends:
+            return
+        time.sleep(pause)

@@ -12,32 +12,35 @@ from pipeline.decode.schema import TABLES
 Report = Callable[[str], None]
 
 
+class LogTotals(msgspec.Struct, frozen=True):
+    """What a log holds, and the files of a cleaner that were not read."""
+
+    bytes: int
+    batches: int
+    ignored: list[str]
+
+
 class Scanned(msgspec.Struct, frozen=True):
     """Totals by log, rows by table, problems as in `log_problems`."""
 
-    logs: dict[str, str]
+    logs: dict[str, "LogTotals"]
     rows: dict[str, int]
     problems: list[dict[str, Any]]
 
 
-def scan(
-    paths: list[str], topic: str, on_error: str = "record", decoder: str = "auto", report: Report = lambda _line: None
-) -> Scanned:
+def scan(paths: list[str], topic: str, on_error: str = "record", report: Report = lambda _line: None) -> Scanned:
     """Read all logs once; nothing is kept but counts and problems."""
     rows = dict.fromkeys(TABLES, 0)
-    logs: dict[str, str] = {}
+    logs: dict[str, LogTotals] = {}
     problems: list[dict[str, Any]] = []
     for log in logs_at(paths, topic):
         report(f"reading {log.name}")
         size = batches = 0
         for span in spans(log):
             size += span.end - span.start
-            for part in SpanDecoder(span, Options(on_error=on_error, decoder=decoder)):
+            for part in SpanDecoder(span, Options(on_error=on_error)):
                 rows[part.table] += part.batch.num_rows
                 batches += part.batch.num_rows if part.table == "batches" else 0
                 problems += part.batch.to_pylist() if part.table == "log_problems" else []
-        ignored = passed_over(entries(log))
-        logs[log.name] = f"{size} bytes, {batches} batches" + (
-            f", passed over: {', '.join(ignored)}" if ignored else ""
-        )
+        logs[log.name] = LogTotals(size, batches, passed_over(entries(log)))
     return Scanned(logs, rows, problems)

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.parquet as pq
 
+from pipeline import published
 from pipeline.decode.copies import conflicting
 from pipeline.decode.latest import latest_and_problems
 from pipeline.decode.layout import LogDir, logs_at, spans
 from pipeline.decode.plain import PlainCommit
 from pipeline.decode.replay import State, merged, replay
 from pipeline.decode.rows import Options
+from pipeline.manifest import Place
 
 SHOWN = 10
 Report = Callable[[str], None]
@@ -39,7 +39,7 @@ class Verified(msgspec.Struct, frozen=True):
     unread_bytes: int
 
 
-def verify(paths: list[str], tables: Path | None = None, report: Report = lambda _line: None) -> Verified:
+def verify(paths: list[str], tables: Place | None = None, report: Report = lambda _line: None) -> Verified:
     """Replay every log sequentially, reduce it by columns, and compare whole rows; with `latest_offsets` if given.
 
     Copies of a log are read as one log. Raises FileNotFoundError when there is none to read.
@@ -98,8 +98,8 @@ def _keyed(rows: list[dict[str, Any]]) -> dict[Key, Row]:
     }
 
 
-def _built(tables: Path) -> dict[Key, Row]:
-    return _keyed(pq.read_table(tables / "tables" / "latest_offsets").to_pylist())
+def _built(tables: Place) -> dict[Key, Row]:
+    return _keyed(published.dataset(tables, published.load(tables), "latest_offsets").to_table().to_pylist())
 
 
 def _in_several_logs(replayed: dict[Key, Row]) -> set[str]:

@@ -1,70 +1,65 @@
-"""The page, from what is told: a pure function to HTML."""
+"""The page, from the rows that it shows: a pure function to HTML."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pipeline.report.svg import Bar, Dot, bars, clock, lanes, legend, lines, safe
-from pipeline.report.told import Told, collect
+from pipeline.report.data import ReportData, Story, collect
+from pipeline.report.names import short_names, shorten
+from pipeline.report.style import CAUSES, OTHER, STYLE
+from pipeline.report.svg import INK, Bar, Lanes, Line, Lines, Mark, bars, clock, legend, number, safe, timeline
 
 __all__ = ["collect", "page"]
 
-COLOURS = {
-    "join": "#4f9d69",
-    "leave": "#3b6fb6",
-    "timeout": "#c0392b",
-    "leave_or_timeout": "#7d6fb0",
-    "static_rejoin": "#5fb3b3",
-    "subscription_change": "#c9a227",
-    "partition_count_change": "#8a5fa8",
-    "assignor_change": "#b8476b",
-    "emptied": "#6b6b6b",
-    "deleted": "#222222",
-    "unknown": "#b0b0b0",
+Row = dict[str, Any]
+STATUSES = {
+    "OK": "ok",
+    "UNKNOWN": "unknown",
+    "WARN": "falling behind",
+    "STALL": "stuck",
+    "STOP": "stopped committing",
+    "REWIND": "went back",
+    "ERR": "in trouble",
 }
-STYLE = """
-:root{color-scheme:light}body{font:14px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1080px;padding:24px;
-color:#222;background:#fff}h1{font-size:24px;margin:0}h2{font-size:18px;margin:36px 0 8px;border-bottom:1px solid #ddd}
-.tiles{display:flex;gap:12px;flex-wrap:wrap;margin:16px 0}
-.tiles div{background:#f4f5f7;border-radius:6px;padding:8px 14px}
-.tiles b{display:block;font-size:20px}table{border-collapse:collapse;width:100%;font-size:13px}td,th{padding:3px 8px;
-text-align:left;border-bottom:1px solid #eee;overflow-wrap:anywhere;vertical-align:top}th{color:#555;white-space:nowrap}
-td.n{text-align:right}td.n,td.w{white-space:nowrap}td.n,td.w{overflow-wrap:normal}
-ul.story{padding-left:18px;margin:8px 0}ul.story li{margin:4px 0;overflow-wrap:anywhere}ul.story i{display:inline-block;
-width:10px;height:10px;border-radius:5px;margin-right:6px}.scroll{max-height:420px;overflow:auto;border:1px solid #eee}
-.OK{color:#2e7d4f}.WARN{color:#b07900}.ERR,.STOP,.STALL,.REWIND,.problem{color:#c0392b;font-weight:600}
-.none,.how{color:#777}svg{width:100%;height:auto;font:11px system-ui,sans-serif}svg .name{text-anchor:end}
-svg .lane{stroke:#eee}svg .tick{stroke:#f3f3f3}svg .time{fill:#777}.legend span{margin-right:14px}
-.legend i{display:inline-block;width:10px;height:10px;margin-right:4px;border-radius:2px}
-""".replace("\n", "")
+NUMERIC = "n"
 
 
-COLOURED = ("STATUS", "SEVERITY")  # columns whose words are class names, too
-WHOLE = ("AT", "EMPTY SINCE", "OLDEST OPEN", "SOURCE", "MEMBERS")  # columns that are not broken over lines
-TOLD_IN_WORDS = 8  # rebalances
+class Cell:
+    """Text of a cell that says more when it is pointed at, and may have a class of its own."""
+
+    def __init__(self, text: object, full: object = "", kind: str = "") -> None:
+        self.text, self.full, self.kind = text, full, kind
 
 
-def page(told: Told, title: str) -> str:
+def page(data: ReportData, title: str) -> str:
     """The whole HTML file."""
-    parts = [_head(told, title), _problems(told), _story(told), _groups(told), _lag(told), _rebalances(told)]
-    parts += [_members(told), _trouble(told), _partitions(told), _health(told)]
+    sections = [
+        _problems(data), _news(data), _groups(data), *(_story(story) for story in data.stories), _partitions(data),
+        _trouble(data), _rebalances(data), _stickiness(data), _logs(data),
+    ]  # fmt: skip
+    shown = [(number, one) for number, one in enumerate(sections) if one is not None]
+    contents = "".join(f'<li><a href="#s{i}">{safe(name, 80)}</a></li>' for i, (name, _) in shown)
+    body = "".join(f'<section id="s{i}"><h2>{safe(name, 80)}</h2>{text}</section>' for i, (name, text) in shown)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{safe(title)}</title>'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>"
+        f"<style>{STYLE}</style></head><body>{_head(data, title)}<nav><ul>{contents}</ul></nav>{body}</body></html>"
     )
 
 
-def table(columns: dict[str, Callable[[dict[str, Any]], Any]], rows: Iterable[dict[str, Any]], empty: str) -> str:
-    """Rows as a table; a column that returns a number is set to the right, `status` is coloured by what it says."""
+def table(columns: dict[str, Callable[[Row], Any]], rows: Iterable[Row], empty: str) -> str:
+    """Rows as a table; numbers are set to the right."""
     body = []
     for row in rows:
         cells = []
-        for name, of in columns.items():
+        for of in columns.values():
             value = of(row)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            shown = "-" if value is None else f"{value:,.0f}" if number else value
-            kind = "n" if number else safe(value, 20) if name in COLOURED else "w" if name in WHOLE else ""
-            cells.append(f'<td class="{kind}">{safe(shown)}</td>' if kind else f"<td>{safe(shown)}</td>")
+            cell = value if isinstance(value, Cell) else Cell(value)
+            is_number = isinstance(cell.text, int | float) and not isinstance(cell.text, bool)
+            text = "-" if cell.text is None else number(cell.text) if is_number else cell.text  # type: ignore[arg-type]  # a number
+            kinds = " ".join(kind for kind in (NUMERIC if is_number else "", cell.kind) if kind)
+            tip = f' title="{safe(cell.full)}"' if cell.full and str(cell.full) != str(cell.text) else ""
+            cells.append(f'<td class="{kinds}"{tip}>{safe(text)}</td>')
         body.append(f"<tr>{''.join(cells)}</tr>")
     if not body:
         return f'<p class="none">{safe(empty)}</p>'
@@ -72,214 +67,286 @@ def table(columns: dict[str, Callable[[dict[str, Any]], Any]], rows: Iterable[di
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
 
 
-def _get(name: str) -> Callable[[dict[str, Any]], Any]:
+def _get(name: str) -> Callable[[Row], Any]:
     return lambda row: row.get(name)
 
 
-def _section(title: str, how: str, *parts: str) -> str:
-    return f'<section><h2>{safe(title)}</h2><p class="how">{safe(how, 600)}</p>{"".join(parts)}</section>'
+def _how(text: str) -> str:
+    return f'<p class="how">{safe(text, 700)}</p>'
 
 
-def _head(told: Told, title: str) -> str:
+def _status(row: Row) -> Cell:
+    status = str(row["status"])
+    return Cell(STATUSES.get(status, status), status, safe(status, 20))
+
+
+def _since(name: str) -> Callable[[Row], Any]:
+    return lambda row: Cell(clock(row[name]), kind="w") if row.get(name) else None
+
+
+def _seconds(name: str) -> Callable[[Row], Any]:
+    """Milliseconds of a column as seconds."""
+    return lambda row: None if row.get(name) is None else Cell(f"{row[name] / 1000:,.1f} s", kind=NUMERIC)
+
+
+def _member(names: dict[str, str]) -> Callable[[Row], Any]:
+    return lambda row: Cell(names[row["member_id"]], row["member_id"]) if row.get("member_id") else None
+
+
+def _head(data: ReportData, title: str) -> str:
     span = (
         "no commits"
-        if told.first_ms is None or told.last_ms is None
-        else f"{clock(told.first_ms)} to {clock(told.last_ms)} UTC"
+        if data.first_ms is None or data.last_ms is None
+        else f"{clock(data.first_ms)} to {clock(data.last_ms)} UTC"
     )
-    states = ", ".join(f"{count} {name}" for name, count in sorted(told.statuses.items())) or "none"
+    order = sorted(data.statuses.items(), key=lambda one: list(STATUSES).index(one[0]) if one[0] in STATUSES else 9)
+    states = ", ".join(f"{count:,} {STATUSES.get(name, name)}" for name, count in order) or "none"
     tiles = {
-        "groups": f"{told.groups_total:,}",
-        "Burrow status": states,
-        "rebalances": f"{told.rebalances_total:,}",
-        "partitions with commits": f"{told.partitions_total:,}",
-        "problems in the logs": f"{told.problems_total:,}",
+        "groups": f"{data.groups_total:,}",
+        "how they are": states,
+        "rebalances": f"{data.rebalances_total:,}",
+        "partitions with commits": f"{data.partitions_total:,}",
+        "problems in the logs": f"{data.problems_total:,}",
     }
     boxes = "".join(f"<div><b>{safe(value)}</b>{safe(name)}</div>" for name, value in tiles.items())
-    read = ", ".join(f"{log} up to {offset:,}" for log, offset in sorted(told.logs.items())[:12])
-    more = f" and {len(told.logs) - 12} more" if len(told.logs) > 12 else ""
-    where = ", ".join(told.paths)
+    read = ", ".join(f"{log} up to offset {offset:,}" for log, offset in sorted(data.logs.items()))
+    where = ", ".join(data.paths)
     return (
-        f'<h1>{safe(title)}</h1><p class="how">{safe(span)}. Read from {safe(where, 400)}: {safe(read, 800)}{more}.</p>'
-        f'<div class="tiles">{boxes}</div>'
+        f'<h1>{safe(title)}</h1><p class="how">{safe(span)}</p><div class="tiles">{boxes}</div>'
+        f"<details><summary>Read from {len(data.logs)} logs</summary>"
+        f"<p>{safe(where, 400)}: {safe(read, 4000)}</p></details>"
     )
 
 
-def _problems(told: Told) -> str:
-    if not told.problems:
-        return ""
+def _problems(data: ReportData) -> tuple[str, str] | None:
+    if not data.problems:
+        return None
     columns = {
-        "SEVERITY": _get("severity"), "KIND": _get("kind"), "LOG": _get("log_dir"),
-        "SEGMENT": lambda r: str(r["segment_base"]),
-        "BYTE": lambda r: str(r["pos"]), "OFFSETS": _range,
-        "DETAIL": _get("detail"),
+        "Severity": lambda r: Cell(r["severity"], kind=safe(r["severity"], 20)), "Kind": _get("kind"),
+        "Log": _get("log_dir"), "Segment": lambda r: str(r["segment_base"]), "Byte": lambda r: str(r["pos"]),
+        "Offsets": _range, "Detail": _get("detail"),
     }  # fmt: skip
     how = "What could not be read. Offsets in these ranges are missing from everything below; info: nothing was lost."
-    return _section("Problems in the logs", how, table(columns, told.problems, ""))
+    return "Problems in the logs", _how(how) + table(columns, data.problems, "")
 
 
-def _range(row: dict[str, Any]) -> str:
+def _range(row: Row) -> str:
     return f"{row['from_offset']} to {'the end' if row['to_offset'] is None else row['to_offset']}"
 
 
-def _story(told: Told) -> str:
+def _names_in(rebalances: list[Row]) -> dict[str, str]:
+    members = [member for row in rebalances for member in (*(row.get("joined") or ()), *(row.get("left") or ()))]
+    return short_names((member, None, None) for member in members)
+
+
+def _news(data: ReportData) -> tuple[str, str] | None:
     """The latest rebalances as sentences: what one wants to know first."""
-    if not told.rebalances:
-        return ""
-    items = "".join(f"<li>{_sentence(row)}</li>" for row in reversed(told.rebalances[-TOLD_IN_WORDS:]))
-    how = "The latest rebalances of the most restless groups, from rebalances."
-    return _section("What happened", how, f'<ul class="story">{items}</ul>')
+    if not data.rebalances:
+        return None
+    names = _names_in(data.rebalances)
+    items = "".join(f"<li>{_sentence(row, names)}</li>" for row in data.rebalances[:8])
+    return "What happened last", f'<ul class="news">{items}</ul>'
 
 
-def _sentence(row: dict[str, Any]) -> str:
-    dot = f'<i style="background:{COLOURS.get(row["cause"], "#b0b0b0")}"></i>'
-    why = row["cause_detail"] if row["cause_source"] == "event_log" else f"{', '.join(row['causes'])} (inferred)"
+def _why(row: Row) -> str:
+    inferred = f"{', '.join(row['causes']).replace('_', ' ')} (inferred)"
+    return inferred if row["cause_source"] != "event_log" else str(row["cause_detail"] or row["cause"])
+
+
+def _sentence(row: Row, names: dict[str, str]) -> str:
+    dot = f'<i style="background:{CAUSES.get(row["cause"], OTHER)}"></i>'
     seen = [f"members {row['members_before']} to {row['members_after']}"]
     if row["partitions_moved"]:
         seen.append(f"{row['partitions_moved']} partitions moved")
     if row["commit_gap_ms"]:
-        seen.append(f"{row['commit_gap_ms'] / 1000:.1f} s from the last commit before to the first one after")
-    said = f"{clock(row['at_ms'])} <b>{safe(row['group'], 60)}</b>: {safe(why or row['cause'], 300)}"
-    return f"{dot}{said}; {safe(', '.join(seen))}."
+        seen.append(f"{row['commit_gap_ms'] / 1000:.1f} s without a commit")
+    why = shorten(_why(row), names)
+    full = f' title="{safe(_why(row), 400)}"' if why != _why(row) else ""
+    text = f"{clock(row['at_ms'])} <b>{safe(row['group'], 60)}</b>: <span{full}>{safe(why, 300)}</span>"
+    return f"{dot}{text}; {safe(', '.join(seen))}."
 
 
-def _since(name: str) -> Callable[[dict[str, Any]], str | None]:
-    return lambda row: clock(row[name]) if row.get(name) else None
-
-
-def _groups(told: Told) -> str:
+def _groups(data: ReportData) -> tuple[str, str]:
     columns = {
-        "GROUP": _get("group"), "TYPE": _get("type"), "#MEMBERS": _get("members"), "GENERATION": _get("generation"),
-        "ASSIGNMENT-STRATEGY": _get("protocol"), "PARTITIONS": _get("partitions"), "LAG": _get("total_lag"),
-        "MAX LAG": _get("max_lag"), "STATUS": _get("status"),
-        "EMPTY SINCE": _since("empty_since"),
+        "Group": _get("group"), "Type": _get("type"), "Members": _get("members"), "Generation": _get("generation"),
+        "Assignor": _get("protocol"), "Partitions": _get("partitions"), "Lag (records)": _get("total_lag"),
+        "Largest lag": _get("max_lag"), "Health": _status, "Empty since": _since("empty_since"),
     }  # fmt: skip
-    more = (
-        f" The {len(told.groups)} worst of {told.groups_total:,} are shown."
-        if told.groups_total > len(told.groups)
-        else ""
-    )
-    how = "From group_state and group_status. LAG is - where no log end offsets were handed in." + more
-    return _section("Groups", how, table(columns, told.groups, "No group has a record or a commit."))
+    left_out = data.groups_total - len(data.groups)
+    more = f" The {len(data.groups)} worst of {data.groups_total:,} are shown." if left_out else ""
+    how = "Lag is - where the ends of the topics' logs were not given (build --ends)." + more
+    return "Groups", _how(how) + table(columns, data.groups, "No group has a record or a commit.")
 
 
-def _series(rows: list[dict[str, Any]], at: str, value: str) -> list[tuple[str, list[tuple[int, float]]]]:
-    found: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
-        found.setdefault(row["group"], []).append((row[at], float(row[value] or 0)))
-    return sorted(found.items())
-
-
-def _lag(told: Told) -> str:
-    lag = lines(_series(told.lag_history, "ts", "lag"))
-    advance = lines(_series(told.progress, "window_start", "advance"))
-    return _section(
-        "Lag and progress over time",
-        "Lag from lag_history, the groups with the most; it needs log end offsets of several moments. Below it offsets "
-        "advanced per minute, from commit_velocity, the groups with the most commits.",
-        "<h3>Lag</h3>", lag, "<h3>Offsets advanced per minute</h3>", advance,
-    )  # fmt: skip
-
-
-def _source(row: dict[str, Any]) -> str:
-    return "event log" if row["cause_source"] == "event_log" else str(row["cause_source"])
-
-
-def _rebalances(told: Told) -> str:
-    by_group: dict[str, list[Dot | Bar]] = {}
-    for row in told.rebalances:
-        why = f"{', '.join(row['causes'])} ({_source(row)}); {row['cause_detail']}"
-        tip = f"{clock(row['at_ms'])} generation {row['generation']}: {why}"
-        by_group.setdefault(row["group"], []).append(Dot(row["at_ms"], row["cause"], tip))
-    rows = sorted(by_group.items(), key=lambda one: (-len(one[1]), one[0]))
-    used = {row["cause"] for row in told.rebalances}
-    causes = [(row["cause"], float(row["count"]), f"{row['count']} {_source(row)}") for row in told.causes]
-    order = ("< 10 ms", "10-100 ms", "0.1-1 s", "1-10 s", "> 10 s")
-    counts = {row["range"]: row["count"] for row in told.sync_ms}
-    sync = [(name, float(counts.get(name, 0)), f"{counts.get(name, 0)}") for name in order if counts]
-    columns = {
-        "AT": lambda r: clock(r["at_ms"]), "GROUP": _get("group"), "GENERATION": _get("generation"),
-        "CAUSE": lambda r: ", ".join(r["causes"]), "SOURCE": _source, "DETAIL": _get("cause_detail"),
-        "MEMBERS": lambda r: f"{r['members_before']} to {r['members_after']}", "SYNC MS": _get("sync_ms"),
-        "COMMIT GAP MS": _get("commit_gap_ms"), "MOVED": _get("partitions_moved"),
-    }  # fmt: skip
-    return _section(
-        "Rebalances",
-        "From rebalances. Causes are inferred from neighbouring records unless the source is the event log; a log does "
-        "not tell when a rebalance began. SYNC MS is how long members took from JoinGroup to SyncGroup, COMMIT GAP MS "
-        "the time between the last commit before and the first one after. The most restless groups are drawn.",
-        lanes(rows, COLOURS), legend({name: COLOURS.get(name, "#b0b0b0") for name in sorted(used)}),
-        "<h3>Causes</h3>", bars(causes, colours=COLOURS), "<h3>Time from JoinGroup to SyncGroup</h3>", bars(sync),
-        "<h3>The latest</h3>", table(columns, reversed(told.rebalances[-100:]), "No group rebalanced."),
-    )  # fmt: skip
-
-
-def _members(told: Told) -> str:
-    end = told.last_ms or max((row["from_ts"] for row in told.sessions), default=0)
-    drawn: list[tuple[str, list[Dot | Bar]]] = []
-    for row in told.sessions:
-        to = row["to_ts"] if row["to_ts"] is not None else max(end, row["from_ts"])
-        why = row["end_reason"] or "still a member"
-        tip = f"{row['member_id']} on {row['host']}: {clock(row['from_ts'])} to {clock(to)}, {why}"
-        name = f"{row['group']} / {row['instance_id'] or row['member_id']}"
-        drawn.append((name, [Bar(row["from_ts"], to, row["end_reason"] or "here", tip)]))
-    used = {row["end_reason"] or "here" for row in told.sessions}
-    colours = {**COLOURS, "here": "#9bbcdc"}
-    sticky = [
-        (row["group"], row["stickiness"], f"{row['stickiness']:.0%} of {row['common']} kept") for row in told.stickiness
+def _story(story: Story) -> tuple[str, str]:
+    """One time axis for lag, rates, members and owners; rebalances are lines through all of it."""
+    title = f"Group {story.group} over time"
+    times = [row["ts"] for row in (*story.lag, *story.consumed)] + [row["at_ms"] for row in story.rebalances]
+    times += [t for row in (*story.sessions, *story.owners) for t in (row["from_ts"], row["to_ts"]) if t is not None]
+    if not times:
+        return title, '<p class="none">nothing to draw</p>'
+    span = min(times), max(times)
+    names = short_names((row["member_id"], row["instance_id"], row["client_id"]) for row in story.sessions)
+    names |= {id_: name for id_, name in _names_in(story.rebalances).items() if id_ not in names}
+    bands = [band for band in (_lag_band(story), _rate_band(story), *_lane_bands(story, names, span[1])) if band]
+    marks = [
+        Mark(row["at_ms"], CAUSES.get(row["cause"], OTHER), f"{clock(row['at_ms'])}: {shorten(_why(row), names)}")
+        for row in story.rebalances
     ]
-    return _section(
-        "Members",
-        "From member_sessions, for the most restless groups; the colour says how a membership ended. Below it "
-        "stickiness: of the partitions with an owner before and after a rebalance, the share kept (worst groups).",
-        lanes(drawn, colours), legend({name: colours.get(name, "#b0b0b0") for name in sorted(used)}),
-        "<h3>Stickiness</h3>", bars(sticky, most=1.0),
-    )  # fmt: skip
+    used = {row["cause"].replace("_", " "): CAUSES.get(row["cause"], OTHER) for row in story.rebalances}
+    key = f"<p class='how'>Rebalances, by cause:</p>{legend(used)}" if used else ""
+    return title, timeline(bands, marks, span) + key
 
 
-def _trouble(told: Told) -> str:
+def _lag_band(story: Story) -> Lines | None:
+    parts: dict[str, list[tuple[int, float]]] = {}
+    for row in story.lag:
+        parts.setdefault(f"{row['topic']}-{row['partition']}", []).append((row["ts"], float(row["lag"])))
+    if not parts:
+        return None
+    lines = [Line(f"{name}: lag", points, INK[i % len(INK)]) for i, (name, points) in enumerate(sorted(parts.items()))]
+    return Lines("Lag of each partition", "records", lines)
+
+
+def _rate_band(story: Story) -> Lines | None:
+    given = (("produced", story.produced, INK[7]), ("committed", story.consumed, INK[0]))
+    lines = [
+        Line(name, [(row["ts"], float(row["per_s"])) for row in rows], colour, is_bold=name == "committed")
+        for name, rows, colour in given
+        if rows
+    ]
+    titles = " and ".join(f"{line.name} ({'grey' if line.name == 'produced' else 'blue'})" for line in lines)
+    return Lines(f"Records {titles}", "a second", lines, 64) if lines else None
+
+
+def _lane_bands(story: Story, names: dict[str, str], end: int) -> Iterable[Lanes]:
+    """Members, and the owner of each partition in the member's colour."""
+    colours = {member: INK[i % 7] for i, member in enumerate(names)}
+
+    def colour(owner: str) -> str:
+        return colours.get(owner, INK[7])
+
+    members = [
+        (
+            names[row["member_id"]],
+            f"{row['member_id']} on {row['host']}",
+            [
+                Bar(
+                    row["from_ts"],
+                    end if row["to_ts"] is None else row["to_ts"],
+                    colour(row["member_id"]),
+                    _session(row),
+                )
+            ],
+        )
+        for row in story.sessions
+    ]
+    if members:
+        yield Lanes("Members", members)
+    lanes: dict[tuple[str, int], list[Bar]] = {}
+    for row in story.owners:
+        to = end if row["to_ts"] is None else row["to_ts"]
+        tip = f"{row['topic']}-{row['partition']}: {names.get(row['owner'], row['owner'])}, {clock(row['from_ts'])} to {clock(to)}"  # noqa: E501
+        lanes.setdefault((row["topic"], row["partition"]), []).append(
+            Bar(row["from_ts"], to, colour(row["owner"]), tip)
+        )
+    if lanes:
+        yield Lanes(
+            "Owner of each partition (in the member's colour)",
+            [(f"{topic}-{number}", f"{topic}-{number}", found) for (topic, number), found in sorted(lanes.items())],
+        )
+
+
+def _session(row: Row) -> str:
+    until = "still a member" if row["to_ts"] is None else f"until {clock(row['to_ts'])}"
+    why = f", {row['end_reason'].replace('_', ' ')}" if row["end_reason"] else ""
+    return f"{row['member_id']}: from {clock(row['from_ts'])} {until}{why}"
+
+
+def _partitions(data: ReportData) -> tuple[str, str]:
+    names = short_names((row["member_id"], None, row["client_id"]) for row in data.partitions if row["member_id"])
     columns = {
-        "GROUP": _get("group"), "TOPIC": _get("topic"), "PARTITION": _get("partition"), "STATUS": _get("status"),
-        "WORST REWIND": _get("worst_rewind"), "LAG AT LEAST": _get("lag_at_least"), "QUIET S": _get("quiet_s"),
-        "QUIET TOO LONG": lambda r: "yes" if r["quiet_too_long"] else "no",
-        "LAG TREND": lambda r: None if r["lag_trend"] is None else f"{r['lag_trend']:+.1f} per commit",
+        "Group": _get("group"), "Topic": _get("topic"), "Partition": _get("partition"),
+        "Committed": _get("current_offset"), "Log end": _get("log_end_offset"), "Lag (records)": _lag,
+        "Lag (time)": lambda r: None if r.get("lag_seconds") is None else Cell(f"{r['lag_seconds']:,.1f} s", kind="n"),
+        "Owner": _member(names), "Host": _get("client_host"), "Health": _status,
+    }  # fmt: skip
+    shown = f"The {len(data.partitions)} worst of {data.partitions_total:,}." if data.partitions else ""
+    how = f"{shown} A lag of 'at least' is counted up to the highest commit of any group: no log end was given."
+    return "Partitions", _how(how) + table(columns, data.partitions, "No offsets are committed.")
+
+
+def _lag(row: Row) -> Any:
+    if row["lag"] is None and row.get("lag_at_least"):
+        return Cell(f"at least {number(row['lag_at_least'])}", kind=NUMERIC)
+    return row["lag"]
+
+
+def _trouble(data: ReportData) -> tuple[str, str]:
+    columns = {
+        "Group": _get("group"), "Topic": _get("topic"), "Partition": _get("partition"), "Health": _status,
+        "Went back by": _get("worst_rewind"), "Lag (records)": _lag,
+        "Silent for": lambda r: None if r["quiet_s"] is None else Cell(f"{r['quiet_s']:,.0f} s", kind=NUMERIC),
+        "Unusually silent": lambda r: "yes" if r["quiet_too_long"] else "no",
+        "Lag grows by": lambda r: None if r["lag_trend"] is None else Cell(f"{r['lag_trend']:+.1f} a commit", kind="n"),
+    }  # fmt: skip
+    how = "Offsets that went backwards, lag that grows, and silence that is longer than the partition's own rhythm."
+    return "Went back, stuck, silent", _how(how) + table(columns, data.trouble, "Nothing to worry about.")
+
+
+def _rebalances(data: ReportData) -> tuple[str, str]:
+    names = _names_in(data.rebalances)
+    causes = [
+        (row["cause"].replace("_", " "), row["cause"], float(row["count"]),
+         f"{row['count']:,} ({'told by the event log' if row['cause_source'] == 'event_log' else 'inferred'})",
+         CAUSES.get(row["cause"], OTHER))
+        for row in data.causes
+    ]  # fmt: skip
+    counts = {row["range"]: row["count"] for row in data.sync_ms}
+    order = ("< 10 ms", "10-100 ms", "0.1-1 s", "1-10 s", "> 10 s")
+    sync = [(name, name, float(counts.get(name, 0)), f"{counts.get(name, 0):,}", INK[0]) for name in order if counts]
+    columns = {
+        "At (UTC)": lambda r: Cell(clock(r["at_ms"]), kind="w"), "Group": _get("group"),
+        "Generation": _get("generation"), "Cause": lambda r: ", ".join(r["causes"]).replace("_", " "),
+        "Detail": lambda r: Cell(shorten(r["cause_detail"] or "", names), r["cause_detail"]),
+        "Members": lambda r: Cell(f"{r['members_before']} to {r['members_after']}", kind="w"),
+        "Join to sync": _seconds("sync_ms"), "Without commits": _seconds("commit_gap_ms"),
+        "Partitions moved": _get("partitions_moved"),
     }  # fmt: skip
     how = (
-        "From lag_status: STATUS is Burrow's. WORST REWIND looks at the whole window, QUIET TOO LONG measures silence "
-        "against the partition's own rhythm."
+        "Causes are inferred from neighbouring records unless the server's event log told them. A log does not tell"
+        " when a rebalance began: 'join to sync' is how long the group waited for its assignment."
     )
-    return _section("Rewinds, stalls, silence", how, table(columns, told.trouble, "Nothing to worry about."))
+    text = _how(how) + bars(causes) + "<h3>From JoinGroup to SyncGroup</h3>" + bars(sync) + "<h3>The latest</h3>"
+    return "Rebalances", text + table(columns, data.rebalances, "No group rebalanced.")
 
 
-def _partitions(told: Told) -> str:
+def _stickiness(data: ReportData) -> tuple[str, str] | None:
+    if not data.stickiness:
+        return None
+    rows = [
+        (row["group"], row["group"], row["stickiness"], f"{row['stickiness']:.0%} of {row['common']:,} kept", INK[2])
+        for row in data.stickiness
+    ]  # fmt: skip
+    how = "Of the partitions with an owner before and after a rebalance, the share that kept it; the lowest first."
+    return "Partitions that kept their owner", _how(how) + bars(rows, most=1.0)
+
+
+def _logs(data: ReportData) -> tuple[str, str]:
     columns = {
-        "GROUP": _get("group"), "TOPIC": _get("topic"), "PARTITION": _get("partition"),
-        "CURRENT-OFFSET": _get("current_offset"), "LOG-END-OFFSET": _get("log_end_offset"), "LAG": _get("lag"),
-        "CONSUMER-ID": _get("member_id"), "HOST": _get("client_host"), "CLIENT-ID": _get("client_id"),
-        "STATUS": _get("status"), "END FROM": _get("leo_source"),
+        "Log": _get("log_dir"), "Bytes": _get("bytes"), "Segments": _get("segments"), "Commits": _get("commits"),
+        "Still needed": _get("live_commits"),
+        "Superseded": lambda r: None if r["dead_ratio"] is None else Cell(f"{r['dead_ratio']:.0%}", kind=NUMERIC),
+        "Deletions": _get("tombstones"), "Aborted": _get("aborted_commits"), "Open transactions": _get("open_txns"),
+        "Oldest open": _since("oldest_open_txn_ts"),
+        "To load": lambda r: Cell(f"{r['replay_s']:.2f} s", kind=NUMERIC),
     }  # fmt: skip
-    shown = f"the {len(told.partitions)} worst of {told.partitions_total:,}"
-    how = f"From lag_status, {shown}. END FROM max_committed: a lower bound, the highest commit of any group."
-    return _section("Partitions", how, table(columns, told.partitions, "No offsets are committed."))
-
-
-def _health(told: Told) -> str:
-    columns = {
-        "LOG": _get("log_dir"), "BYTES": _get("bytes"), "SEGMENTS": _get("segments"), "COMMITS": _get("commits"),
-        "LIVE": _get("live_commits"), "TOMBSTONES": _get("tombstones"), "ABORTED": _get("aborted_commits"),
-        "OPEN TXNS": _get("open_txns"), "OLDEST OPEN": _since("oldest_open_txn_ts"),
-        "LOAD S": lambda r: f"{r['replay_s']:.2f}",
-    }  # fmt: skip
-    dead = [
-        (r["log_dir"], r["dead_ratio"], f"{r['dead_ratio']:.0%} dead")
-        for r in told.health
-        if r["dead_ratio"] is not None
-    ]
-    unknown = {"KEY TYPE": lambda r: str(r["key_version"]), "WHY": _get("reason"), "RECORDS": _get("count")}
-    return _section(
-        "The logs themselves",
-        "From log_health: the share of offset commits that compaction would remove, transactions without an end, and "
-        "an estimate of the seconds that a coordinator needs to load a log at 50 MiB a second. Records that could not "
-        "be decoded are in unknown_records.",
-        bars(dead, most=1.0), table(columns, told.health, "No log was read."),
-        "<h3>Records that were not decoded</h3>", table(unknown, told.unknown, "None."),
-    )  # fmt: skip
+    unknown = {"Key type": lambda r: str(r["key_version"]), "Why": _get("reason"), "Records": _get("count")}
+    how = (
+        "Superseded commits are what compaction would remove. 'To load' is an estimate of how long a coordinator reads"
+        " the log when it starts, at 50 MiB a second."
+    )
+    text = _how(how) + table(columns, data.health, "No log was read.")
+    return "The logs themselves", text + "<h3>Records that were not decoded</h3>" + table(
+        unknown, data.unknown, "None."
+    )

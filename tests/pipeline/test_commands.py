@@ -2,13 +2,14 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinator.cli import pipeline as command
-from pipeline import manifest
+from pipeline import manifest, published
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import UsageError
@@ -25,7 +26,7 @@ def muster(*words: object) -> int:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    assert muster("synth", tmp_path / "logs", "--records", 2000, "--lives", 2) == 0
+    assert muster("synth", tmp_path / "logs", "--records", 400, "--lives", 2) == 0
     return tmp_path / "logs"
 
 
@@ -44,7 +45,7 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("pipeline.session.NEEDED_BY_SPARK", ("numpy", "not_there_at_all"))
-    assert muster("ingest", tmp_path, "--out", tmp_path) == 2
+    assert muster("build", "--out", tmp_path) == 2
     assert "pip install '.[pipeline]' in a checkout (missing: not_there_at_all)" in capsys.readouterr().err
     assert muster("synth", tmp_path / "logs", "--records", 10) == 0, "what runs without Spark needs no Spark"
     monkeypatch.setattr("pipeline.session.NEEDED", ("nor_this",))
@@ -112,9 +113,76 @@ def test_wrong_use_is_one_line(tmp_path: Path, logs: Path, capsys: pytest.Captur
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 8
     assert all(line.startswith("muster pipeline ") for line in lines)
-    for option in ("--groups", "--partitions"):
-        with pytest.raises(SystemExit, match="2"):
-            muster("synth", tmp_path / "s", option, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("synth", "s", "--groups", 0), "invalid '0': expected a whole number from 1 on"),
+        (("synth", "s", "--records", -5), "invalid '-5': expected a whole number from 0 on"),
+        (("synth", "s", "--lives", "x"), "invalid 'x': expected a whole number from 0 on"),
+        (("follow", "l", "--out", "t", "--for", "nan"), "invalid 'nan': expected seconds"),
+        (("build", "--out", "t", "--conf", "spark.x"), "invalid 'spark.x': expected spark.NAME=VALUE"),
+    ],
+)
+def test_a_wrong_argument_is_named(words: tuple[object, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        muster(*words)
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--memory", "50m"), "invalid --memory '50m': expected a size such as 1g, at least 472m"),
+        (("--memory", "abc"), "invalid --memory 'abc'"),
+        (("--executor-memory", "1x"), "invalid --executor-memory '1x'"),
+        (("--master", "foo"), "invalid --master 'foo': expected local[N]"),
+        (("--py-files", "none.whl"), "invalid --py-files 'none.whl'"),
+        (("--ends", "nowhere"), "invalid --ends nowhere: expected a directory"),
+        (("--events", "nowhere"), "invalid --events nowhere: expected a file"),
+    ],
+)
+def test_what_spark_would_refuse_is_refused_before_it_starts(
+    words: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: pytest.fail("Spark was started"))
+    manifest.save(tmp_path, manifest.Manifest())
+    assert muster("build", "--out", tmp_path, *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_secrets_are_in_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = "s3://AKIAKEY:verysecret@bucket/logs"
+    (tmp_path / f"{TOPIC}-0").mkdir()
+    for words in (("ingest", where, "--out", tmp_path), ("scan", where), ("ingest", tmp_path, "--out", where)):
+        assert muster(*words) == 2
+    printed = capsys.readouterr()
+    assert "verysecret" not in printed.out + printed.err
+    assert printed.err.count("invalid path s3://bucket/logs: expected credentials in the environment") == 3
+
+
+def test_spark_that_fails_is_one_line_with_its_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkRuntimeError
+
+    def failing(**_: object) -> None:
+        os.write(2, b"WARN noise\njava.net.BindException: Cannot assign\n")  # what the Java process writes
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr("pipeline.session.session", failing)
+    manifest.save(tmp_path, manifest.Manifest())
+    assert muster("build", "--out", tmp_path, "--spark-log", tmp_path / "log") == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[-1] == f"muster pipeline build: java.net.BindException: Cannot assign (Spark's log: {tmp_path}/log)"
+    assert "starting Spark" in lines[0]
+    assert len(lines) == 2, "Spark's own noise is in its log"
 
 
 def test_verify_agrees_until_a_table_is_wrong(logs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -122,10 +190,12 @@ def test_verify_agrees_until_a_table_is_wrong(logs: Path, capsys: pytest.Capture
     import pyarrow.parquet as pq
 
     assert muster("verify", logs, "--json") == 0
-    assert said(capsys)["keys"] > 100
+    assert said(capsys)["keys"] > 50
     wrong = pa.Table.from_pylist([{"group": "g", "committed_offset": 1}], OFFSET_COMMITS)
-    (tmp_path / "t" / "tables" / "latest_offsets").mkdir(parents=True)
-    pq.write_table(wrong, tmp_path / "t" / "tables" / "latest_offsets" / "0.parquet")
+    (tmp_path / "t").mkdir()
+    pq.write_table(wrong, tmp_path / "t" / "0.parquet")
+    tables = {"latest_offsets": published.Table("", ("0.parquet",), 1)}
+    published.publish(tmp_path / "t", published.Snapshot(build="b", tables=tables), "")
     assert muster("verify", logs, "--tables", tmp_path / "t", "--json") == 4
 
 
@@ -133,7 +203,7 @@ def test_dump_prints_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     Writer(tmp_path / f"{TOPIC}-0").append([commit(("g", "t", 0), 7, 1000)])
     (file,) = tmp_path.rglob("*.log")
     file.write_bytes(file.read_bytes() + b"\xff" * 9)
-    assert muster("dump", file) == 0
+    assert muster("dump", file) == 3
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "Log starting offset: 0"
     assert '"type":"1","data":{"group":"g","topic":"t","partition":0}' in lines[3]
@@ -146,6 +216,7 @@ def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, capsys: pytest.
     assert muster("compact", logs, "--out", tmp_path / "c") == 2, "what is there already is not written over"
     damage(logs)
     assert muster("compact", logs, "--out", tmp_path / "d") == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "logs"], "nothing is left of what was refused"
 
 
 class Kept:
@@ -165,7 +236,6 @@ class Kept:
 def test_from_logs_to_a_report(
     spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: Kept(spark))
     tables, page = tmp_path / "t", tmp_path / "r.html"
     ends = tmp_path / "ends.jsonl"
     ends.write_text(
@@ -175,15 +245,22 @@ def test_from_logs_to_a_report(
         )
     )
     assert muster("ingest", logs, "--out", tables, "--json") == 0
-    assert said(capsys)["rows"]["offset_commits"] > 2000
-    assert muster("build", "--out", tables, "--ends", ends, "--json") == 0
+    assert said(capsys)["rows"]["offset_commits"] > 200
+    assert muster("optimize", "--out", tables, "--json") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline.session.session", lambda *_args, **_options: Kept(spark))
+        assert muster("build", "--out", tables, "--ends", ends, "--json") == 0
     assert said(capsys)["rows"]["lag_history"] > 0
     assert muster("verify", logs, "--tables", tables) == 0
+    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: pytest.fail("Spark was started"))
     assert muster("report", "--tables", tables, "--out", page, "--title", "<Groups>") == 0
     text = page.read_text()
     assert "<title>&lt;Groups&gt;</title>" in text
-    assert "life-0" in text
-    assert "group-1" in text
+    assert " over time</a>" in text
+    assert "Lag of each partition" in text
+
+
+def test_damage_is_an_exit_code_of_ingest(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage(logs)
     assert muster("ingest", logs, "--out", tmp_path / "hurt", "--json") == 3
     capsys.readouterr()
@@ -191,11 +268,7 @@ def test_from_logs_to_a_report(
     assert "bad_crc" in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.xdist_group("spark")
-def test_follow_once(
-    spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: Kept(spark))
+def test_follow_once(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert muster("follow", logs, "--out", tmp_path / "t", "--once", "--max-bytes", 60_000, "--json") == 0
     rows = said(capsys)["rows"]
     assert muster("scan", logs, "--json") == 0
@@ -207,7 +280,7 @@ def test_follow_once(
 
 
 def test_java_that_would_damage_data_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert refusal((17, 0, 15)) is None
     assert refusal((21, 0, 8)) is None
@@ -219,5 +292,6 @@ def test_java_that_would_damage_data_is_refused(
         raise JavaNotFoundError("no Java 17 or 21 here")
 
     monkeypatch.setattr("pipeline.session.java_home", none)
-    assert muster("ingest", "x", "--out", "y") == 2
+    manifest.save(tmp_path, manifest.Manifest())
+    assert muster("build", "--out", tmp_path) == 2
     assert "no Java 17 or 21 here" in capsys.readouterr().err

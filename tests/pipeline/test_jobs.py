@@ -1,60 +1,51 @@
-"""Ingest, follow, build: no loss, no doubles, and the same tables however the log came in."""
+"""Build: every table, published as a whole; the source of streams; Spark ingests what one process ingests."""
 
-import shutil
-import threading
+import json
 import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
-from pyspark.sql import Row
 
-from pipeline import manifest
-from pipeline.decode.files import Store
-from pipeline.decode.layout import TOPIC, LogDir
+from pipeline import manifest, published
+from pipeline.decode.layout import TOPIC
 from pipeline.errors import UsageError
 from pipeline.jobs.build import DERIVED, Tables, build
-from pipeline.jobs.ingest import _Saved, follow, ingest
+from pipeline.jobs.ingest import ingest
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from protocol.records import Record
+from tests.pipeline.test_ingest import ids, read
 from tests.pipeline.test_source import offsets, replayed
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def ids(spark: Any, out: Path, table: str = "offset_commits") -> list[tuple[int, int]]:
-    return sorted(tuple(row) for row in Tables(spark, out).raw(table).select("log_partition", "log_offset").collect())
+def test_spark_ingests_what_this_process_ingests(spark: Any, tmp_path: Path) -> None:
+    write_logs(tmp_path / "logs", Plan(records=600, segment_bytes=20_000))
+    alone = read(tmp_path / "logs", tmp_path / "alone")
+    assert ingest(spark, [str(tmp_path / "logs")], tmp_path / "shared", split_bytes="9000").rows == alone.rows
+    assert ids(tmp_path / "shared") == ids(tmp_path / "alone")
 
 
-def test_ingest_reads_on_and_never_twice(spark: Any, tmp_path: Path) -> None:
+def test_a_stream_reads_on_and_ends_where_the_logs_ended(spark: Any, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
-    writer = Writer(logs / f"{TOPIC}-0", segment_bytes=2000)
-    want = 0
-    for round_ in range(3):
-        for n in range(20):
-            writer.append([commit(("g", "t", n % 3), n, round_) for _ in range(3)])
-        want += 60
-        after = ingest(spark, [str(logs)], out)
-        again = ingest(spark, [str(logs)], out)
-        assert again == after, "nothing new, nothing changed"
-        assert ids(spark, out) == [(0, n) for n in range(want)]
-    assert after.logs[f"{TOPIC}-0"].next_offset == want
+    writer = Writer(logs / f"{TOPIC}-0", segment_bytes=600)
 
+    def drain() -> list[int]:
+        rows = spark.readStream.format("kafkalog").option("max_bytes_per_trigger", 700).load(str(logs))
+        written = rows.writeStream.format("parquet").option("checkpointLocation", str(out / "checkpoint"))
+        query = written.trigger(availableNow=True).start(str(out / "rows"))
+        assert query.awaitTermination(120), "the stream did not end"
+        return sorted(row.log_offset for row in spark.read.parquet(str(out / "rows")).collect())
 
-def test_ingest_finds_its_place_in_a_segment_that_was_compacted(spark: Any, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    writer = Writer(logs / f"{TOPIC}-0")
-    for n in range(10):
+    for n in range(20):
         writer.append([commit(("g", "t", 0), n, n)])
-    ingest(spark, [str(logs)], out)
-    path = next((logs / f"{TOPIC}-0").glob("*.log"))
-    data = path.read_bytes()
-    path.write_bytes(data[len(data) // 2 :])  # as if a cleaner had taken the first five
-    for n in range(10, 13):
+    assert drain() == list(range(20))
+    for n in range(20, 30):
         writer.append([commit(("g", "t", 0), n, n)])
-    ingest(spark, [str(logs)], out)
-    assert ids(spark, out) == [(0, n) for n in range(13)]
+    assert drain() == list(range(30))
 
 
 def test_damage_is_reported_once_however_often_it_is_met(spark: Any, tmp_path: Path) -> None:
@@ -66,8 +57,8 @@ def test_damage_is_reported_once_however_often_it_is_met(spark: Any, tmp_path: P
     path.write_bytes(path.read_bytes() + b"\xff" * 300)
     (logs / f"{TOPIC}-1").mkdir()
     (logs / f"{TOPIC}-1" / path.name).write_bytes(b"\xff" * 300)
-    ingest(spark, [str(logs)], out)
-    ingest(spark, [str(logs)], out)
+    read(logs, out)
+    read(logs, out)
     build(spark, out, now_ms=5)
     problems = Tables(spark, out).derived("log_problems").orderBy("log_dir").collect()
     assert [(p.kind, p.severity, p.from_offset) for p in problems] == [
@@ -80,13 +71,13 @@ def test_damage_is_reported_once_however_often_it_is_met(spark: Any, tmp_path: P
     )
 
 
-def test_every_table_is_built(spark: Any, tmp_path: Path) -> None:
+def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
-    write_logs(logs, Plan(records=3000, segment_bytes=50_000))
-    write_lives(logs, groups=3, rebalances=6, partition=9)
+    write_logs(logs, Plan(records=600, segment_bytes=20_000))
+    write_lives(logs, groups=3, rebalances=4, partition=9)
     ends = tmp_path / "ends.jsonl"
     ends.write_text('{"topic":"topic-0","partition":0,"ts":1760000400000,"leo":9000}')
-    ingest(spark, [str(logs)], out)
+    read(logs, out)
     counts = build(spark, out, ends=ends, now_ms=1_760_000_500_000)
     assert set(counts) == set(DERIVED)
     empty = {name for name in DERIVED if not counts[name]}
@@ -96,7 +87,17 @@ def test_every_table_is_built(spark: Any, tmp_path: Path) -> None:
     assert latest == replayed(logs)
     health = tables.derived("log_health").collect()
     assert all(0 <= row.dead_ratio <= 1 and row.bytes > 0 for row in health)
+    first = published.load(out)
+    _killed(spark, out, monkeypatch)
+    assert published.load(out) == first
+    assert Tables(spark, out).derived("latest_offsets").count() == counts["latest_offsets"]
     assert build(spark, out, ends=ends, now_ms=1_760_000_500_000) == counts
+    second = published.load(out)
+    assert second.build != first.build
+    assert {entry.name for entry in (out / "builds").iterdir()} == {first.build, second.build}, (
+        "the one that died left nothing"
+    )
+    _read_by_others(spark, out, counts)
 
 
 def test_ends_of_topics_come_from_their_own_logs(spark: Any, tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_ends_of_topics_come_from_their_own_logs(spark: Any, tmp_path: Path) -> 
     for n in range(10):
         orders.append([Record(None, b"x", timestamp=1000 * n)])
         groups.append([commit(("g", "orders", 2), n // 2, 1000 * n)])
-    ingest(spark, [str(logs)], out)
+    read(logs, out)
     orders.append([Record(None, b"x", timestamp=int(time.time() * 1000) + 3_600_000)])  # after the logs were read
     build(spark, out, ends=logs)
     (row,) = Tables(spark, out).derived("lag_status").collect()
@@ -116,152 +117,38 @@ def test_ends_of_topics_come_from_their_own_logs(spark: Any, tmp_path: Path) -> 
 
 def test_an_empty_set_of_tables_can_be_built(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "logs" / f"{TOPIC}-0").mkdir(parents=True)
-    ingest(spark, [str(tmp_path / "logs")], tmp_path / "out")
+    read(tmp_path / "logs", tmp_path / "out")
     assert set(build(spark, tmp_path / "out").values()) == {0}
 
 
-def test_a_second_writer_is_kept_out(spark: Any, tmp_path: Path) -> None:
-    write_logs(tmp_path / "logs", Plan(records=10, partitions=1))
-    with manifest.locked(tmp_path / "out"), pytest.raises(manifest.TablesInUseError):
-        ingest(spark, [str(tmp_path / "logs")], tmp_path / "out")
+def _killed(spark: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that dies after some of its tables."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline.tables.commits.latest_offsets", killed)
+        with pytest.raises(KeyboardInterrupt):
+            build(spark, out, now_ms=6)
 
 
-def rowful(query: Any) -> list[Any]:
-    """The batches of a stream, as far as Spark remembers them, that had rows."""
-    return [progress for progress in query.recentProgress if progress["numInputRows"]]
+def _read_by_others(spark: Any, out: Path, counts: dict[str, int]) -> None:
+    """What was published, as SQL of Spark and as DuckDB read it."""
+    published.create_views(spark, out)
+    assert spark.table("latest_offsets").count() == counts["latest_offsets"]
+    effective = spark.sql("SELECT count(*) FROM effective_commits").first()[0]
+    assert 0 < effective < counts["offset_commits"]
+    assert spark.table("offset_commits").where("date = '2025-10-09'").count() > 0
+    with duckdb.connect() as db:
+        found = db.execute(f"SELECT count(*) FROM read_parquet('{out}/tables/rebalances/**/*.parquet')").fetchall()
+    assert found == [(counts["rebalances"],)]
 
 
-def drain(spark: Any, logs: Path, out: Path, **options: str) -> None:
-    with follow(spark, [str(logs)], out, once=True, **options) as query:
-        assert query.awaitTermination(60)
-        if query.exception():
-            raise query.exception()
-
-
-def test_follow_waits_for_torn_halves_and_sees_rolled_and_compacted_segments(spark: Any, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    directory = logs / f"{TOPIC}-0"
-    writer = Writer(directory, segment_bytes=600)
-    for n in range(12):
-        writer.append([commit(("g", "t", 0), n, n)])
-    last = sorted(directory.glob("*.log"))[-1]
-    whole = last.read_bytes()
-    last.write_bytes(whole[:-20])
-    drain(spark, logs, out)
-    assert ids(spark, out) == [(0, n) for n in range(11)], "the torn batch is not there yet"
-    last.write_bytes(whole)
-    drain(spark, logs, out)
-    assert ids(spark, out) == [(0, n) for n in range(12)]
-    for n in range(12, 40):
-        writer.append([commit(("g", "t", 0), n, n)])
-    first = sorted(directory.glob("*.log"))[0]
-    first.write_bytes(first.read_bytes()[: len(first.read_bytes()) // 2])
-    drain(spark, logs, out, max_bytes_per_trigger="700")
-    assert ids(spark, out) == [(0, n) for n in range(40)]
-    ingest(spark, [str(logs)], out)
-    assert ids(spark, out) == [(0, n) for n in range(40)], "ingest and follow share their place"
-
-
-def test_follow_while_the_log_is_written(spark: Any, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    writers = [Writer(logs / f"{TOPIC}-{n}", segment_bytes=3000) for n in range(2)]
-    for writer in writers:
-        writer.append([commit(("g", "t", 0), 0, 0)])
-    with follow(spark, [str(logs)], out, every_ms=100) as query:
-        query.processAllAvailable()
-        before = len(rowful(query))
-
-        def write() -> None:
-            """Goes on until two batches have ended since it began, so that the last of them began while it wrote."""
-            while len(rowful(query)) < before + 2 and written[0] < 5000:
-                for writer in writers:
-                    writer.append([commit(("g", "t", 0), written[0], written[0])])
-                written[0] += 1
-                stopped.wait(0.01)
-
-        written, stopped = [1], threading.Event()
-        thread = threading.Thread(target=write)
-        thread.start()
-        thread.join(60)
-        assert not thread.is_alive()
-        assert len(rowful(query)) >= before + 2, "more than one batch ended while the logs were written"
-        query.processAllAvailable()
-    drain(spark, logs, out)
-    assert ids(spark, out) == [(p, n) for p in range(2) for n in range(written[0])]
-
-
-def test_a_stream_keeps_other_readers_of_logs_out_and_lets_tables_be_built(spark: Any, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    writer = Writer(logs / f"{TOPIC}-0")
-    writer.append([commit(("g", "t", 0), 0, 0)])
-    ingest(spark, [str(logs)], out)
-    with follow(spark, [str(logs)], out, every_ms=100) as query:
-        with manifest.locked(out, manifest.BUILDER):  # as `build` does for as long as it works
-            writer.append([commit(("g", "t", 0), 1, 1)])
-            query.processAllAvailable()
-            with pytest.raises(manifest.TablesInUseError):
-                ingest(spark, [str(logs)], out)
-            with pytest.raises(manifest.TablesInUseError), follow(spark, [str(logs)], out):
-                pass
-        assert query.isActive
-    assert not query.isActive
-    ingest(spark, [str(logs)], out)
-    assert ids(spark, out) == [(0, 0), (0, 1)]
-
-
-class Batch:
-    """What Spark hands to the function that saves, with rows of the sink."""
-
-    def __init__(self, **row: Any) -> None:
-        self.rows = [
-            Row(**{"table": None, "file": None, "rows": None, "log": None, "position": None, "place": None} | row)
-        ]
-
-    def collect(self) -> list[Any]:
-        return self.rows
-
-
-def test_a_batch_that_comes_too_late_is_not_saved(tmp_path: Path) -> None:
-    saved = _Saved(manifest.Manifest(), tmp_path, ["logs"])
-    saved(Batch(log="a-0", position="[5, 0, 100]", place="/logs/a-0"), 0)  # type: ignore[arg-type]  # all it calls
-    assert manifest.load(tmp_path).logs["a-0"].next_offset == 5
-    manifest.save(tmp_path, manifest.Manifest())  # another machine, where locks do not reach
-    with pytest.raises(manifest.TablesInUseError, match="nothing more is saved"):
-        saved(Batch(log="a-0", position="[9, 0, 200]", place="/logs/a-0"), 1)  # type: ignore[arg-type]  # as above
-    saved.end()
-    saved(Batch(log="a-0", position="[9, 0, 200]", place="/logs/a-0"), 2)  # type: ignore[arg-type]  # as above
-    assert manifest.load(tmp_path) == manifest.Manifest()
-
-
-def test_a_log_of_another_broker_is_not_taken_for_the_first_ones(spark: Any, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    for broker, records in (("broker-1", 5), ("broker-2", 3)):
-        writer = Writer(tmp_path / broker / f"{TOPIC}-0")
-        writer.append([commit(("g", broker, 0), n, n) for n in range(records)])
-    ingest(spark, [str(tmp_path / "broker-1")], out)
-    before = (out / manifest.NAME).read_bytes()
-    with pytest.raises(UsageError, match=r"__consumer_offsets-0 was read from .*broker-1.* is now in .*broker-2"):
-        ingest(spark, [str(tmp_path / "broker-2")], out)
-    with pytest.raises(UsageError), follow(spark, [str(tmp_path / "broker-2")], out):
-        pass
-    with pytest.raises(UsageError, match="was read as __consumer_offsets-0 and would be broker-1/__consumer_offsets-0"):
-        ingest(spark, [str(tmp_path)], out)
-    assert (out / manifest.NAME).read_bytes() == before
-    ingest(spark, [str(tmp_path / "broker-1" / f"{TOPIC}-0")], out)  # the same log, named more closely
-    assert ids(spark, out) == [(0, n) for n in range(5)]
-
-
-def test_places_of_logs_have_no_credentials() -> None:
-    log = LogDir(Store("s3://key:secret@bucket/logs/?region=x"), f"{TOPIC}-0", f"{TOPIC}-0", 0)
-    assert log.place == f"s3://bucket/logs/{TOPIC}-0"
-
-
-def test_a_batch_that_died_before_the_manifest_is_read_again(spark: Any, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    write_logs(logs, Plan(records=300, partitions=1))
-    drain(spark, logs, out)
-    want = ids(spark, out)
-    (out / manifest.NAME).unlink()
-    drain(spark, logs, out)
-    assert ids(spark, out) == want
-    shutil.rmtree(out / "raw")
+def test_tables_of_a_later_release_are_refused(tmp_path: Path) -> None:
+    (tmp_path / published.NAME).write_text(json.dumps({"version": published.VERSION + 1}))
+    with pytest.raises(UsageError, match="built by a later release"):
+        published.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="run build first"):
+        published.load(tmp_path / "nothing")
+    assert manifest.load(tmp_path / "nothing") == manifest.Manifest()

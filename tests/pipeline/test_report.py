@@ -7,45 +7,59 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipeline import published
+from pipeline.report.data import GROUPS, POINTS, STORIES, ReportData, Story, collect, ownership
+from pipeline.report.names import short_names, shorten
 from pipeline.report.page import page
 from pipeline.report.svg import safe
-from pipeline.report.told import GROUPS, POINTS, Told, progress, total_lag
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\x00\n</title><img src=x onerror=alert(2)>"
 
 
-def told(groups: int, name: str = "group {}") -> Told:
-    """What a day of so many groups would tell, bounded as the collector bounds it."""
+def report_data(groups: int, name: str = "group {}") -> ReportData:
+    """What a day of so many groups would show, bounded as the collector bounds it."""
     start = 1_760_000_000_000
-    shown = range(min(groups, GROUPS))
-    names = [name.replace("{}", str(i)) for i in shown]
+    names = [name.replace("{}", str(i)) for i in range(min(groups, GROUPS))]
     few = names[:20]
-    return Told(
+    return ReportData(
         paths=[name], logs={name: 7}, first_ms=start, last_ms=start + 3_600_000, groups_total=groups,
         partitions_total=groups * 3, rebalances_total=groups, problems_total=1, statuses={"OK": groups},
         groups=[{"group": g, "type": "classic", "generation": 3, "protocol": g, "members": 2, "empty_since": None, "status": "ERR", "total_lag": 10**9, "max_lag": 5, "partitions": 3} for g in names],
-        partitions=[{"group": g, "topic": g, "partition": 0, "current_offset": 5, "log_end_offset": 9, "lag": 4, "member_id": g, "client_host": g, "client_id": g, "status": "STOP", "leo_source": "checkpoint"} for g in names],
-        lag_history=[{"group": g, "ts": start + i * 60_000, "lag": i} for g in few for i in range(30)],
-        progress=[{"group": g, "window_start": start + i * 60_000, "advance": i * i, "commits": 3} for g in few for i in range(30)],
+        stories=[_story(g, start) for g in names[:STORIES]],
+        partitions=[{"group": g, "topic": g, "partition": 0, "current_offset": 5, "log_end_offset": 9, "lag": 4, "lag_at_least": 4, "lag_seconds": 1.5, "member_id": g, "client_host": g, "client_id": g, "status": "STOP", "leo_source": "checkpoint"} for g in names],
         causes=[{"cause": "join", "cause_source": "inferred", "count": groups}],
         sync_ms=[{"range": "< 10 ms", "count": groups}],
         rebalances=[_rebalance(g, start + i * 90_000) for i, g in enumerate(few)],
-        sessions=[{"group": g, "member_id": g, "instance_id": None, "client_id": g, "host": g, "from_ts": start + i, "to_ts": None if i % 2 else start + 10**6, "end_reason": None if i % 2 else "timeout"} for i, g in enumerate(few)],
         stickiness=[{"group": g, "stickiness": 0.5, "common": 10, "kept": 5, "rebalances": 2} for g in few],
-        trouble=[{"group": g, "topic": g, "partition": 1, "status": "REWIND", "worst_rewind": 9, "lag_at_least": 3, "quiet_s": 2.5, "quiet_too_long": True, "lag_trend": 1.5} for g in few],
+        trouble=[{"group": g, "topic": g, "partition": 1, "status": "REWIND", "worst_rewind": 9, "lag": None, "lag_at_least": 3, "quiet_s": 2.5, "quiet_too_long": True, "lag_trend": 1.5} for g in few],
         health=[{"log_dir": g, "bytes": 10**8, "segments": 2, "commits": 100, "live_commits": 3, "tombstones": 1, "aborted_commits": 0, "open_txns": 1, "oldest_open_txn_ts": start, "replay_s": 2.0, "dead_ratio": 0.97} for g in few],
         problems=[{"severity": "problem", "kind": "bad_crc", "log_dir": name, "segment_base": 0, "pos": 5, "from_offset": 1, "to_offset": None, "detail": name}],
         unknown=[{"key_version": 17, "reason": name, "count": 3}],
-    ) if groups else Told()  # fmt: skip
+    ) if groups else ReportData()  # fmt: skip
+
+
+def _story(group: str, start: int) -> Story:
+    minutes = [start + i * 60_000 for i in range(30)]
+    return Story(
+        group,
+        lag=[{"topic": group, "partition": p, "ts": ts, "lag": i} for p in range(3) for i, ts in enumerate(minutes)],
+        produced=[{"ts": ts, "per_s": 2.5} for ts in minutes],
+        consumed=[{"ts": ts, "per_s": 2.0} for ts in minutes],
+        rebalances=[_rebalance(group, start + 90_000)],
+        sessions=[{"member_id": f"{group}-{n}", "instance_id": None, "client_id": group, "host": group, "from_ts": start + n, "to_ts": None if n else start + 10**6, "end_reason": None if n else "timeout"} for n in range(2)],
+        owners=[{"topic": group, "partition": 0, "from_ts": start, "to_ts": None, "owner": f"{group}-1"}],
+    )  # fmt: skip
 
 
 def _rebalance(group: str, at_ms: int) -> dict[str, Any]:
     return {
         "group": group, "at_ms": at_ms, "generation": 2, "cause": "join", "causes": ["join"], "cause_source": "event_log",
         "cause_detail": f"joined: {group}", "members_before": 1, "members_after": 2, "sync_ms": 12, "commit_gap_ms": None,
-        "partitions_moved": 3,
+        "partitions_moved": 3, "joined": [f"{group}-1"], "left": [],
     }  # fmt: skip
 
 
@@ -64,28 +78,29 @@ class Tags(HTMLParser):
 
 
 def test_a_hostile_name_stays_text() -> None:
-    text = page(told(5, HOSTILE), HOSTILE)
-    plain = Tags(page(told(5, "plain"), "plain"))
+    text = page(report_data(5, HOSTILE), HOSTILE)
+    plain = Tags(page(report_data(5, "plain"), "plain"))
     found = Tags(text)
     assert found.tags == plain.tags
     assert found.attributes == plain.attributes
-    assert not found.tags & {"script", "img", "link", "iframe", "object", "a"}
+    assert not found.tags & {"script", "img", "link", "iframe", "object"}
     assert "\u202e" not in text
     assert "\x00" not in text
 
 
 def test_nothing_is_fetched() -> None:
-    text = page(told(300), "t")
-    assert not re.search(r"( src=|href|url\(|@import|https?:)", text)
+    text = page(report_data(300), "t")
+    assert not re.search(r"( src=|href=\"[^#]|url\(|@import|https?:)", text)
     assert "default-src 'none'" in text
 
 
 @pytest.mark.parametrize("groups", [0, 1, 10_000])
 def test_it_is_readable_with_few_and_many(groups: int) -> None:
-    text = page(told(groups), "t")
+    text = page(report_data(groups), "t")
     assert len(text) < 600_000
     assert f"{groups:,}</b>groups" in text
     assert ("worst of 10,000" in text) == (groups == 10_000)
+    assert text.count('<li><a href="#s') == text.count('<section id="s')
     assert "None" not in re.sub(r"None\.", "", text)
 
 
@@ -99,46 +114,105 @@ BROWSER = next(
 )
 
 
+@pytest.mark.long  # starts a browser several times
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize("width", [400, 1200])
 @pytest.mark.parametrize("groups", [0, 1, 10_000])
-def test_a_browser_draws_it(tmp_path: Path, groups: int) -> None:
+def test_a_browser_draws_it(tmp_path: Path, groups: int, width: int) -> None:
     assert BROWSER is not None
     source, picture = tmp_path / "r.html", tmp_path / "r.png"
-    source.write_text(page(told(groups, HOSTILE if groups == 1 else "group {}"), "Report"), encoding="utf-8")
+    source.write_text(page(report_data(groups, HOSTILE if groups == 1 else "group {}"), "Report"), encoding="utf-8")
     common = [
-        BROWSER,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path}/profile",
-        "--window-size=1200,3000",
-    ]
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+        f"--user-data-dir={tmp_path}/profile", f"--window-size={width},3000",
+    ]  # fmt: skip
     drawn = subprocess.run(
         [*common, f"--screenshot={picture}", "--hide-scrollbars", source.as_uri()], capture_output=True, timeout=90
     )
     assert picture.read_bytes().startswith(b"\x89PNG"), drawn.stderr.decode()[-500:]
     dom = subprocess.run([*common, "--dump-dom", source.as_uri()], capture_output=True, timeout=90, text=True).stdout
-    assert dom.count("<section>") == (9 if groups else 7)
+    assert dom.count("<section") == {0: 5, 1: 9}.get(groups, 8 + STORIES)
     assert "<script" not in dom
     assert not groups or dom.count("<svg") >= 4
 
 
-@pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize(("minutes", "points", "of_each"), [(3, 3, 1), (1000, 200, 5)])
-def test_progress_is_drawn_with_few_points(spark: Any, minutes: int, points: int, of_each: int) -> None:
-    rows = [(name, n * 60_000, n, 2) for n in range(minutes) for name in ("g", "h")]
-    velocity = spark.createDataFrame(rows, "group string, window_start bigint, advance bigint, commits bigint")
-    found = [row for row in progress(velocity).collect() if row.group == "g"]
-    assert len(found) == points <= POINTS
-    assert {row.window_start for row in found} == {n * of_each * 60_000 for n in range(points)}
-    assert {row.commits for row in found} == {2}, "a minute"
-    assert sum(row.advance for row in found) * of_each == sum(range(minutes))
+def published_tables(out: Path, **tables: pa.Table) -> Path:
+    """Tables as `build` leaves them; those that are not given are empty."""
+    known = {}
+    for name, columns in EMPTY.items():
+        rows = tables.get(name, pa.schema(columns).empty_table())
+        out.mkdir(exist_ok=True)
+        pq.write_table(rows, out / f"{name}.parquet")
+        known[name] = published.Table("", (f"{name}.parquet",), rows.num_rows)
+    published.publish(out, published.Snapshot(format="delta", build="b", tables=known), "")
+    return out
 
 
-@pytest.mark.xdist_group("spark")
-def test_a_groups_lag_is_that_of_all_its_partitions(spark: Any) -> None:
-    """Though each partition is looked at at moments of its own."""
-    rows = [("g", "t", 0, 1000, 5), ("g", "t", 1, 2000, 7), ("g", "t", 0, 3000, 1), ("g", "t", 1, 4000, 0)]
-    history = spark.createDataFrame(rows, "group string, topic string, partition int, ts bigint, lag bigint")
-    total = sorted((row.ts, row.lag) for row in total_lag(history).collect())
-    assert total == [(1000, 5), (2000, 12), (3000, 8), (4000, 1)]
+text, big, yes = pa.string(), pa.int64(), pa.bool_()
+KEY = [("group", text), ("topic", text), ("partition", pa.int32())]
+MEMBER = pa.struct([("member_id", text), ("client_id", text), ("client_host", text), ("assignment", pa.map_(text, pa.list_(pa.int32())))])  # fmt: skip
+EMPTY = {
+    "group_state": [("group", text), ("type", text), ("generation", big), ("protocol", text), ("members", big), ("empty_since", big)],
+    "group_status": [("group", text), ("status", text), ("total_lag", big), ("max_lag", big), ("partitions", big)],
+    "group_metadata": [("group", text), ("log_offset", big), ("record_ts", big), ("is_tombstone", yes), ("members", pa.list_(MEMBER))],
+    "lag_status": [*KEY, ("status", text), ("lag_at_least", big), ("worst_rewind", big), ("quiet_too_long", yes)],
+    "lag_history": [*KEY, ("ts", big), ("lag", big)],
+    "log_end_offsets": [("topic", text), ("partition", pa.int32()), ("ts", big), ("leo", big), ("source", text)],
+    "offset_commits": [*KEY, ("record_ts", big), ("committed_offset", big), ("effective", yes), ("is_tombstone", yes)],
+    "rebalances": [("group", text), ("cause", text), ("cause_source", text), ("sync_ms", big), ("at_ms", big)],
+    "stickiness": [("group", text), ("common", big), ("stickiness", pa.float64())],
+    "log_health": [("log_dir", text), ("bytes", big)],
+    "log_problems": [("log_dir", text), ("severity", text), ("pos", big)],
+    "unknown_records": [("key_version", pa.int16()), ("reason", text)],
+    "member_sessions": [("group", text), ("from_ts", big)],
+}  # fmt: skip
+
+
+def rows_of(name: str, *rows: tuple[Any, ...]) -> pa.Table:
+    schema = pa.schema(EMPTY[name])
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+
+
+def test_a_groups_lag_and_rates_are_drawn_with_few_points(tmp_path: Path) -> None:
+    second, end = 1000, 2_000_000
+    moments = range(0, end + 1, second)
+    lag = [("g", "t", 0, ts, ts // second) for ts in moments]
+    ends = [("t", 0, ts, 3 * ts // second, "log") for ts in moments]
+    commits = [("g", "t", 0, ts, 2 * ts // second, True, False) for ts in moments]
+    tables = published_tables(
+        tmp_path / "t", lag_history=rows_of("lag_history", *lag), log_end_offsets=rows_of("log_end_offsets", *ends),
+        offset_commits=rows_of("offset_commits", *commits), group_status=rows_of("group_status", ("g", "OK", 5, 5, 1)),
+    )  # fmt: skip
+    (story,) = collect(tables).stories
+    assert len(story.lag) <= POINTS
+    assert story.lag[-1]["lag"] == 2000
+    steady = slice(1, -1)
+    assert all(2.9 < row["per_s"] < 3.1 for row in story.produced[steady])
+    assert all(1.9 < row["per_s"] < 2.1 for row in story.consumed[steady])
+
+
+def test_nothing_that_was_built_is_a_page_too(tmp_path: Path) -> None:
+    assert "no commits" in page(collect(published_tables(tmp_path / "t")), "Nothing")
+
+
+def test_owners_of_partitions_over_time() -> None:
+    def record(ts: int, **assignments: list[int]) -> dict[str, Any]:
+        members = [{"member_id": member, "assignment": {"t": numbers}} for member, numbers in assignments.items()]
+        return {"record_ts": ts, "is_tombstone": False, "members": members}
+
+    history = [record(1, a=[0, 1]), record(2, a=[0], b=[1]), record(3, b=[1]), record(4)]
+    spans = [(row["partition"], row["owner"], row["from_ts"], row["to_ts"]) for row in ownership(history)]
+    assert sorted(spans) == [(0, "a", 1, 3), (1, "a", 1, 2), (1, "b", 2, 4)]
+
+
+def test_members_have_short_names() -> None:
+    uuid = "3f0c5b0e-1111-4222-8333-444455556666"
+    members = [
+        (f"till-1-{uuid}", None, "till-1"),
+        (f"till-1-{uuid[::-1]}", "till", None),
+        (uuid, None, "app"),
+        ("b", None, "b"),
+    ]
+    names = short_names([*members, (f"till-1-{uuid}".replace("3f", "4f"), None, None)])
+    assert list(names.values()) == ["till-1", "till", "app 3f0c", "b", "till-1 (2)"]
+    assert shorten(f"gone: till-1-{uuid}", names) == "gone: till-1"

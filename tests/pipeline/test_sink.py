@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.decode.files import Store
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import Options
 from pipeline.decode.schema import TABLES
@@ -23,10 +24,10 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
     task = Task(tuple(spans(log_dirs([str(tmp_path)])[0])))
     options, raw = Options(tables=frozenset(TABLES), on_error="fail"), tmp_path / "raw"
     with pytest.raises(LogDamagedError):
-        write(task, options, raw)
+        write(task, options, Store.of(raw))
     assert raw.exists(), "it failed after it had begun to write"
     assert [file for file in raw.rglob("*") if file.is_file()] == []
     last.write_bytes(whole)
-    said = [row for row in write(task, options, raw).to_pylist() if row["table"]]
+    said = [row for row in write(task, options, Store.of(raw)).to_pylist() if row["table"]]
     assert {row["table"]: row["rows"] for row in said} == {"batches": 3, "offset_commits": 3}
-    assert {str(file) for file in raw.rglob("*") if file.is_file()} == {row["file"] for row in said}
+    assert {str(file.relative_to(raw)) for file in raw.rglob("*") if file.is_file()} == {row["file"] for row in said}

@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, LessThanOrEqual
 
 from pipeline.decode import replay
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import TABLES
+from pipeline.errors import UsageError
 from pipeline.options import parse
+from pipeline.pushdown import narrowed
 from pipeline.source import PushingReader
 from pipeline.synth import Plan, Writer, commit, write_logs
 
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("logs")
-    write_logs(directory, Plan(records=5000, segment_bytes=60_000))
+    write_logs(directory, Plan(records=1500, segment_bytes=30_000))
     return directory
 
 
@@ -33,7 +35,7 @@ def load(spark: Any, path: Path, **options: Any) -> Any:
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_raw_table(spark: Any, logs: Path, table: str) -> None:
     want = read_table([span for log in log_dirs([str(logs)]) for span in spans(log)], table)
-    got = load(spark, logs, table=table, split_bytes=30_000).toArrow()
+    got = load(spark, logs, table=table, split_bytes=15_000).toArrow()
     place = "pos" if table in ("batches", "log_problems") else "log_offset"
     order = [("log_partition", "ascending"), (place, "ascending")]
     if table == "batches":
@@ -66,7 +68,9 @@ def test_filters_that_are_pushed_down_change_no_row(spark: Any, logs: Path, redu
     middle = sorted(row["record_ts"] for row in everything)[len(everything) // 2]
     for condition, wanted in (
         ("group = 'group-3'", lambda row: row["group"] == "group-3"),
-        ("group in ('group-1')", lambda row: row["group"] == "group-1"),
+        ("group in ('group-1', 'group-2')", lambda row: row["group"] in ("group-1", "group-2")),
+        ("log_partition in (1, 3)", lambda row: row["log_partition"] in (1, 3)),
+        (f"record_ts <= {middle}", lambda row: row["record_ts"] <= middle),
         (f"record_ts >= {middle} and group = 'group-4'", lambda row: row["record_ts"] >= middle and row["group"] == "group-4"),
         (f"record_ts < {middle}", lambda row: row["record_ts"] < middle),
     ):  # fmt: skip
@@ -78,11 +82,23 @@ def test_filters_that_are_pushed_down_change_no_row(spark: Any, logs: Path, redu
 def test_no_times_are_pushed_below_a_reduction() -> None:
     """What supersedes an offset may be younger than what is asked for."""
     filters = [LessThan(("record_ts",), 5), GreaterThan(("record_ts",), 2), EqualTo(("group",), "g")]
-    for reduce, times in (("none", (2, 5)), ("latest", (None, None))):
+    for reduce, times in (("none", (3, 5)), ("latest", (None, None))):
         reader = PushingReader(parse({"path": "x", "reduce": reduce}))
         assert list(reader.pushFilters(filters)) == filters
         assert (reader.options.since_ms, reader.options.until_ms) == times
-        assert reader.options.group == "g"
+        assert reader.options.wanted_groups == {"g"}
+
+
+def test_filters_hold_together() -> None:
+    filters = [
+        In(("group",), ("a", "b")), EqualTo(("group",), "b"), In(("log_partition",), (1, 2)),
+        LessThanOrEqual(("record_ts",), 5), EqualTo(("a", "b"), 1), EqualTo(("group",), None),
+    ]  # fmt: skip
+    options = narrowed(parse({"path": "x", "until_ms": "9"}), filters)
+    assert (options.groups, options.log_partitions, options.until_ms) == (("b",), (1, 2), 6)
+    assert narrowed(options, [EqualTo(("group",), "c")]).wanted_groups == frozenset(), "no row is both"
+    with pytest.raises(UsageError, match="unknown option groups"):
+        parse({"path": "x", "groups": "a"})
 
 
 def test_a_group_is_read_from_its_own_log_alone(spark: Any, logs: Path) -> None:
@@ -92,7 +108,7 @@ def test_a_group_is_read_from_its_own_log_alone(spark: Any, logs: Path) -> None:
 
 
 def test_a_wrong_option_is_named(spark: Any, logs: Path) -> None:
-    with pytest.raises(Exception, match="decodr is no option"):
+    with pytest.raises(Exception, match="unknown option decodr"):
         load(spark, logs, decodr="numpy").count()
     with pytest.raises(Exception, match="no directory other-<n>"):
         load(spark, logs, topic="other").count()

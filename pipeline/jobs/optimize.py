@@ -1,0 +1,160 @@
+"""Merge small raw files, put rows into directories by date, and remove files that no manifest names.
+
+Readers of a manifest that was replaced may still open the files that it names, so what was merged is removed an hour
+later, by whoever optimizes next.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline import manifest
+from pipeline.decode.files import Store
+from pipeline.decode.schema import TABLES
+from pipeline.manifest import Manifest, Place
+from pipeline.sink import Unfinished
+
+SMALL_FILES_MAX = 32  # of a table and a size: then they are merged
+SMALL_BYTES = (256 << 10, 8 << 20)  # sizes up to which files are merged with their like, so each row is written thrice
+FILE_BYTES = 64 << 20  # of an optimized file, roughly
+ORPHAN_AGE_S = 3600.0
+TIME_COLUMN = {
+    "batches": "max_ts",
+    "offset_commits": "record_ts",
+    "group_records": "record_ts",
+    "unknown_records": "record_ts",
+}
+
+
+class Optimized(msgspec.Struct, frozen=True):
+    """Files and bytes of the raw tables before and after, and how many files that nobody names were removed."""
+
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    orphans_removed: int
+
+
+def merge_small_files(out: Place, known: Manifest) -> Manifest:
+    """Merge the small files of a table once there are many; the manifest then, which the caller saves."""
+    store = Store.of(out)
+    for table in known.files:
+        for largest in SMALL_BYTES:
+            few = [file for file in known.files[table] if store.size(file) <= largest] if _many(known, table) else []
+            if len(few) >= SMALL_FILES_MAX:
+                rows = pa.concat_tables(_table(store, file, table) for file in few)
+                known = known.replace_files(table, tuple(few), (_written(store, f"raw/{table}", table, rows),))
+    return known
+
+
+def _many(known: Manifest, table: str) -> bool:
+    return len(known.files[table]) >= SMALL_FILES_MAX
+
+
+def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> Optimized:
+    """Rewrite the raw tables in files of about `FILE_BYTES`, in directories by date. Readers see the old or the new.
+
+    Rows keep their order. Running it again changes nothing.
+    """
+    with manifest.locked(out):
+        store, known = Store.of(out), manifest.load(out)
+        sizes = {file.path: file.size for file in store.tree("raw")}
+        before = [file for files in known.files.values() for file in files]
+        after = known
+        for table, files in known.files.items():
+            loose = tuple(file for file in files if "/date=" not in file)
+            if table in TIME_COLUMN and loose:
+                after = after.replace_files(table, loose, tuple(_by_date(store, table, loose)))
+        for table in after.files:
+            after = _merge_dates(store, after, table)
+        manifest.check_unchanged(out, known)
+        manifest.save(out, after)
+        removed = remove_orphans(store, after, known, orphan_age_s)
+        left = {file.path: file.size for file in store.tree("raw")}
+        now = [file for files in after.files.values() for file in files]
+        return Optimized(
+            len(before), len(now), sum(sizes[file] for file in before), sum(left[file] for file in now), removed
+        )
+
+
+def _by_date(store: Store, table: str, files: tuple[str, ...]) -> Iterator[str]:
+    """Write the rows of the files anew, each day's in its own directory; about `FILE_BYTES` of them at a time."""
+    for group in _grouped(store, files):
+        rows = pa.concat_tables(_table(store, file, table) for file in group)
+        days = pc.floor(pc.divide(pc.cast(rows[TIME_COLUMN[table]], pa.float64()), 86_400_000.0)).cast(pa.int64())
+        for day in sorted(pc.unique(days).to_pylist()):
+            some = rows.filter(pc.equal(days, day))
+            yield _written(store, f"raw/{table}/date={_date(day)}", table, some)
+
+
+def _merge_dates(store: Store, known: Manifest, table: str) -> Manifest:
+    """Merge the files of a day that together make one of `FILE_BYTES`."""
+    days: dict[str, list[str]] = {}
+    for file in known.files[table]:
+        days.setdefault(file.rpartition("/")[0], []).append(file)
+    for folder, files in days.items():
+        for group in _grouped(store, tuple(files)):
+            if len(group) > 1:
+                rows = pa.concat_tables(_table(store, file, table) for file in group)
+                known = known.replace_files(table, tuple(group), (_written(store, folder, table, rows),))
+    return known
+
+
+def _grouped(store: Store, files: tuple[str, ...]) -> Iterator[list[str]]:
+    """Files, in groups of about `FILE_BYTES`."""
+    group: list[str] = []
+    size = 0
+    for file in files:
+        more = store.size(file)
+        if group and size + more > FILE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += more
+    if group:
+        yield group
+
+
+def _table(store: Store, file: str, table: str) -> pa.Table:
+    """The rows of a file with the columns of today; those that its release did not have are null."""
+    with store.open_input(file) as opened:
+        rows = pq.ParquetFile(opened).read()
+    columns = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in TABLES[table]
+    ]
+    return pa.Table.from_arrays(columns, schema=TABLES[table])
+
+
+def _written(store: Store, folder: str, table: str, rows: pa.Table) -> str:
+    place = [
+        rows[name] for name in ("log_dir", "base_offset", "log_offset", "from_offset") if name in rows.column_names
+    ]
+    name = hashlib.sha256(repr([(len(rows), pc.min_max(one).as_py()) for one in place]).encode()).hexdigest()[:24]
+    file = Unfinished(store, f"{folder}/merged-{name}-{time.time_ns():x}.parquet", TABLES[table])
+    try:
+        for batch in rows.to_batches():
+            file.write(batch)
+        return file.close()
+    finally:
+        file.discard()
+
+
+def remove_orphans(store: Store, known: Manifest, before: Manifest, age_s: float) -> int:
+    """Remove files that the manifest does not name, did not name just now, and nobody has written to for `age_s`."""
+    named = {file for one in (known, before) for files in one.files.values() for file in files}
+    oldest = time.time() - age_s
+    orphans = [file.path for file in store.tree("raw") if file.path not in named and file.changed_s < oldest]
+    for path in orphans:
+        store.remove(path)
+    return len(orphans)
+
+
+def _date(day: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(day * 86_400))

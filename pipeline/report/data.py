@@ -1,0 +1,247 @@
+"""The rows that the report shows, read from the published tables without Spark, and bounded.
+
+The page stays readable, and small, with 10,000 groups: the worst or busiest are shown, and the rest is counted.
+"""
+
+from typing import Any
+
+import duckdb
+import msgspec
+
+from pipeline import manifest, published
+from pipeline.manifest import Place
+
+Rows = list[dict[str, Any]]
+GROUPS, PARTITIONS, STORIES, LISTED = 200, 200, 6, 60
+POINTS = 240  # of a line
+DRAWN_PARTITIONS, DRAWN_SESSIONS, DRAWN_REBALANCES = 12, 40, 400  # of a group's timeline
+
+
+class Story(msgspec.Struct):
+    """What happened to one group over time."""
+
+    group: str
+    lag: Rows = []  # topic, partition, ts, lag
+    produced: Rows = []  # ts, per_s: records that its topics took in
+    consumed: Rows = []  # ts, per_s: offsets that it committed
+    rebalances: Rows = []
+    sessions: Rows = []
+    owners: Rows = []  # topic, partition, from_ts, to_ts, owner
+
+
+class ReportData(msgspec.Struct):
+    """Rows for each part of the page; the totals count what was left out as well."""
+
+    paths: list[str] = []
+    logs: dict[str, int] = {}  # log -> next offset
+    first_ms: int | None = None
+    last_ms: int | None = None
+    groups_total: int = 0
+    partitions_total: int = 0
+    rebalances_total: int = 0
+    problems_total: int = 0
+    statuses: dict[str, int] = {}
+    groups: Rows = []
+    stories: list[Story] = []
+    partitions: Rows = []
+    causes: Rows = []
+    sync_ms: Rows = []
+    rebalances: Rows = []
+    stickiness: Rows = []
+    trouble: Rows = []
+    health: Rows = []
+    problems: Rows = []
+    unknown: Rows = []
+
+
+def collect(out: Place) -> ReportData:
+    """Read the tables of the current build."""
+    known, snapshot = manifest.load(out), published.load(out)
+    with duckdb.connect() as db:
+        for name in snapshot.tables:
+            db.register(name, published.dataset(out, snapshot, name))
+        db.execute(SEVERITIES)
+        data = ReportData(
+            paths=list(known.paths), logs={log: position.next_offset for log, position in known.logs.items()}
+        )
+        for name, query in QUERIES.items():
+            setattr(data, name, rows(db, query))
+        for name, query in TOTALS.items():
+            setattr(data, name, rows(db, query)[0]["n"])
+        data.statuses = {row["status"]: row["n"] for row in rows(db, STATUSES)}
+        data.stories = [_story(db, row["group"]) for row in rows(db, INTERESTING)]
+        return data
+
+
+def rows(db: duckdb.DuckDBPyConnection, query: str, *values: object) -> Rows:
+    """All rows of a query as dicts."""
+    found = db.execute(query, list(values))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+SEVERITIES = """
+CREATE MACRO severity(status) AS
+    CASE status WHEN 'OK' THEN 0 WHEN 'UNKNOWN' THEN 0.5 WHEN 'WARN' THEN 1 ELSE 2 END
+"""
+GROUPS_SQL = """
+SELECT coalesce(s."group", l."group") AS "group", s.type, s.generation, s.protocol, s.members, s.empty_since,
+    coalesce(l.status, 'OK') AS status, l.total_lag, l.max_lag, l.partitions
+FROM group_state s FULL JOIN group_status l ON s."group" = l."group"
+"""
+OWNERS_SQL = """
+SELECT DISTINCT ON (m."group", owned.topic, owned.number)
+    m."group", owned.topic, owned.number AS partition, m.member_id, m.client_id, m.client_host
+FROM (
+    SELECT "group", member.member_id, member.client_id, member.client_host,
+        unnest(map_entries(member.assignment)) AS entry
+    FROM (
+        SELECT "group", unnest(members) AS member
+        FROM (SELECT "group", arg_max(members, log_offset) AS members FROM group_metadata GROUP BY "group")
+    )
+) m, LATERAL (SELECT m.entry.key AS topic, unnest(m.entry.value) AS number) AS owned
+"""
+QUERIES = {
+    "groups": f"""
+        SELECT * FROM ({GROUPS_SQL}) ORDER BY severity(status) DESC, total_lag DESC NULLS LAST, "group" LIMIT {GROUPS}
+    """,
+    "partitions": f"""
+        WITH owners AS ({OWNERS_SQL}),
+        worst AS (
+            SELECT * FROM lag_status
+            ORDER BY severity(status) DESC, lag_at_least DESC NULLS LAST, "group", topic, partition LIMIT {PARTITIONS}
+        )
+        SELECT worst.*, owners.member_id, owners.client_id, owners.client_host
+        FROM worst LEFT JOIN owners USING ("group", topic, partition)
+        ORDER BY severity(status) DESC, lag_at_least DESC NULLS LAST, "group", topic, partition
+    """,
+    "trouble": f"""
+        SELECT * FROM lag_status
+        WHERE severity(status) >= 1 OR worst_rewind > 0 OR (quiet_too_long AND lag_at_least > 0)
+        ORDER BY severity(status) DESC, worst_rewind DESC, "group", topic, partition LIMIT {LISTED}
+    """,
+    "causes": "SELECT cause, cause_source, count(*) AS count FROM rebalances GROUP BY ALL ORDER BY count DESC, cause",
+    "sync_ms": """
+        SELECT CASE WHEN sync_ms < 10 THEN '< 10 ms' WHEN sync_ms < 100 THEN '10-100 ms'
+            WHEN sync_ms < 1000 THEN '0.1-1 s' WHEN sync_ms < 10000 THEN '1-10 s' ELSE '> 10 s' END AS range,
+            count(*) AS count
+        FROM rebalances WHERE sync_ms IS NOT NULL GROUP BY ALL
+    """,
+    "rebalances": f'SELECT * FROM rebalances ORDER BY at_ms DESC, "group" LIMIT {LISTED}',
+    "stickiness": f"""
+        SELECT * FROM stickiness WHERE common > 0 ORDER BY stickiness, "group" LIMIT {LISTED // 2}
+    """,
+    "health": f"SELECT * FROM log_health ORDER BY bytes DESC NULLS LAST, log_dir LIMIT {LISTED}",
+    "problems": f"SELECT * FROM log_problems ORDER BY severity DESC, log_dir, pos LIMIT {LISTED}",
+    "unknown": "SELECT key_version, reason, count(*) AS count FROM unknown_records GROUP BY ALL ORDER BY key_version",
+}
+TOTALS = {
+    "groups_total": f"SELECT count(*) AS n FROM ({GROUPS_SQL})",
+    "partitions_total": "SELECT count(*) AS n FROM lag_status",
+    "rebalances_total": "SELECT count(*) AS n FROM rebalances",
+    "problems_total": "SELECT count(*) AS n FROM log_problems WHERE severity = 'problem'",
+    "first_ms": "SELECT min(record_ts) AS n FROM offset_commits",
+    "last_ms": "SELECT max(record_ts) AS n FROM offset_commits",
+}
+STATUSES = f"SELECT status, count(*) AS n FROM ({GROUPS_SQL}) GROUP BY status"
+# Groups in trouble first, then those that rebalanced most, then those that lagged most.
+INTERESTING = f"""
+SELECT g."group" FROM ({GROUPS_SQL}) g
+LEFT JOIN (SELECT "group", count(*) AS moves FROM rebalances GROUP BY "group") r USING ("group")
+LEFT JOIN (SELECT "group", max(lag) AS lag FROM lag_history GROUP BY "group") h USING ("group")
+WHERE moves > 1 OR lag > 0
+ORDER BY severity(g.status) DESC, moves DESC NULLS LAST, lag DESC NULLS LAST, "group" LIMIT {STORIES}
+"""
+# The last lag of each of `POINTS` spans of time.
+LAG_SQL = f"""
+WITH mine AS (SELECT * FROM lag_history WHERE "group" = $1),
+span AS (SELECT min(ts) AS first, greatest(max(ts) - min(ts), 1) AS long FROM mine),
+most AS (
+    SELECT topic, partition FROM mine GROUP BY ALL ORDER BY max(lag) DESC, topic, partition LIMIT {DRAWN_PARTITIONS}
+)
+SELECT topic, partition, max(ts) AS ts, arg_max(lag, ts) AS lag
+FROM mine JOIN most USING (topic, partition), span
+GROUP BY topic, partition, (ts - span.first) * {POINTS - 1} // span.long ORDER BY topic, partition, ts
+"""
+# How far a position went, by spans of time of at least a second: the sum over partitions of its last value in each span
+# less that in the one before, by the seconds between.
+RATE_SQL = f"""
+WITH span AS (
+    SELECT min(record_ts) AS first, greatest((max(record_ts) - min(record_ts)) // {POINTS // 4}, 1000) AS width
+    FROM offset_commits WHERE "group" = $1 AND effective
+),
+seen AS (%s),
+steps AS (
+    SELECT topic, partition, (ts - span.first) // span.width AS bucket, max(reached) AS reached FROM seen, span
+    WHERE ts >= span.first GROUP BY ALL
+),
+advances AS (
+    SELECT bucket,
+        greatest(reached - lag(reached) OVER (PARTITION BY topic, partition ORDER BY bucket), 0) AS advance
+    FROM steps
+)
+SELECT span.first + bucket * span.width + span.width // 2 AS ts,
+    sum(coalesce(advance, 0)) * 1000.0 / span.width AS per_s
+FROM advances, span GROUP BY bucket, span.first, span.width ORDER BY ts
+"""
+COMMITTED_SQL = """
+    SELECT topic, partition, record_ts AS ts, committed_offset AS reached FROM offset_commits
+    WHERE "group" = $1 AND effective AND NOT is_tombstone
+"""
+ENDED_SQL = """
+    SELECT topic, partition, ts, leo AS reached FROM log_end_offsets
+    JOIN (SELECT DISTINCT topic, partition FROM lag_history WHERE "group" = $1) USING (topic, partition)
+    WHERE source <> 'max_committed'
+"""
+
+
+def _story(db: duckdb.DuckDBPyConnection, group: str) -> Story:
+    metadata = rows(
+        db,
+        'SELECT record_ts, is_tombstone, members FROM group_metadata WHERE "group" = $1 ORDER BY log_offset DESC '
+        f"LIMIT {DRAWN_REBALANCES}",
+        group,
+    )
+    return Story(
+        group,
+        lag=rows(db, LAG_SQL, group),
+        produced=rows(db, RATE_SQL % ENDED_SQL, group),
+        consumed=rows(db, RATE_SQL % COMMITTED_SQL, group),
+        rebalances=rows(
+            db,
+            f'SELECT * FROM rebalances WHERE "group" = $1 ORDER BY at_ms DESC LIMIT {DRAWN_REBALANCES}',
+            group,
+        )[::-1],
+        sessions=rows(
+            db,
+            f'SELECT * FROM member_sessions WHERE "group" = $1 ORDER BY from_ts DESC LIMIT {DRAWN_SESSIONS}',
+            group,
+        )[::-1],
+        owners=ownership(metadata[::-1]),
+    )
+
+
+def ownership(metadata: Rows) -> Rows:
+    """From when to when a member owned each partition, by a classic group's records in order; `to_ts` None: still."""
+    spans: Rows = []
+    current: dict[tuple[str, int], dict[str, Any]] = {}
+    for record in metadata:
+        owners = {
+            (topic, number): member["member_id"]
+            for member in record["members"] or ()
+            for topic, numbers in (member["assignment"] or {}).items()
+            for number in numbers or ()
+        }
+        for place, span in list(current.items()):
+            if owners.get(place) != span["owner"]:
+                span["to_ts"] = record["record_ts"]
+                del current[place]
+        for (topic, number), owner in owners.items():
+            if (topic, number) not in current:
+                span = {
+                    "topic": topic, "partition": number, "from_ts": record["record_ts"], "to_ts": None, "owner": owner,
+                }  # fmt: skip
+                current[topic, number] = span
+                spans.append(span)
+    drawn = sorted({(span["topic"], span["partition"]) for span in spans})[:DRAWN_PARTITIONS]
+    return [span for span in spans if (span["topic"], span["partition"]) in drawn]

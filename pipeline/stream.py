@@ -1,0 +1,61 @@
+"""`readStream.format("kafkalog")`: follows logs as they grow, roll and are compacted.
+
+An offset of the stream is {log: position as JSON}. Spark 4.2 brought limits and a trigger that reads only what is there
+at its start; before, Spark asks for the newest offset without either.
+"""
+
+import json
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from pipeline import plan
+from pipeline.decode.positions import Position, newest
+from pipeline.options import SourceOptions
+from pipeline.source import LogPartition, read
+
+
+class StreamReader(DataSourceStreamReader):
+    """For Spark 4.0 and 4.1."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
+        """Where `starting` says; else the beginning of every log, also of one that appears later."""
+        return offset_of(self.options.starts)
+
+    def latestOffset(self) -> dict[str, str]:  # type: ignore[override]  # noqa: N802 - as before Spark 4.2
+        """The last whole batch of every log."""
+        return self.initialOffset() | offset_of({log.name: newest(log) for log in plan.logs(self.options)})
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
+        """The tasks between two offsets."""
+        logs = [log for log in plan.logs(self.options) if log.name in end and start.get(log.name) != end[log.name]]
+        tasks = plan.tasks(self.options, logs, positions(start), positions(end))
+        return [LogPartition(task, self.options) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See `pipeline.source.read`."""
+        return read(partition)
+
+
+def stream_reader(options: SourceOptions) -> DataSourceStreamReader:
+    """The reader that this release of Spark can use best."""
+    try:
+        from pipeline.stream_limits import LimitedStreamReader
+    except ImportError:
+        return StreamReader(options)
+    return LimitedStreamReader(options)
+
+
+def positions(offset: dict[str, str]) -> dict[str, Position]:
+    """What an offset of the stream says."""
+    return {name: Position(*json.loads(text)) for name, text in offset.items()}
+
+
+def offset_of(positions: dict[str, Position]) -> dict[str, str]:
+    """The same as an offset of the stream."""
+    return {name: json.dumps(list(msgspec.structs.astuple(position))) for name, position in positions.items()}

@@ -1,0 +1,272 @@
+"""Ingest, follow and optimize: no loss, no doubles, few files. Without Spark, which runs the same code in its workers."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import manifest
+from pipeline.decode.files import Store, without_secrets
+from pipeline.decode.layout import TOPIC, LogDir
+from pipeline.errors import UsageError
+from pipeline.jobs import optimize as optimizing
+from pipeline.jobs.ingest import Follower, bytes_to_read, follow, ingest
+from pipeline.jobs.optimize import optimize
+from pipeline.synth import Plan, Writer, commit, write_logs
+
+DAY_MS = 86_400_000
+
+
+def ids(out: Path, table: str = "offset_commits") -> list[tuple[int, int]]:
+    """(partition of the log, offset) of every row that the manifest counts."""
+    files = manifest.load(out).files.get(table, ())
+    rows = [row for file in files for row in pq.ParquetFile(out / file).read().to_pylist()]
+    return sorted((row["log_partition"], row["log_offset"]) for row in rows)
+
+
+def read(logs: Path, out: Path) -> manifest.Manifest:
+    return ingest(None, [str(logs)], out)
+
+
+def drain(logs: Path, out: Path, max_bytes: int | None = None) -> manifest.Manifest:
+    with Follower([str(logs)], out, max_bytes).locked() as follower:
+        follow(follower, once=True)
+        return follower.known
+
+
+def test_ingest_reads_on_and_never_twice(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0", segment_bytes=2000)
+    want = 0
+    for round_ in range(3):
+        for n in range(20):
+            writer.append([commit(("g", "t", n % 3), n, round_) for _ in range(3)])
+        want += 60
+        assert bytes_to_read([str(logs)], out, {}) > 0
+        after = read(logs, out)
+        assert read(logs, out) == after, "nothing new, nothing changed"
+        assert bytes_to_read([str(logs)], out, {}) == 0
+        assert ids(out) == [(0, n) for n in range(want)]
+    assert after.logs[f"{TOPIC}-0"].next_offset == want
+
+
+def test_ingest_finds_its_place_in_a_segment_that_was_compacted(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    for n in range(10):
+        writer.append([commit(("g", "t", 0), n, n)])
+    read(logs, out)
+    path = next((logs / f"{TOPIC}-0").glob("*.log"))
+    data = path.read_bytes()
+    path.write_bytes(data[len(data) // 2 :])  # as if a cleaner had taken the first five
+    for n in range(10, 13):
+        writer.append([commit(("g", "t", 0), n, n)])
+    read(logs, out)
+    assert ids(out) == [(0, n) for n in range(13)]
+
+
+def test_a_second_writer_is_kept_out(tmp_path: Path) -> None:
+    write_logs(tmp_path / "logs", Plan(records=10, partitions=1))
+    with manifest.locked(tmp_path / "out"), pytest.raises(manifest.TablesInUseError):
+        read(tmp_path / "logs", tmp_path / "out")
+
+
+def test_follow_waits_for_torn_halves_and_sees_rolled_and_compacted_segments(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    directory = logs / f"{TOPIC}-0"
+    writer = Writer(directory, segment_bytes=600)
+    for n in range(12):
+        writer.append([commit(("g", "t", 0), n, n)])
+    last = sorted(directory.glob("*.log"))[-1]
+    whole = last.read_bytes()
+    last.write_bytes(whole[:-20])
+    drain(logs, out)
+    assert ids(out) == [(0, n) for n in range(11)], "the torn batch is not there yet"
+    last.write_bytes(whole)
+    drain(logs, out)
+    assert ids(out) == [(0, n) for n in range(12)]
+    for n in range(12, 40):
+        writer.append([commit(("g", "t", 0), n, n)])
+    first = sorted(directory.glob("*.log"))[0]
+    first.write_bytes(first.read_bytes()[: len(first.read_bytes()) // 2])
+    drain(logs, out, max_bytes=700)
+    assert ids(out) == [(0, n) for n in range(40)]
+    read(logs, out)
+    assert ids(out) == [(0, n) for n in range(40)], "ingest and follow share their place"
+
+
+def test_follow_while_the_log_is_written(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writers = [Writer(logs / f"{TOPIC}-{n}", segment_bytes=3000) for n in range(2)]
+    stopped, written = threading.Event(), [0]
+
+    def write() -> None:
+        while not stopped.is_set():
+            for writer in writers:
+                writer.append([commit(("g", "t", 0), written[0], written[0])])
+            written[0] += 1
+            stopped.wait(0.001)
+
+    for writer in writers:
+        writer.append([commit(("g", "t", 0), 0, 0)])
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        with Follower([str(logs)], out).locked() as follower:
+            steps = sum(follower.step() > 0 for _ in range(20))
+    finally:
+        stopped.set()
+        thread.join(60)
+    assert steps > 1, "logs grew while they were followed"
+    drain(logs, out)
+    assert ids(out) == [(p, n) for p in range(2) for n in range(written[0] + 1)]
+
+
+def test_follow_ends_in_time_while_commits_go_on(tmp_path: Path) -> None:
+    """Every step finds more, and still it ends."""
+    writer = Writer(tmp_path / "logs" / f"{TOPIC}-0")
+    steps = []
+
+    class Busy(Follower):
+        def step(self) -> int:
+            writer.append([commit(("g", "t", 0), len(steps), 0)])
+            steps.append(super().step())
+            return steps[-1]
+
+    writer.append([commit(("g", "t", 0), 0, 0)])
+    with Busy([str(tmp_path / "logs")], tmp_path / "out").locked() as follower:
+        follow(follower, every_ms=1, seconds=0.2)
+    assert all(steps)
+    assert len(ids(tmp_path / "out")) == len(steps) + 1
+
+
+def test_a_follower_keeps_other_readers_of_logs_out_and_lets_tables_be_built(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    Writer(logs / f"{TOPIC}-0").append([commit(("g", "t", 0), 0, 0)])
+    with Follower([str(logs)], out).locked() as follower, manifest.locked(out, manifest.BUILDER):
+        assert follower.step() == 1
+        with pytest.raises(manifest.TablesInUseError):
+            read(logs, out)
+        with pytest.raises(manifest.TablesInUseError), Follower([str(logs)], out).locked():
+            pass
+
+
+def test_where_no_lock_reaches_a_second_writer_is_found(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    writer.append([commit(("g", "t", 0), 0, 0)])
+    with Follower([str(logs)], out).locked() as follower:
+        follower.step()
+        manifest.save(out, manifest.Manifest())  # another machine
+        writer.append([commit(("g", "t", 0), 1, 0)])
+        with pytest.raises(manifest.TablesInUseError, match="nothing more is saved"):
+            follower.step()
+    assert manifest.load(out) == manifest.Manifest()
+
+
+def test_a_step_that_died_before_the_manifest_is_read_again(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    write_logs(logs, Plan(records=300, partitions=1))
+    drain(logs, out)
+    want = ids(out)
+    (out / manifest.NAME).unlink()
+    drain(logs, out)
+    assert ids(out) == want
+
+
+def test_a_log_of_another_broker_is_not_taken_for_the_first_ones(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for broker, records in (("broker-1", 5), ("broker-2", 3)):
+        writer = Writer(tmp_path / broker / f"{TOPIC}-0")
+        writer.append([commit(("g", broker, 0), n, n) for n in range(records)])
+    read(tmp_path / "broker-1", out)
+    before = (out / manifest.NAME).read_bytes()
+    with pytest.raises(UsageError, match=r"__consumer_offsets-0 was read from .*broker-1.* is now in .*broker-2"):
+        read(tmp_path / "broker-2", out)
+    with pytest.raises(UsageError):
+        drain(tmp_path / "broker-2", out)
+    with pytest.raises(UsageError, match="was read as __consumer_offsets-0 and would be broker-1/__consumer_offsets-0"):
+        read(tmp_path, out)
+    assert (out / manifest.NAME).read_bytes() == before
+    read(tmp_path / "broker-1" / f"{TOPIC}-0", out)  # the same log, named more closely
+    assert ids(out) == [(0, n) for n in range(5)]
+
+
+def test_many_small_steps_leave_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimizing, "SMALL_FILES_MAX", 4)
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    with Follower([str(logs)], out).locked() as follower:
+        for n in range(30):
+            writer.append([commit(("g", "t", 0), n, n)])
+            follower.step()
+        assert all(len(files) < 8 for files in follower.known.files.values())
+    assert ids(out) == [(0, n) for n in range(30)]
+
+
+def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    with Follower([str(logs)], out).locked() as follower:
+        for n in range(12):
+            writer.append([commit(("g", "t", 0), n, 1_760_000_000_000 + n * DAY_MS // 4)])
+            follower.step()
+    before = ids(out)
+    orphan = out / "raw" / "offset_commits" / "left-behind.parquet"
+    orphan.write_bytes(b"")
+    done = optimize(out)
+    assert (done.files_before, done.orphans_removed) == (24, 0), "an orphan may be somebody's next file"
+    files = manifest.load(out).files["offset_commits"]
+    assert [file.split("/")[2] for file in files] == [f"date=2025-10-{day:02}" for day in (9, 10, 11, 12)]
+    assert ids(out) == before
+    again = optimize(out, orphan_age_s=-1)
+    assert again.files_after == again.files_before == done.files_after
+    assert again.orphans_removed == 25
+    assert not orphan.exists()
+    assert ids(out) == before
+    assert read(logs, out).files["offset_commits"] == files, "reading on needs nothing of what was merged"
+
+
+SECRET = "s3://AKIAKEY:verysecret@bucket/logs?endpoint_override=127.0.0.1:9&scheme=http"
+
+
+@pytest.mark.parametrize("path", [SECRET, "s3a://key@bucket/x", "abfss://c@a.dfs.net/x?client_secret=verysecret"])
+def test_credentials_in_a_path_are_refused_and_not_repeated(path: str) -> None:
+    with pytest.raises(UsageError, match="expected credentials in the environment") as error:
+        Store.of(path)
+    assert "verysecret" not in str(error.value)
+    assert "AKIA" not in str(error.value)
+
+
+def test_paths_are_shown_without_credentials_and_queries() -> None:
+    assert without_secrets(f"cannot list {SECRET}: denied") == "cannot list s3://bucket/logs denied"
+    assert without_secrets("abfss://container@account.dfs.core.windows.net/x") == (
+        "abfss://container@account.dfs.core.windows.net/x"
+    )
+    assert without_secrets("/a/b?c@d: no such file") == "/a/b?c@d: no such file"
+    log = LogDir(Store("s3://key:secret@bucket/logs/?region=x"), f"{TOPIC}-0", f"{TOPIC}-0", 0)
+    assert log.place == f"s3://bucket/logs/{TOPIC}-0"
+    assert Store.of("s3a://bucket/logs?region=x").uri == "s3://bucket/logs?region=x"
+    assert Store.of("s3a://bucket/t?region=x").under("raw").spark_uri("a.parquet") == "s3a://bucket/t/raw/a.parquet"
+
+
+def test_what_an_older_release_stored_is_shown_without_credentials(tmp_path: Path) -> None:
+    old = {"version": 1, "paths": [SECRET, "/logs"], "logs": {"a-0": {"next_offset": 3}}}
+    (tmp_path / manifest.NAME).write_text(json.dumps(old))
+    known = manifest.load(tmp_path)
+    assert (known.version, known.paths) == (manifest.VERSION, ("s3://bucket/logs", "/logs"))
+    (tmp_path / manifest.NAME).write_text(json.dumps({"version": manifest.VERSION + 1}))
+    with pytest.raises(UsageError, match="written by a later release"):
+        manifest.load(tmp_path)
+
+
+def test_a_file_that_is_written_appears_as_a_whole(tmp_path: Path) -> None:
+    store = Store.of(tmp_path)
+    store.replace("a.json", b"1")
+    store.replace("a.json", b"22")
+    assert [(file.path, file.size) for file in store.tree()] == [("a.json", 2)]
+    assert abs(store.modified_ms("a.json") - time.time() * 1000) < 600_000
+    assert store.modified_ms("b.json") == 0
