@@ -37,7 +37,6 @@ class GroupSpec(msgspec.Struct, frozen=True, gc=False):
     members: Mapping[str, MemberSpec]
     partition_counts: Mapping[bytes, int]  # of every topic that any member subscribes to
     is_homogeneous: bool  # everybody subscribes to the same topics
-    racks: Mapping[bytes, tuple[frozenset[str], ...]] = {}  # topic -> the racks of each partition's replicas, if known
 
     def partition_count(self, topic_id: bytes) -> int:
         """How many partitions a topic has; a topic that vanished meanwhile fails the assignment, as in Kafka."""

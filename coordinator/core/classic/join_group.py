@@ -15,13 +15,13 @@ from coordinator.core.classic.admission import has_room, supports_protocols, val
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member, Protocols
 from coordinator.core.classic.rebalance import rebalance_or_complete_join
-from coordinator.core.classic.replies import join_refused, joined
+from coordinator.core.classic.replies import join_refused, joined, refuse_parked
 from coordinator.core.classic.states import State
 from coordinator.core.classic.static import replace_static_member
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
-from coordinator.core.result import Call, Effect, Reply, Result, SetTimer
+from coordinator.core.result import Call, Result, SetTimer
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 
@@ -136,10 +136,11 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
         ),
         call,
     )
-    result = rebalance_or_complete_join(
-        group.having(again), call.now_ms, limits, Why(cause, BY, again, reason=request.reason)
-    )
-    return result.preceded_by(*_refuse_earlier_join(member))
+    # The connection of an earlier JoinGroup has most likely gone. Kafka leaves it unanswered for good.
+    earlier = refuse_parked(replace(member, sync_ticket=None), ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+    why = Why(cause, BY, again, reason=request.reason)
+    result = rebalance_or_complete_join(group.having(again), call.now_ms, limits, why)
+    return result.preceded_by(*earlier)
 
 
 def _add_member(
@@ -172,14 +173,6 @@ def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Re
 
 def _refused(error: ErrorCode, member_id: str, call: Call) -> Result[ClassicGroup]:
     return Result(response=join_refused(error, member_id, call.version))
-
-
-def _refuse_earlier_join(member: Member) -> tuple[Effect, ...]:
-    """The member's earlier JoinGroup, whose connection has most likely gone. Kafka leaves it unanswered for good."""
-    if member.join_ticket is None:
-        return ()
-    refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
-    return (Reply(member.join_ticket, refusal),)
 
 
 def _member(member_id: str, request: JoinGroupRequest, call: Call) -> Member:

@@ -4,14 +4,14 @@ from msgspec.structs import replace
 
 from coordinator.core.classic.admission import validate_member
 from coordinator.core.classic.events import Why, event
-from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance
-from coordinator.core.classic.replies import join_refused, sync_refused
+from coordinator.core.classic.replies import refuse_parked
 from coordinator.core.classic.states import State
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
-from coordinator.core.result import Effect, Reply, Result
+from coordinator.core.result import Effect, Result
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -72,18 +72,7 @@ def remove_member(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Ef
     """The group without the member or the pending id that `why` is about, and what ends with it."""
     if why.member is None:
         return group.not_expecting(why.member_id), ()
-    return group.without(why.member), refuse_parked(why.member)
-
-
-def refuse_parked(member: Member) -> tuple[Effect, ...]:
-    """What a member that is removed waits for is refused. (Kafka never answers its SyncGroup.)"""
-    effects: list[Effect] = []
-    if member.join_ticket is not None:
-        refusal = join_refused(ErrorCode.UNKNOWN_MEMBER_ID, "", member.join_version)
-        effects.append(Reply(member.join_ticket, refusal))
-    if member.sync_ticket is not None:
-        effects.append(Reply(member.sync_ticket, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)))
-    return tuple(effects)
+    return group.without(why.member), refuse_parked(why.member, ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
 def _rebalance_without(

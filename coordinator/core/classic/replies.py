@@ -1,6 +1,7 @@
 """Answers to members, each built in one place."""
 
 from coordinator.core.classic.group import ClassicGroup, Member
+from coordinator.core.result import Reply
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
@@ -42,6 +43,16 @@ def roster(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
 def sync_refused(error: ErrorCode) -> SyncGroupResponse:
     """No assignment."""
     return SyncGroupResponse(error_code=error)
+
+
+def refuse_parked(member: Member, error: ErrorCode, member_id: str) -> tuple[Reply, ...]:
+    """Refuse the parked requests of a member. (Kafka never answers the SyncGroup of a member that is removed.)"""
+    replies: tuple[Reply, ...] = ()
+    if member.join_ticket is not None:
+        replies += (Reply(member.join_ticket, join_refused(error, member_id, member.join_version)),)
+    if member.sync_ticket is not None:
+        replies += (Reply(member.sync_ticket, sync_refused(error)),)
+    return replies
 
 
 def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:

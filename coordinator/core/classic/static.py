@@ -12,12 +12,12 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance, session_timer
-from coordinator.core.classic.replies import join_refused, joined, sync_refused
+from coordinator.core.classic.replies import joined, refuse_parked
 from coordinator.core.classic.states import State
 from coordinator.core.classic.voting import chosen_protocol
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call, Effect, Reply, Result
+from coordinator.core.result import Call, Effect, Result
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 
@@ -31,7 +31,10 @@ def replace_static_member(
     assert group.members, f"group {group.group_id} is {group.state} and has a static member"
     new = replace(asking, client_id=old.client_id, client_host=old.client_host, assignment=old.assignment)
     after = _rename_member(group, old, new)
-    effects = (*_fenced(group, old), _session(group.group_id, old, new, call.now_ms))
+    effects = (
+        *refuse_parked(old, ErrorCode.FENCED_INSTANCE_ID, old.member_id),
+        _session(group.group_id, old, new, call.now_ms),
+    )
     why = Why(Cause.STATIC_MEMBER_REPLACED, "JoinGroup", new, reason=request.reason)
     if group.state is State.PREPARING_REBALANCE:
         result = maybe_complete_join(after, call.now_ms, why)
@@ -65,17 +68,6 @@ def _rename_member(group: ClassicGroup, old: Member, new: Member) -> ClassicGrou
     """The same group, in which the static member goes by its new id. If it led, it leads."""
     after = group.without(old).having(new)
     return replace(after, leader=new.member_id if group.leader == old.member_id else group.leader)
-
-
-def _fenced(group: ClassicGroup, old: Member) -> tuple[Effect, ...]:
-    """The parked requests of the old incarnation are refused."""
-    effects: list[Effect] = []
-    if old.join_ticket is not None:
-        refusal = join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id, old.join_version)
-        effects.append(Reply(old.join_ticket, refusal))
-    if old.sync_ticket is not None:
-        effects.append(Reply(old.sync_ticket, sync_refused(ErrorCode.FENCED_INSTANCE_ID)))
-    return tuple(effects)
 
 
 def _session(group_id: str, old: Member, new: Member, now_ms: int) -> Effect:

@@ -8,7 +8,7 @@ from coordinator.core.assignors.spec import Assignment
 from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.group import Member as ClassicMember
-from coordinator.core.classic.replies import join_refused, sync_refused
+from coordinator.core.classic.replies import refuse_parked
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.subscription import metadata_hash
@@ -18,7 +18,6 @@ from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.records import ConsumerGroupMemberMetadataValueClassicProtocol
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Effect, Reply
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_protocol import read_assignment, read_subscription
@@ -75,7 +74,8 @@ def _converted(transition: GroupTransition, group: ClassicGroup) -> GroupTransit
     except CustomAssignor:
         return _cannot(group, "an unsupported custom assignor is in use")
     group_id, epoch = group.group_id, group.generation
-    transition.effects += _dismissed(group)
+    for waiting in group.members.values():
+        transition.effects += refuse_parked(waiting, ErrorCode.REBALANCE_IN_PROGRESS, waiting.member_id)
     transition.records.append(durable.tombstone(group_id))
     transition.write(*(record_builders.member(group_id, member.member_id, member.metadata) for member in members))
     transition.write(record_builders.epoch(group_id, epoch, metadata_hash(transition.group, transition.topics)))
@@ -86,18 +86,6 @@ def _converted(transition: GroupTransition, group: ClassicGroup) -> GroupTransit
     for classic in group.members.values():
         transition.set_timer("session", classic.member_id, classic.session_timeout_ms)
     return transition
-
-
-def _dismissed(group: ClassicGroup) -> list[Effect]:
-    """The parked requests of the classic group are refused."""
-    effects: list[Effect] = []
-    for member in group.members.values():
-        if member.join_ticket is not None:
-            refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
-            effects.append(Reply(member.join_ticket, refusal))
-        if member.sync_ticket is not None:
-            effects.append(Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)))
-    return effects
 
 
 class CustomAssignor(Exception):  # noqa: N818 - it says what is found

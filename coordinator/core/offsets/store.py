@@ -56,10 +56,6 @@ class OffsetStore:
         """The partitions with pending offsets of a group, with their producers. To be read at once, not kept."""
         return self._open.get(group_id, _NOBODY)
 
-    def has_offsets(self, group_id: str) -> bool:
-        """Whether the group has any offset, committed or pending: then it may not go."""
-        return group_id in self._committed or group_id in self._open
-
     def keys(self, group_id: str) -> Iterator[OffsetCommitKey]:
         """Each partition of the group with a committed or a pending offset, once."""
         committed = self.of_group(group_id)

@@ -4,12 +4,10 @@ from typing import Any
 
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.result import Call, Result
-from coordinator.core.transactions.membership import joined
+from coordinator.core.transactions.membership import for_version, joined
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-
-PRODUCER_FENCED_SINCE = 2  # before that version clients know INVALID_PRODUCER_EPOCH only
 
 
 def add_offsets_to_txn(
@@ -21,6 +19,4 @@ def add_offsets_to_txn(
     outcome = joined(transactions, request.transactional_id, producer, (partition,), call.now_ms)
     if not isinstance(outcome, ErrorCode):
         return Result(response=AddOffsetsToTxnResponse(), records=outcome.records)
-    if outcome == ErrorCode.PRODUCER_FENCED and call.version < PRODUCER_FENCED_SINCE:
-        outcome = ErrorCode.INVALID_PRODUCER_EPOCH
-    return Result(response=AddOffsetsToTxnResponse(error_code=outcome))
+    return Result(response=AddOffsetsToTxnResponse(error_code=for_version(outcome, call.version)))

@@ -6,7 +6,7 @@ from typing import Any
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.result import Call, Result
 from coordinator.core.topics import Topics
-from coordinator.core.transactions.membership import error_unless_joined, joined
+from coordinator.core.transactions.membership import error_unless_joined, for_version, joined
 from coordinator.core.transactions.transaction import Partition
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
@@ -21,7 +21,6 @@ from protocol.messages.add_partitions_to_txn import (
 )
 
 BATCHED_SINCE = 4
-PRODUCER_FENCED_SINCE = 2  # before that version clients know INVALID_PRODUCER_EPOCH only
 
 _Results = tuple[AddPartitionsToTxnResponseTopicResult, ...]
 
@@ -58,13 +57,13 @@ def _added(
     if asked.verify_only:
         return _results(
             asked.topics,
-            lambda partition: _for_version(
+            lambda partition: for_version(
                 error_unless_joined(transactions, asked.transactional_id, producer, partition), call.version
             ),
         ), ()
     outcome = joined(transactions, asked.transactional_id, producer, partitions, call.now_ms)
     error = outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE
-    results = _results(asked.topics, lambda _: _for_version(error, call.version))
+    results = _results(asked.topics, lambda _: for_version(error, call.version))
     return results, () if isinstance(outcome, ErrorCode) else outcome.records
 
 
@@ -72,12 +71,6 @@ def _existing(topics: Topics, partition: Partition) -> ErrorCode:
     """One unknown partition stops them all; those that are known are told that it was not their fault."""
     known = topics.has_partition(*partition)
     return ErrorCode.OPERATION_NOT_ATTEMPTED if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _for_version(error: ErrorCode, version: int) -> ErrorCode:
-    if error == ErrorCode.PRODUCER_FENCED and version < PRODUCER_FENCED_SINCE:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return error
 
 
 def _results(asked: tuple[AddPartitionsToTxnRequestTopic, ...], error_of: Callable[[Partition], ErrorCode]) -> _Results:

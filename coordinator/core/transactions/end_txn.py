@@ -4,6 +4,7 @@ from typing import Any
 
 from coordinator.core.result import Call, Result
 from coordinator.core.transactions.ending import end
+from coordinator.core.transactions.membership import for_version
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import EPOCH_MAX, NO_EPOCH, NO_ID, V1, V2, Transaction
 from coordinator.core.transactions.transactions import Transactions
@@ -11,7 +12,6 @@ from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 V2_SINCE = 5
-PRODUCER_FENCED_SINCE = 2  # before that version clients know INVALID_PRODUCER_EPOCH only
 
 
 def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> Result[Any]:
@@ -83,6 +83,5 @@ def _answered(known: Transaction, v2: bool) -> Result[Any]:
 
 
 def _refused(error: ErrorCode, call: Call) -> Result[Any]:
-    if error == ErrorCode.PRODUCER_FENCED and call.version < PRODUCER_FENCED_SINCE:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return Result(response=EndTxnResponse(error_code=error, producer_id=NO_ID, producer_epoch=NO_EPOCH))
+    code = for_version(error, call.version)
+    return Result(response=EndTxnResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_EPOCH))

@@ -7,13 +7,14 @@ from msgspec.structs import replace
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.result import Call, Result
 from coordinator.core.transactions.ending import fence
+from coordinator.core.transactions.membership import for_version
 from coordinator.core.transactions.states import State
 from coordinator.core.transactions.transaction import NO_EPOCH, NO_ID, Transaction, is_exhausted
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-PRODUCER_FENCED_SINCE = 4  # before that version clients know INVALID_PRODUCER_EPOCH only
+PRODUCER_FENCED_SINCE = 4
 
 
 def init_producer_id(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Result[Any]:
@@ -106,6 +107,5 @@ def _refused(error: ErrorCode, call: Call) -> Result[Any]:
 
 
 def _answer(error: ErrorCode, call: Call) -> InitProducerIdResponse:
-    if error == ErrorCode.PRODUCER_FENCED and call.version < PRODUCER_FENCED_SINCE:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return InitProducerIdResponse(error_code=error, producer_id=NO_ID, producer_epoch=NO_EPOCH)
+    code = for_version(error, call.version, PRODUCER_FENCED_SINCE)
+    return InitProducerIdResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_EPOCH)

@@ -19,7 +19,6 @@ def groups(draw: st.DrawFn, *, homogeneous: bool) -> list[GroupSpec]:
     """Some chapters of a group: members come, go and resubscribe; topics grow."""
     counts = {topic: draw(st.integers(1, 20)) for topic in draw(st.permutations(TOPICS))[: draw(st.integers(1, 5))]}
     every = tuple(counts)
-    racks = {topic: tuple(frozenset({draw(st.sampled_from("abc"))}) for _ in range(n)) for topic, n in counts.items()}
     chapters = []
     for _ in range(draw(st.integers(1, 3))):
         ids = draw(st.sets(st.integers(0, 12), min_size=1, max_size=9))
@@ -31,7 +30,7 @@ def groups(draw: st.DrawFn, *, homogeneous: bool) -> list[GroupSpec]:
             )
             for n in sorted(ids)
         }
-        chapters.append(GroupSpec(members, dict(counts), homogeneous, racks))
+        chapters.append(GroupSpec(members, dict(counts), homogeneous))
         for topic in draw(st.sets(st.sampled_from(every))):
             counts[topic] += draw(st.integers(1, 5))
     return chapters
@@ -40,7 +39,7 @@ def groups(draw: st.DrawFn, *, homogeneous: bool) -> list[GroupSpec]:
 def after(spec: GroupSpec, owned: Owned) -> GroupSpec:
     """The chapter, its members holding what they were given in the one before."""
     members = {m: MemberSpec(s.topics, owned.get(m, {}), s.instance_id, s.rack_id) for m, s in spec.members.items()}
-    return GroupSpec(members, spec.partition_counts, spec.is_homogeneous, spec.racks)
+    return GroupSpec(members, spec.partition_counts, spec.is_homogeneous)
 
 
 def load(assignment: Assignment) -> int:
