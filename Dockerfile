@@ -15,7 +15,7 @@ RUN python3 -m venv /opt/muster \
 
 FROM ${PYTHON}
 LABEL org.opencontainers.image.title="muster" \
-      org.opencontainers.image.description="Kafka's group coordinator as a server of its own" \
+      org.opencontainers.image.description="A standalone Kafka group coordinator" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/muster /opt/muster
 RUN useradd --no-log-init --uid 10001 --home-dir /var/lib/muster --create-home muster

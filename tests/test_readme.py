@@ -103,3 +103,10 @@ def test_every_page_of_the_docs_is_linked_from_another_page_and_from_the_navigat
     assert pages - reached == set()
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert {page.name for page in pages if f" {page.name}\n" not in navigation} == set()
+
+
+def test_the_glossary_names_files_that_exist() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    named = re.findall(r"`((?:coordinator|protocol|storage|pipeline|tests)/[\w./]*)`", text)
+    assert len(named) > 30
+    assert {name for name in named if not (ROOT / name).exists()} == set()
