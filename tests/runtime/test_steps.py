@@ -1,0 +1,120 @@
+"""Requests that are decided in steps: others are decided in between, and the end is as if nothing had been."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.runtime.steps import ACTIVE_MAX, STEP_GROUPS
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.server.in_memory import InMemory
+
+GROUPS = 5 * STEP_GROUPS
+NAMES = tuple(f"g{number:04}" for number in range(GROUPS))
+
+
+class Hurried:
+    """A clock on which every look takes as long as a turn: each turn does the least that it must."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        self._now_s += 1
+        return self._now_s
+
+
+@pytest.fixture
+def server() -> InMemory:
+    made = InMemory(offsets_topic_num_partitions=3)
+    peer = made.connect()
+    topics = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 1),)),)
+    for name in NAMES:
+        assert peer.ask(OffsetCommitRequest(name, topics=topics), 8).topics[0].partitions[0].error_code == 0
+    made.frontend.real_s = Hurried()
+    return made
+
+
+def asked(server: InMemory, message: Any, version: int) -> tuple[Any, int]:
+    """The response, and how many turns it took. In each of them another client is answered."""
+    peer, other = server.connect(), server.connect()
+    peer.send((message, version))
+    turns = 0
+    while not peer.answers:
+        other.send((ApiVersionsRequest("test", "1"), 3))
+        server.turn()
+        turns += 1
+        assert len(other.answers) >= turns - 2, "it waits for no more than what a turn must do"
+    return peer.answers[0][1], turns
+
+
+def test_a_list_of_many_groups_is_made_in_steps(server: InMemory) -> None:
+    response, turns = asked(server, ListGroupsRequest(), 4)
+    assert sorted(group.group_id for group in response.groups) == list(NAMES)
+    assert turns >= 4
+
+
+def test_many_groups_are_described_in_steps(server: InMemory) -> None:
+    response, turns = asked(server, DescribeGroupsRequest(NAMES), 4)
+    assert [group.group_id for group in response.groups] == list(NAMES)
+    assert turns >= 4
+
+
+def test_many_groups_are_deleted_in_steps(server: InMemory) -> None:
+    response, turns = asked(server, DeleteGroupsRequest((*NAMES, "nobody", *NAMES)), 2)
+    codes = {result.group_id: result.error_code for result in response.results}
+    assert codes == {**dict.fromkeys(NAMES, ErrorCode.NONE), "nobody": ErrorCode.GROUP_ID_NOT_FOUND}
+    assert turns >= 4
+    assert not any(partition.shard.groups for partition in server.node.partitions)
+
+
+def test_groups_that_come_and_go_between_steps_harm_no_list(server: InMemory) -> None:
+    listing, deleting = server.connect(), server.connect()
+    listing.send((ListGroupsRequest(), 4))
+    deleting.send((DeleteGroupsRequest(NAMES), 2))
+    while server.frontend.has_work or not listing.answers:
+        server.turn()
+    assert listing.answers[0][1].error_code == ErrorCode.NONE
+    assert len(deleting.answers[0][1].results) == GROUPS
+
+
+def test_few_requests_are_active_and_all_of_them_are_answered(server: InMemory) -> None:
+    peers = [server.connect() for _ in range(3 * ACTIVE_MAX)]
+    for peer in peers:
+        peer.send((ListGroupsRequest(), 4), (ApiVersionsRequest("test", "1"), 3))
+    while not all(len(peer.answers) == 2 for peer in peers):
+        server.turn()
+        assert len(server.node._steps._active) <= ACTIVE_MAX
+    assert all([number for number, _ in peer.answers] == [1, 2] for peer in peers)
+
+
+def test_steps_end_with_their_client(server: InMemory) -> None:
+    peer = server.connect()
+    peer.send((ListGroupsRequest(), 4))
+    server.turn()
+    assert server.frontend.has_work
+    server.frontend.disconnect(peer.connection)
+    server.turn()
+    assert not server.frontend.has_work
+
+
+def test_a_step_that_fails_is_answered_with_an_error(server: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = iter(range(GROUPS))
+    describe = server.node.partitions[0].shard.__class__.describe
+
+    def fail_late(shard: Any, group_id: str, version: int) -> Any:
+        if next(calls) == 2 * STEP_GROUPS:
+            raise RuntimeError("boom")
+        return describe(shard, group_id, version)
+
+    monkeypatch.setattr("coordinator.core.shard.Shard.describe", fail_late)
+    response, _ = asked(server, DescribeGroupsRequest(NAMES), 4)
+    assert {group.error_code for group in response.groups} == {ErrorCode.UNKNOWN_SERVER_ERROR}
