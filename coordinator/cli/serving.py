@@ -216,7 +216,7 @@ class Server:
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
         self._say_ready()
-        janitor = Janitor(self._node)
+        janitor = Janitor(self._node, self._clock.now_ms())
         has_reserve, has_warned = self._options.data_dir is None, False
         while True:
             for _ in janitor.round(self._clock.now_ms()):

@@ -20,14 +20,27 @@ RETRY_MS: Final = 300_000  # before a log whose compaction has failed is tried a
 FORGET_MS: Final = 3_600_000  # between two looks for transactional ids that nobody uses
 
 
+AWAY_MS: Final = 86_400_000  # a server that was away for longer, or whose clock has jumped, says so
+
+
+def _newest_ms(node: Node) -> int:
+    """The time of the newest record in the coordinator's own logs, -1 where there is none."""
+    logs = [node.ledger.log, *(partition.log for partition in node.partitions if partition.has_log)]
+    return max([segment.max_timestamp for one in logs for segment in one.segments], default=-1)
+
+
 class Janitor:
     """Looks after a node's logs."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, now_ms: int) -> None:
         self._node = node
-        self._retain_at_ms = 0
-        self._forget_at_ms = 0
+        # Not at once: a clock that is wrong at boot may be put right before records are deleted by it.
+        self._retain_at_ms = self._forget_at_ms = now_ms + node.config["log.retention.check.interval.ms"]
         self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
+        newest_ms = _newest_ms(node)
+        if newest_ms >= 0 and (away_ms := now_ms - newest_ms) > AWAY_MS:
+            said = "the newest record is %d hours old by this clock; if the clock is wrong, stop before records expire"
+            log.warning(said, away_ms // 3_600_000)
 
     def round(self, now_ms: int) -> Iterator[None]:
         """Do what is due by now, a step of a few milliseconds at each `next`.

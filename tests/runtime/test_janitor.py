@@ -1,0 +1,101 @@
+"""Upkeep of a node's logs: when it begins, and what it may not end."""
+
+import errno
+import logging
+
+import msgspec
+import pytest
+
+from coordinator.runtime.janitor import AWAY_MS, RETRY_MS, Janitor
+from protocol import record_batch
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.records import Record
+from storage.files import StorageFailed
+from storage.log import Log, scan
+from tests.server.in_memory import WALL_MS, InMemory
+from tests.storage.crashing_disk import CrashingDisk
+
+INTERVAL_MS = 300_000
+
+
+def compactable(log: Log) -> None:
+    """Fill a log with what a compaction would take, whatever its size."""
+    log.config = msgspec.structs.replace(log.config, compaction_bytes_min=1)
+    for number in range(10):
+        fact = Record(b"\0\x0bfuture", b"%d" % number, timestamp=WALL_MS)
+        log.append(record_batch.encode([fact]))
+
+
+def values(log: Log) -> list[bytes | None]:
+    return [record.value for _, records in scan(log) for record in records if record.key == b"\0\x0bfuture"]
+
+
+def test_records_are_not_deleted_by_their_age_right_after_a_start() -> None:
+    """A clock that is far ahead when a container boots may be put right before anything is lost by it."""
+    server = InMemory()
+    peer = server.connect()
+    topic = CreateTopicsRequestCreatableTopic("t", 1, 1, configs=(Setting("retention.ms", "1000"),))
+    peer.ask(CreateTopicsRequest((topic,)), 7)
+    batch = record_batch.encode([Record(None, b"old", timestamp=WALL_MS - 60_000)])
+    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, batch),))
+    peer.ask(ProduceRequest(None, -1, 1000, (data,)), 12)
+    janitor = Janitor(server.node, WALL_MS)
+    log = server.node.dataplane._state.logs.log("t", 0)
+    list(janitor.round(WALL_MS))
+    list(janitor.round(WALL_MS + INTERVAL_MS - 1))
+    assert log.start_offset == 0
+    list(janitor.round(WALL_MS + INTERVAL_MS))
+    assert log.start_offset == 1
+
+
+@pytest.mark.parametrize(("away_ms", "is_told"), [(AWAY_MS, False), (AWAY_MS + 1, True)])
+def test_a_start_long_after_the_newest_record_says_so(
+    away_ms: int, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = InMemory()
+    with caplog.at_level(logging.WARNING, "muster.janitor"):
+        Janitor(server.node, WALL_MS + away_ms)
+    assert ("the newest record is 24 hours old" in caplog.text) == is_told
+
+
+def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
+    disk = CrashingDisk()
+    server = InMemory(disk, offsets_topic_num_partitions=1)
+    log = server.node.partitions[0].log
+    compactable(log)
+    janitor = Janitor(server.node, WALL_MS)
+    accept = disk.call
+
+    def refuse(operation: str, path: str) -> None:
+        if operation == "append to" and path.endswith(".cleaned"):
+            raise StorageFailed(operation, path, errno.ENOSPC, "No space left on device")
+        accept(operation, path)
+
+    disk.call = refuse  # type: ignore[method-assign]
+    list(janitor.round(WALL_MS))
+    assert "a compaction has failed" in caplog.text
+    assert (log.failure, len(values(log))) == (None, 10)
+    disk.call = accept  # type: ignore[method-assign]
+    list(janitor.round(WALL_MS + RETRY_MS - 1))
+    assert len(values(log)) == 10
+    list(janitor.round(WALL_MS + RETRY_MS))
+    assert values(log) == [b"9"]
+
+
+def test_a_log_of_the_coordinator_that_takes_nothing_more_ends_the_upkeep() -> None:
+    disk = CrashingDisk()
+    server = InMemory(disk, offsets_topic_num_partitions=1)
+    log = server.node.partitions[0].log
+    compactable(log)
+    accept = disk.call
+
+    def refuse(operation: str, path: str) -> None:
+        if operation == "sync" and path.endswith(".log"):
+            raise StorageFailed(operation, path, errno.EIO, "Input/output error")
+        accept(operation, path)
+
+    disk.call = refuse  # type: ignore[method-assign]
+    with pytest.raises(StorageFailed, match="EIO"):
+        list(Janitor(server.node, WALL_MS).round(WALL_MS))
