@@ -19,6 +19,7 @@ from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failed
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
+from coordinator.runtime.parts import decide_in_parts, is_long
 from coordinator.runtime.refusals import loading
 from coordinator.runtime.steps import STEP_GROUPS
 from protocol.errors import ErrorCode
@@ -44,6 +45,7 @@ from protocol.messages.list_groups import (
     ListGroupsResponse,
     ListGroupsResponseListedGroup,
 )
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -59,6 +61,13 @@ def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     if not partition.is_loaded:
         return loading(request, call.version)
     return engine.decide(partition, request, call)
+
+
+def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, where: Where) -> Any:
+    """Commit offsets of one group, those of many partitions in parts."""
+    if not is_long(request):
+        return one_group(engine, request, call, where)
+    return decide_in_parts(request, lambda part: one_group(engine, part, call, where))
 
 
 def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where) -> Any:
@@ -172,7 +181,14 @@ def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Ca
 
 
 def txn_offset_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Any:
-    """Offsets in a transaction, which must have the group's partition in it, or from version 5 on takes it in."""
+    """Commit offsets in a transaction, those of many partitions in parts."""
+    if not is_long(request):
+        return _txn_commit(engine, request, call, where)
+    return decide_in_parts(request, lambda part: _txn_commit(engine, part, call, where))
+
+
+def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, where: Where) -> Any:
+    """The transaction must have the group's partition in it, or from version 5 on takes it in."""
     error = _not_in_transaction(engine, request, call) if request.group_id else ErrorCode.NONE
     if error:
         return error_response(request, call.version, error)

@@ -37,15 +37,14 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "FindCoordinator": lambda engine, request, call, where: find_coordinator(request, call.version, where.brokers[0]),
     "SaslHandshake": lambda engine, request, call, where: sasl_handshake(request),
     "SaslAuthenticate": lambda engine, request, call, where: sasl_authenticate(request),
-    **dict.fromkeys(
-        ("Heartbeat", "JoinGroup", "LeaveGroup", "OffsetCommit", "OffsetDelete", "SyncGroup"), groups.one_group
-    ),
+    **dict.fromkeys(("Heartbeat", "JoinGroup", "LeaveGroup", "OffsetDelete", "SyncGroup"), groups.one_group),
     "ConsumerGroupHeartbeat": groups.consumer_group_heartbeat,
     "ConsumerGroupDescribe": groups.consumer_group_describe,
     "OffsetFetch": groups.offset_fetch,
     "DescribeGroups": groups.describe_groups,
     "ListGroups": groups.list_groups,
     "DeleteGroups": groups.delete_groups,
+    "OffsetCommit": groups.offset_commit,
     "TxnOffsetCommit": groups.txn_offset_commit,
     "AddOffsetsToTxn": groups.add_offsets_to_txn,
     **{request.__name__.removesuffix("Request"): _dataplane for request in DATAPLANE},

@@ -1,0 +1,90 @@
+"""Commits of many offsets, decided in parts."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from coordinator.runtime import parts
+from coordinator.runtime.parts import decide_in_parts, is_long
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from tests.server.in_memory import InMemory
+
+
+def request(*counts: int) -> OffsetCommitRequest:
+    """A commit of topics with so many partitions each."""
+    topics = [
+        OffsetCommitRequestTopic(f"t{number}", partitions=tuple(map(OffsetCommitRequestPartition, range(count))))
+        for number, count in enumerate(counts)
+    ]
+    return OffsetCommitRequest("g", topics=tuple(topics))
+
+
+def answer(part: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Every partition gets a code by which it is known."""
+    topics = [
+        OffsetCommitResponseTopic(
+            topic.name,
+            partitions=tuple(
+                [OffsetCommitResponsePartition(each.partition_index, each.partition_index) for each in topic.partitions]
+            ),
+        )
+        for topic in part.topics
+    ]
+    return OffsetCommitResponse(topics=tuple(topics))
+
+
+@pytest.mark.parametrize("counts", [(11,), (10, 1), (10, 10, 10), (3, 25, 0, 2, 10), (0, 0, 30), (1,) * 35, (9, 2)])
+def test_the_response_to_all_parts_is_that_to_the_whole(
+    counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART_PARTITIONS", 10)
+    whole = request(*counts)
+    assert is_long(whole)
+    sizes: list[int] = []
+
+    def decide(part: Any) -> Any:
+        sizes.append(sum(len(topic.partitions) for topic in part.topics))
+        return answer(part)
+
+    steps = decide_in_parts(whole, decide)
+    count = 1
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            response = end.value
+            break
+        count += 1
+    assert response == answer(whole)
+    assert max(sizes) == 10 and sum(sizes) == sum(counts) and count == len(sizes)
+
+
+def test_a_long_commit_is_answered_and_can_be_fetched() -> None:
+    """Of 3,000 partitions of one topic, which are two parts; what does not exist is refused by itself."""
+    server = InMemory()
+    peer = server.connect()
+    asked = request(3_000)
+    asked = replace(asked, topics=(replace(asked.topics[0], name="orders"),))
+    peer.send((asked, 8))
+    for _ in range(2):
+        server.turn()
+    (topic,) = peer.answers[0][1].topics
+    assert [each.partition_index for each in topic.partitions] == list(range(3_000))
+    assert [each.error_code for each in topic.partitions[:5]] == [0, 0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(0, 3)),))
+    (group,) = peer.ask(OffsetFetchRequest(groups=(wanted,)), 8).groups
+    assert [each.committed_offset for each in group.topics[0].partitions] == [0, 0]
