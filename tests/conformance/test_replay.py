@@ -22,7 +22,6 @@ from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.listed import LISTED, PAGE
 from tests.conformance.muster import stop
 from tests.conformance.normal import Normal
-from tests.conformance.pending import PENDING
 from tests.conformance.replay import replay, unlisted
 from tests.conformance.servers import SERVERS
 from tests.conformance.stage import Event
@@ -36,16 +35,13 @@ Said = Callable[[Story], list[Event]]
 def grouped(one: Story) -> Any:
     """A pytest parameter that keeps the stories of a server together when tests are spread over processes."""
     group = "conformance" if one.server == "plain" else "conformance of other servers"
-    marks = [pytest.mark.xdist_group(group)]
-    if one.name in PENDING:
-        marks.append(pytest.mark.xfail(reason=PENDING[one.name], run=False))
-    return pytest.param(one, id=f"{one.chapter}.{one.name}", marks=marks)
+    return pytest.param(one, id=f"{one.chapter}.{one.name}", marks=pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="module")
 def said(request: pytest.FixtureRequest) -> Said:
     """What Muster says to a story. Plays all chosen stories of its server when first asked for one."""
-    chosen = {one.name for item in request.session.items if (one := story_of(item)) and one.name not in PENDING}
+    chosen = {one.name for item in request.session.items if (one := story_of(item))}
     heard: dict[str, list[Event]] = {}
 
     def ask(one: Story) -> list[Event]:
@@ -102,10 +98,6 @@ def test_every_transcript_has_its_story() -> None:
     assert kept == set(STORIES)
 
 
-def test_every_pending_story_is_one() -> None:
-    assert set(PENDING) <= set(STORIES)
-
-
 def test_every_listed_difference_names_a_story() -> None:
     assert LISTED and {row.story for row in LISTED} <= set(STORIES)
 
@@ -114,7 +106,9 @@ def test_every_default_that_is_not_kafka_s_is_listed() -> None:
     """Name and both values, and no default that is Kafka's."""
     found = re.findall(r"^\| `([a-z.]+)` \| (-?\w+) \| (-?\w+) \|", PAGE.read_text(), re.MULTILINE)
     assert found == [
-        (setting.name, shown(setting.kafka_default), shown(setting.default)) for setting in SETTINGS if setting.kafka_default is not None
+        (setting.name, shown(setting.kafka_default), shown(setting.default))
+        for setting in SETTINGS
+        if setting.kafka_default is not None
     ]
 
 

@@ -47,6 +47,9 @@ class Catalog:
         self.settings = settings or Settings()
         self.topics_by_name: dict[str, TopicValue] = {}
         self.configs: dict[Resource, dict[str, str]] = {resource: {**FORMATTED[resource]} for resource in FORMATTED}
+        for setting in self.settings.broker:
+            if setting.name == "offsets.topic.segment.bytes":
+                self.configs[TOPIC, OFFSETS_TOPIC]["segment.bytes"] = setting.value
         self.partitions = 0  # of all topics together
         self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
         self._metric_names: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.result import Call, Result
 from coordinator.core.topics import Topics
@@ -51,8 +52,9 @@ def _added(
     transactions: Transactions, topics: Topics, asked: AddPartitionsToTxnRequestTransaction, call: Call
 ) -> tuple[_Results, tuple[CatalogRecord, ...]]:
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    if not all(topics.has_partition(*partition) for partition in partitions):
-        return _results(asked.topics, lambda partition: _existing(topics, partition)), ()
+    refusals = {partition: error for partition in partitions if (error := _refusal(topics, partition))}
+    if refusals:  # one stops them all; the others are told that it was not their fault
+        return _results(asked.topics, lambda each: refusals.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)), ()
     producer = (asked.producer_id, asked.producer_epoch)
     if asked.verify_only:
         return _results(
@@ -67,10 +69,11 @@ def _added(
     return results, () if isinstance(outcome, ErrorCode) else outcome.records
 
 
-def _existing(topics: Topics, partition: Partition) -> ErrorCode:
-    """One unknown partition stops them all; those that are known are told that it was not their fault."""
-    known = topics.has_partition(*partition)
-    return ErrorCode.OPERATION_NOT_ATTEMPTED if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _refusal(topics: Topics, partition: Partition) -> ErrorCode:
+    """Return why a client cannot write to a partition in a transaction, NONE if it can."""
+    if partition[0] in INTERNAL:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE if topics.has_partition(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _results(asked: tuple[AddPartitionsToTxnRequestTopic, ...], error_of: Callable[[Partition], ErrorCode]) -> _Results:
