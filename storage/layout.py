@@ -49,25 +49,42 @@ class Layout(msgspec.Struct, frozen=True):
     segments: tuple[tuple[int, str], ...]
     swaps: tuple[Swap, ...] = ()
     rubbish: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """Files under `.swap` that are no rewrite of their segment, each with the reason; told to a repair only."""
 
 
-def look(files: Files, directory: str) -> Layout:
-    """Read the names only, and the headers of files under `.swap`. Changes nothing."""
+def look(files: Files, directory: str, *, is_repair: bool = False) -> Layout:
+    """Read the names only, and the headers of files under `.swap`. Changes nothing.
+
+    Raises `DamagedLog` for a file under `.swap` that cannot be read. Where `is_repair`, it is passed over if the
+    segment that it was to replace is still there.
+    """
     names = files.list(directory)
     _refuse_impossible_names(directory, names)
     bases = _bases(names, ".log")
     segments = {base: file_name(base) for base in bases}
-    swaps = [_swap(files, directory, base, bases) for base in _bases(names, SWAP)]
+    swaps: list[Swap] = []
+    unreadable: list[tuple[str, str]] = []
+    for base in _bases(names, SWAP):
+        try:
+            swaps.append(_swap(files, directory, base, bases))
+        except DamagedLog as damage:
+            if not is_repair or base not in segments:
+                raise
+            unreadable.append((file_name(base, SWAP), damage.reason))
+    if unreadable:  # what step 2 has renamed is still the log
+        segments |= {base: file_name(base, DELETED) for base in _bases(names, DELETED) if base not in segments}
     for swap in swaps:
         for source in swap.sources:
             segments.pop(source, None)
         segments[swap.base_offset] = file_name(swap.base_offset, SWAP)
     rubbish = [name for name in names if name.endswith((".cleaned", ".deleted", ".tmp"))]
+    rubbish = [name for name in rubbish if name not in segments.values()]
     known = {*bases, *segments}
     rubbish += [name for name in names if name.endswith(tuple([f"{suffix}.swap" for suffix in INDEXES]))]
     for suffix in INDEXES:
         rubbish += [file_name(base, suffix) for base in _bases(names, suffix) if base not in known]
-    return Layout(tuple(sorted(segments.items())), tuple(swaps), tuple(rubbish))
+    return Layout(tuple(sorted(segments.items())), tuple(swaps), tuple(rubbish), tuple(unreadable))
 
 
 def _refuse_impossible_names(directory: str, names: list[str]) -> None:

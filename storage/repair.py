@@ -20,7 +20,7 @@ from storage import checkpoint as checkpoints
 from storage import layout, mending
 from storage.checkpoint import Checkpoint
 from storage.files import Files
-from storage.layout import SWAP, Layout, Swap
+from storage.layout import DELETED, SWAP, Layout, Swap
 from storage.recovery import whole_batches
 from storage.segment import file_name
 
@@ -66,6 +66,8 @@ class Survey(msgspec.Struct):
     losses: list[Loss] = []
     mended: list[Mended] = []
     unreadable: list[Unreadable] = []
+    swaps: list[tuple[str, str]] = []
+    """Files under `.swap` that are put aside, each with the reason."""
     start_offset: int = 0
     end_offset: int = 0
     forgets_checkpoint: bool = False
@@ -75,7 +77,7 @@ class Survey(msgspec.Struct):
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.losses or self.mended or self.unreadable or self.forgets_checkpoint)
+        return bool(self.losses or self.mended or self.unreadable or self.swaps or self.forgets_checkpoint)
 
 
 def survey(files: Files, directory: str, found: Layout, check: Check | None = None) -> Survey:
@@ -85,7 +87,7 @@ def survey(files: Files, directory: str, found: Layout, check: Check | None = No
     """
     data = checkpoints.read(files, directory)
     remembered = _readable_checkpoint(data)
-    result = Survey(forgets_checkpoint=data is not None and remembered is None)
+    result = Survey(forgets_checkpoint=data is not None and remembered is None, swaps=list(found.unreadable))
     known = remembered or Checkpoint()
     expected = found.segments[0][0] if found.segments else known.recovery_point
     result.start_offset = max(known.start_offset, expected)
@@ -224,6 +226,11 @@ def empty_batches(first_offset: int, end_offset: int, leader_epoch: int) -> Iter
 
 def carry_out(files: Files, directory: str, found: Layout, plan: Survey) -> None:
     """Do what the survey says. A crash in the middle leaves a log that another repair finishes."""
+    for name, _ in found.unreadable:
+        files.rename(f"{directory}/{name}", f"{directory}/{name}.unreadable")
+    for base, name in found.segments:
+        if name.endswith(DELETED):
+            files.rename(f"{directory}/{name}", f"{directory}/{file_name(base)}")
     layout.tidy(files, directory, found)
     for base, batches in plan.segments.items():
         path = f"{directory}/{file_name(base)}"

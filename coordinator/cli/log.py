@@ -130,7 +130,7 @@ def _repair(args: argparse.Namespace) -> int:
 
 def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
     """Tell what there is to repair in one log, and do it if that was asked for. Returns whether there was anything."""
-    found = layout.look(files, log)
+    found = layout.look(files, log, is_repair=True)
     plan = repair.survey(files, log, found, _check_of(log))
     for line in _plan_lines(log, plan):
         print(line)
@@ -138,7 +138,7 @@ def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
     while plan.is_needed and accept_loss:  # again where records contradict others only once some are gone
         repair.carry_out(files, log, found, plan)
         Log.open(files, log).close()
-        found = layout.look(files, log)
+        found = layout.look(files, log, is_repair=True)
         plan = repair.survey(files, log, found, _check_of(log))
         for line in _plan_lines(log, plan) if plan.is_needed else ():
             print(line)
@@ -164,6 +164,8 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
             yield f"{where} of a torn write are cut off; they were never acknowledged"
         else:
             yield f"{where}: LOSES offsets {loss.first_offset} to {loss.end_offset - 1}"
+    for name, reason in plan.swaps:
+        yield f"{log}/{name}: put aside, for the segment that it was to replace is there: {reason}"
     for one in plan.unreadable:
         offsets = f"offset {one.first_offset}"
         if one.end_offset > one.first_offset + 1:

@@ -152,6 +152,28 @@ def test_an_empty_rewritten_segment_does_not_take_the_place_of_a_full_one() -> N
     disk = killed()
     disk.put(f"{PATH}.swap", b"")
     assert refused(disk).reason == "the rewritten segment is empty"
+    found = layout.look(disk, DIRECTORY, is_repair=True)
+    plan = repair.survey(disk, DIRECTORY, found)
+    assert (plan.is_needed, plan.losses) == (True, [])
+    repair.carry_out(disk, DIRECTORY, found, plan)
+    assert Log.open(disk, DIRECTORY).end_offset == 200
+
+
+def test_a_repair_brings_back_what_an_unreadable_rewrite_was_to_replace() -> None:
+    disk = CrashingDisk()
+    log = Log.open(disk, DIRECTORY, LogConfig(segment_bytes=300))
+    for number in range(12):
+        log.append(encode([Record(b"key", b"%d" % number * 40)]))
+    names = [segment.path for segment in log.segments]
+    disk = disk.copy()
+    for name in names[1:3]:
+        disk.rename(name, f"{name}.deleted")
+    disk.put(f"{names[0]}.swap", b"")
+    found = layout.look(disk, DIRECTORY, is_repair=True)
+    plan = repair.survey(disk, DIRECTORY, found)
+    assert plan.losses == []
+    repair.carry_out(disk, DIRECTORY, found, plan)
+    assert len([record for _, facts in scan(Log.open(disk, DIRECTORY)) for record in facts]) == 12
 
 
 @pytest.mark.parametrize("magic", [0, 1])
