@@ -19,7 +19,7 @@ from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failed
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
-from coordinator.runtime.parts import decide_in_parts, is_long
+from coordinator.runtime.parts import PART_PARTITIONS, decide_in_parts, is_long
 from coordinator.runtime.refusals import loading
 from coordinator.runtime.steps import STEP_GROUPS
 from protocol.errors import ErrorCode
@@ -51,6 +51,7 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 GROUP_OPERATIONS: Final = 3400  # read, delete, describe, describe configs, alter configs: all, as nobody is refused any
+_GROUP_WORK: Final = 5  # what a group costs beside its offsets, counted in partitions
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
 _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 
@@ -79,10 +80,18 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     return loading(request, call.version) if wrong is None else refused(wrong).response
 
 
-def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Any:
-    """Offsets of one group, or from version 8 on of several."""
-    groups = tuple(_fetched(engine, wanted, request, call) for wanted in asked(request, call.version))
-    return answered(groups, request, call.version)
+def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Generator[None, None, Any]:
+    """Fetch offsets of one group, or from version 8 on of several, in steps."""
+    groups: list[OffsetFetchResponseGroup] = []
+    work = 0  # since the last step, counted in partitions
+    for wanted in asked(request, call.version):
+        if work >= PART_PARTITIONS:
+            work = 0
+            yield
+        group = _fetched(engine, wanted, request, call)
+        work += _GROUP_WORK + sum([len(topic.partitions) for topic in group.topics])
+        groups.append(group)
+    return answered(tuple(groups), request, call.version)
 
 
 def _fetched(
