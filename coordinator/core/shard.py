@@ -31,10 +31,10 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import TIMERS as GROUP_TIMERS
 from coordinator.core.consumer import replay
-from coordinator.core.consumer.commits import validate_fetch
 from coordinator.core.consumer.consumer_group_describe import describe, not_found
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.consumer.owners import Inconsistent
+from coordinator.core.consumer.validation import validate_fetch
 from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS
 from coordinator.core.env import Env
 from coordinator.core.groups import Group

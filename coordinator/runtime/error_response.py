@@ -8,7 +8,13 @@ group, a resource.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from coordinator.core.classic.replies import join_refused
 from protocol.apis import TABLE
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.schema import Field, Schema
 from protocol.wire import Array
 
@@ -43,6 +49,24 @@ def error_response(request: Any, version: int, code: int) -> Any:
     """The response to a request of which everything has failed with `code`."""
     api = _BY_MODULE[type(request).__module__.rpartition(".")[2]]
     return _failed(api.response, version, request, code, {})
+
+
+def loading_response(request: Any, version: int) -> Any:
+    """The response to a request for one group whose partition is not loaded yet.
+
+    Where the error goes is Kafka's (G-042), as is the API that does not mind: a Heartbeat is told that all is well, so
+    that a restart throws nobody out.
+    """
+    if type(request) is HeartbeatRequest:
+        return HeartbeatResponse()
+    if type(request) is JoinGroupRequest:
+        return join_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "", version)
+    if type(request) is SyncGroupRequest:
+        # Kafka 4 says 14 here, which the Java client takes for fatal; what it said before, every client survives.
+        return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    if type(request) is TxnOffsetCommitRequest and version < 2:
+        return error_response(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return error_response(request, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def _failed(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any]) -> Any:

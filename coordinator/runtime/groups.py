@@ -18,9 +18,8 @@ from coordinator.core.transactions.membership import error_unless_joined, joined
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failed
 from coordinator.runtime.engine import Engine
-from coordinator.runtime.error_response import error_response
+from coordinator.runtime.error_response import error_response, loading_response
 from coordinator.runtime.parts import PART_PARTITIONS, decide_in_parts, is_long
-from coordinator.runtime.refusals import loading
 from coordinator.runtime.steps import STEP_GROUPS
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -60,7 +59,7 @@ def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     """A request that names one group. Returns its response, None while it is parked."""
     partition = engine.partitions.owner(request.group_id)
     if not partition.is_loaded:
-        return loading(request, call.version)
+        return loading_response(request, call.version)
     return engine.decide(partition, request, call)
 
 
@@ -77,7 +76,7 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     if partition.is_loaded:
         return engine.decide(partition, request, call)
     wrong = validate_heartbeat(request, call.version, partition.shard.limits)
-    return loading(request, call.version) if wrong is None else refused(wrong).response
+    return loading_response(request, call.version) if wrong is None else refused(wrong).response
 
 
 def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Generator[None, None, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.runtime.refusals import loading
+from coordinator.runtime.error_response import loading_response
 from protocol.apis import api_of
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -119,5 +119,5 @@ def test_an_old_producer_is_told_to_look_for_the_coordinator_again() -> None:
     """O-115: versions 0 and 1 do not know 14."""
     partition = TxnOffsetCommitRequestPartition(1, 5)
     request = TxnOffsetCommitRequest("t", "g", topics=(TxnOffsetCommitRequestTopic("orders", (partition,)),))
-    told = [loading(request, version).topics[0].partitions[0].error_code for version in range(6)]
+    told = [loading_response(request, version).topics[0].partitions[0].error_code for version in range(6)]
     assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2 + [LOADING] * 4

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.core.classic.admission import validate_member
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import HEARTBEAT
+from coordinator.core.classic.validation import validate_member
 from coordinator.core.env import Env
 from coordinator.core.result import Result, SetTimer
 from protocol.errors import ErrorCode

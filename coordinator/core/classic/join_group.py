@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from coordinator.core import timers
 from coordinator.core.classic import durable
-from coordinator.core.classic.admission import has_room, supports_protocols, validate_member
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member, Protocols
 from coordinator.core.classic.rebalance import rebalance_or_complete_join
 from coordinator.core.classic.replies import join_refused, joined, refuse_parked
 from coordinator.core.classic.states import State
 from coordinator.core.classic.static import replace_static_member
+from coordinator.core.classic.validation import has_room, supports_protocols, validate_member
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits

@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
-from coordinator.core.classic.admission import validate_member
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance
 from coordinator.core.classic.replies import refuse_parked
 from coordinator.core.classic.states import State
+from coordinator.core.classic.validation import validate_member
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits

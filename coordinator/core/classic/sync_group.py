@@ -6,12 +6,12 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from coordinator.core.classic import durable
-from coordinator.core.classic.admission import validate_member
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import session_timer
 from coordinator.core.classic.replies import sync_refused, synced
 from coordinator.core.classic.states import State
+from coordinator.core.classic.validation import validate_member
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.result import Call, Effect, Reply, Result

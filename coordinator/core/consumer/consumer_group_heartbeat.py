@@ -24,11 +24,10 @@ from coordinator.core.consumer.membership import (
     validate_released,
 )
 from coordinator.core.consumer.owners import Owned
-from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
 from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.steps import Changes, advance
 from coordinator.core.consumer.transition import GroupTransition
-from coordinator.core.consumer.validation import validate_heartbeat
+from coordinator.core.consumer.validation import fenced_instance, unknown_instance, unknown_member, validate_heartbeat
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.membership import find_member
-from coordinator.core.consumer.refusal import unknown_instance
 from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.transition import GroupTransition
+from coordinator.core.consumer.validation import unknown_instance
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.refusal import Refusal

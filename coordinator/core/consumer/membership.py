@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import AWAY, ConsumerGroup, Member
 from coordinator.core.consumer.reconcile import ReportedOwnership, is_within
-from coordinator.core.consumer.refusal import fenced_instance, unknown_instance, unknown_member
 from coordinator.core.consumer.transition import GroupTransition
+from coordinator.core.consumer.validation import fenced_instance, unknown_instance, unknown_member
 from coordinator.core.limits import Limits
 from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode

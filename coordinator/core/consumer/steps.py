@@ -9,10 +9,10 @@ from coordinator.core.assignors.spec import AssignorError
 from coordinator.core.consumer import patterns, record_builders, target
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.reconcile import ReportedOwnership, reconcile
-from coordinator.core.consumer.refusal import of_pattern
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.consumer.subscription import have_changed, metadata_hash
 from coordinator.core.consumer.transition import GroupTransition
+from coordinator.core.consumer.validation import of_pattern
 from coordinator.core.events import Cause
 from coordinator.core.refusal import Refusal
 from coordinator.core.result import Call

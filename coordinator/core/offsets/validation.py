@@ -2,9 +2,9 @@
 
 from typing import Final, Protocol
 
-from coordinator.core.classic.admission import validate_member
 from coordinator.core.classic.states import COMMIT
-from coordinator.core.consumer import commits
+from coordinator.core.classic.validation import validate_member
+from coordinator.core.consumer import validation as consumer
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
@@ -49,7 +49,7 @@ def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env)
     taken as long as the group has no members.
     """
     if isinstance(group, ConsumerGroup):
-        return commits.validate_commit(group, request, env)
+        return consumer.validate_commit(group, request, env)
     generation, member_id = request.generation_id_or_member_epoch, request.member_id
     instance_id, version = request.group_instance_id, env.call.version
     if group is None:
@@ -70,7 +70,7 @@ def validate_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, en
     if not request.group_id:  # which OffsetCommit takes for an id like any other
         return ErrorCode.INVALID_GROUP_ID
     if isinstance(group, ConsumerGroup):
-        return commits.validate_commit(group, request, env)
+        return consumer.validate_commit(group, request, env)
     generation, member_id, instance_id = request.generation_id, request.member_id, request.group_instance_id
     if group is None:
         return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION

@@ -8,8 +8,8 @@ import pytest
 from coordinator.core import regex
 from coordinator.core.consumer import patterns
 from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat
-from coordinator.core.consumer.refusal import of_pattern
 from coordinator.core.consumer.timers import resolve_patterns
+from coordinator.core.consumer.validation import of_pattern
 from coordinator.core.env import Env
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call
