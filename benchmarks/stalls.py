@@ -3,14 +3,13 @@
     python -m benchmarks.stalls [--minutes N] [--seed N] [--only WORDS] [--offsets 1000000] [--directory DIR]
 
 A healthy member sends a heartbeat every 20 ms, while the offenders of `offenders.py` do their worst one after the
-other: a line each says how long its heartbeats took by the wall clock, how much processor time the longest turn of the
-server's loop took (which a busy machine does not lengthen), and how much memory the server had gained at the end of the
-case and after all connections were closed. Aims: p99 under 50 ms, no heartbeat and no turn over 250 ms, 256 MB.
-`--minutes` runs random mixes of three offenders at once instead, for so long.
+other. A line each says how long its heartbeats took by the wall clock, how much processor time the longest turn of the
+server's loop took at most (which a busy machine does not lengthen), and how much memory the server had gained at most
+and after all connections were closed. Aims: p99 under 50 ms, no heartbeat and no turn over 250 ms, 256 MB. `--minutes`
+runs random mixes of three offenders at once instead, for so long.
 
-Then
-one partition of `__consumer_offsets` holds so many live offsets, none of them compacted yet. The server is started on
-it, and one connection sends a Heartbeat as soon as the last one was answered: while the log is read and replayed, while
+Then one partition of `__consumer_offsets` holds so many live offsets, none of them compacted yet. The server is started
+on it, and one connection sends a Heartbeat as soon as the last one was answered: while the log is read and replayed, while
 all of it is compacted, which a server begins as soon as it has loaded, and for some seconds afterwards, when nothing
 else happens: that is what the machine itself does to such a client. Aim: none waits for more than 100 ms.
 """
@@ -19,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import random
 import re
 import tempfile
@@ -40,6 +40,7 @@ from storage import checkpoint
 from storage.files import RealFiles
 
 IDLE_S = 3.0
+CASE_S = 4.0  # at least, so that there are heartbeats enough for a p99
 PATIENCE_S = 300.0
 
 
@@ -89,22 +90,29 @@ class Beating(threading.Thread):
         self.join()
 
 
-def longest_turn_ms(server: Served) -> float:
-    """The processor time of the longest turn since the start, in ms."""
+def long_turns(server: Served) -> dict[float, float]:
+    """How many long turns took at most so many ms of processor time."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=60) as answer:
-        found = re.search(r"^muster_long_turn_cpu_longest_seconds (\S+)", answer.read().decode(), re.MULTILINE)
-    assert found is not None, "every server has that metric"
-    return 1e3 * float(found[1])
+        text = answer.read().decode()
+    found = re.findall(r'^muster_long_turn_cpu_seconds_bucket{le="(\S+)"} (\S+)', text, re.MULTILINE)
+    return {1e3 * float(bound): float(count) for bound, count in found}
+
+
+def longest_turn_ms(before: dict[float, float], after: dict[float, float]) -> float:
+    """The bound of the bucket that the longest turn in between fell into; 0 if none was long."""
+    more = {bound: after[bound] - before[bound] for bound in after}
+    return min(bound for bound in more if more[bound] == more[math.inf]) if more[math.inf] else 0.0
 
 
 def beside(folder: Path, name: str, chosen: list[offenders.Offender], large: bool) -> bool:
     """Print a line about a member beside these offenders. Returns whether the aims were met."""
-    with Served(folder, "--topic", f"{offenders.TOPIC}:1") as server, contextlib.ExitStack() as stack:
+    with Served(folder, "--topic", f"{offenders.TOPIC}:2100") as server, contextlib.ExitStack() as stack:
         address = ("127.0.0.1", server.port)
         prepare(address, stack, large)
-        before, turn_ms = resident_mib(server.pid), longest_turn_ms(server)
+        before, turns = resident_mib(server.pid), long_turns(server)
         member = Beating(server.kafka)
         member.start()
+        began = time.monotonic()
         with contextlib.ExitStack() as connections:
             threads = [threading.Thread(target=offend, args=(address, connections)) for offend in chosen]
             for thread in threads:
@@ -115,14 +123,13 @@ def beside(folder: Path, name: str, chosen: list[offenders.Offender], large: boo
                 time.sleep(0.05)
             time.sleep(0.5)
             peak = max(peak, resident_mib(server.pid))
-        time.sleep(0.5)
+        time.sleep(max(0.5, began + CASE_S - time.monotonic()))
         member.stop()
-        longest = longest_turn_ms(server)
-        longest = longest if longest > turn_ms else 0.0
+        longest = longest_turn_ms(turns, long_turns(server))
         inner = sorted(member.waits_ms)
         p99, worst = inner[len(inner) * 99 // 100], inner[-1]
         after = resident_mib(server.pid)
-        is_met = p99 < 50 and worst < 250 and longest < 250 and peak - before < 256 and not member.errors
+        is_met = p99 < 50 and worst < 250 and longest <= 250 and peak - before < 256 and not member.errors
         memory = f"{peak - before:>8.0f}{after - before:>8.0f}{'' if is_met else '   MISSED'}"
         print(f"{name:<56}{len(inner):>7,}{p99:>9.1f}{worst:>9.1f}{longest:>9.1f}{memory}", flush=True)
     return is_met

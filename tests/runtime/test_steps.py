@@ -15,6 +15,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.server.in_memory import InMemory
 
 GROUPS = 5 * STEP_GROUPS
@@ -118,3 +119,9 @@ def test_a_step_that_fails_is_answered_with_an_error(server: InMemory, monkeypat
     monkeypatch.setattr("coordinator.core.shard.Shard.describe", fail_late)
     response, _ = asked(server, DescribeGroupsRequest(NAMES), 4)
     assert {group.error_code for group in response.groups} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_offsets_of_many_groups_are_fetched_in_steps(server: InMemory) -> None:
+    response, turns = asked(server, OffsetFetchRequest(groups=tuple(map(OffsetFetchRequestGroup, NAMES))), 8)
+    assert [(group.group_id, len(group.topics)) for group in response.groups] == [(name, 0) for name in NAMES]
+    assert turns >= 4
