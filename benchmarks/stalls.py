@@ -9,9 +9,9 @@ and after all connections were closed. Aims: p99 under 50 ms, no heartbeat and n
 runs random mixes of three offenders at once instead, for so long.
 
 Then one partition of `__consumer_offsets` holds so many live offsets, none of them compacted yet. The server is started
-on it, and one connection sends a Heartbeat as soon as the last one was answered: while the log is read and replayed, while
-all of it is compacted, which a server begins as soon as it has loaded, and for some seconds afterwards, when nothing
-else happens: that is what the machine itself does to such a client. Aim: none waits for more than 100 ms.
+on it, and one connection sends a Heartbeat as soon as the last one was answered: while the log is read and replayed,
+while all of it is compacted, which a server begins as soon as it has loaded, and for some seconds afterwards, when
+nothing else happens: that is what the machine itself does to such a client. Aim: none waits for more than 100 ms.
 """
 
 from __future__ import annotations
