@@ -14,7 +14,7 @@ import msgspec
 
 from protocol import record_batch
 from storage import layout
-from storage.compaction import Batch, Decided, Noted, Repacker, Survivors
+from storage.compaction import Batch, DecidedTransactions, KeyIndex, Repacker, Survivors
 from storage.files import Files, StorageFailed
 from storage.index import RELATIVE_MAX
 from storage.layout import CLEANED, SWAP, Swap
@@ -28,10 +28,10 @@ STEP_BYTES = 64 * 1024
 KEYS_MAX = 1_000_000
 """How many keys one compaction takes note of; the rest of a longer log waits for the next one. Some 200 bytes each."""
 
-Steps = Generator[None, None, "Cleaned | None"]
+Steps = Generator[None, None, "CompactionReport | None"]
 
 
-class Cleaned(msgspec.Struct, frozen=True):
+class CompactionReport(msgspec.Struct, frozen=True):
     """What a compaction has done: bytes of the segments it has looked at, and up to which offset keys are unique
     now."""
 
@@ -61,13 +61,13 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
         log.roll()  # so that what is active now can be compacted as well
     stable = log.last_stable_offset
     sources = [segment for segment in log.segments[:-1] if segment.end_offset <= stable]
-    decided = Decided.of(log.producers)
-    noted = yield from _noted(log, sources, decided, step_bytes, keys_max)
-    if noted is None:
+    decided = DecidedTransactions.of(log.producers)
+    key_index = yield from _index_keys(log, sources, decided, step_bytes, keys_max)
+    if key_index is None:
         return None
-    cleaned_to = noted.offsets.stop
+    cleaned_to = key_index.offsets.stop
     sources = [segment for segment in sources if segment.base_offset < cleaned_to]
-    survivors = Survivors(noted, decided, now_ms, log.config.delete_retention_ms)
+    survivors = Survivors(key_index, decided, now_ms, log.config.delete_retention_ms)
     before = after = 0
     epochs: set[int] = set()
     for group in _groups(sources, log.config.segment_bytes):
@@ -78,42 +78,42 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
     if not sources:
         return None
     log.note_compacted(cleaned_to, sources[-1].end_offset, is_ours=epochs <= {log.leader_epoch})
-    return Cleaned(before, after, cleaned_to)
+    return CompactionReport(before, after, cleaned_to)
 
 
-def run(log: Log, now_ms: int) -> Cleaned | None:
+def run(log: Log, now_ms: int) -> CompactionReport | None:
     """A whole compaction at once, for tools and tests."""
     steps = compact(log, now_ms)
     while True:
         try:
             next(steps)
         except StopIteration as stop:
-            result: Cleaned | None = stop.value
+            result: CompactionReport | None = stop.value
             return result
 
 
-def _noted(
-    log: Log, sources: Sequence[Segment], decided: Decided, step_bytes: int, keys_max: int
-) -> Generator[None, None, Noted | None]:
+def _index_keys(
+    log: Log, sources: Sequence[Segment], decided: DecidedTransactions, step_bytes: int, keys_max: int
+) -> Generator[None, None, KeyIndex | None]:
     """The latest offsets of the keys in what is new, up to where there are too many."""
     cleaned_to = log.checkpoint.cleaned_to
-    noted = Noted(range(cleaned_to, cleaned_to))
+    key_index = KeyIndex(range(cleaned_to, cleaned_to))
     done = 0
     for segment in sources:
-        if segment.end_offset <= cleaned_to or len(noted.latest) >= keys_max:
+        if segment.end_offset <= cleaned_to or len(key_index.latest) >= keys_max:
             continue
         if segment not in log.segments:
             return None
         for found in segment.batches(cleaned_to):
-            if len(noted.latest) >= keys_max:
+            if len(key_index.latest) >= keys_max:
                 break
-            noted.note(Batch.at(found.chunk, found.at, found.header), decided)
+            key_index.note(Batch.at(found.chunk, found.at, found.header), decided)
             done += found.header.size
             if done >= step_bytes:
                 done = 0
                 yield
-    yield from noted.marking()
-    return noted
+    yield from key_index.marking()
+    return key_index
 
 
 def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:

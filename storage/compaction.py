@@ -48,7 +48,7 @@ MARKED_MAX = 16_000_000
 compacted leaves out more than that, its batches are looked into."""
 
 
-class Decided(msgspec.Struct, frozen=True):
+class DecidedTransactions(msgspec.Struct, frozen=True):
     """The transactions and producers of a log at the start of a compaction; all its transactions are decided."""
 
     aborted: Mapping[int, list[Aborted]]
@@ -56,7 +56,7 @@ class Decided(msgspec.Struct, frozen=True):
     """Where the last batch of each producer ends."""
 
     @classmethod
-    def of(cls, producers: Producers) -> Decided:
+    def of(cls, producers: Producers) -> DecidedTransactions:
         aborted: dict[int, list[Aborted]] = {}
         for transaction in producers.aborted:
             aborted.setdefault(transaction.producer_id, []).append(transaction)
@@ -104,7 +104,7 @@ class Batch(msgspec.Struct, frozen=True):
         return [records.read(self.data, o.start, o.end, 1, base_offset, base_timestamp)[0] for o in kept]
 
 
-class Noted(msgspec.Struct):
+class KeyIndex(msgspec.Struct):
     """What is known of the part of a log that is new, once it has been walked over: of the offsets in `offsets`."""
 
     offsets: range
@@ -115,7 +115,7 @@ class Noted(msgspec.Struct):
     marks: bytearray | None = None
     """1 for each offset that is its key's latest; None when they are too many."""
 
-    def note(self, batch: Batch, decided: Decided) -> None:
+    def note(self, batch: Batch, decided: DecidedTransactions) -> None:
         """Note the keys of the next batch."""
         header = batch.header
         self.offsets = range(self.offsets.start, header.next_offset)
@@ -129,7 +129,7 @@ class Noted(msgspec.Struct):
             self.latest.update(zip(*keyed, strict=True))
 
     def marking(self) -> Iterator[None]:
-        """Set the marks, once all is noted; each `next` is a short step."""
+        """Set the marks, once all is key_index; each `next` is a short step."""
         if len(self.offsets) > MARKED_MAX:
             return
         start = self.offsets.start
@@ -149,7 +149,7 @@ class Noted(msgspec.Struct):
         return self.marks.count(1, at, at + header.last_offset_delta + 1)
 
 
-class Kept(msgspec.Struct, frozen=True):
+class Remainder(msgspec.Struct, frozen=True):
     """What is left of a batch; a batch without records is kept for its header."""
 
     outlines: list[Outline] | None
@@ -157,23 +157,25 @@ class Kept(msgspec.Struct, frozen=True):
     delete_horizon_ms: int | None
 
 
-_AS_IT_IS = Kept(None, None)
+_AS_IT_IS = Remainder(None, None)
 
 
 class Survivors:
     """Asked batch by batch, from the start of the log on: it follows which transactions still have records."""
 
-    def __init__(self, noted: Noted, decided: Decided, now_ms: int, delete_retention_ms: int) -> None:
-        self._noted, self._decided = noted, decided
+    def __init__(
+        self, key_index: KeyIndex, decided: DecidedTransactions, now_ms: int, delete_retention_ms: int
+    ) -> None:
+        self._key_index, self._decided = key_index, decided
         self._now_ms, self._horizon_ms = now_ms, now_ms + delete_retention_ms
         self._has_records: set[int] = set()
         """Producers of whose current transaction a record has survived."""
 
     def has_any(self, header: BatchHeader) -> bool:
         """Whether something of a batch may survive, told without looking into it: most of what is new is dead."""
-        return self._noted.count(header) != 0 or header.last_offset in self._decided.last_offsets
+        return self._key_index.count(header) != 0 or header.last_offset in self._decided.last_offsets
 
-    def of(self, batch: Batch) -> Kept | None:
+    def of(self, batch: Batch) -> Remainder | None:
         """What of the batch survives; None for a batch of which nothing need be known any more."""
         header = batch.header
         if self._is_left_alone(batch):
@@ -187,7 +189,7 @@ class Survivors:
         elif self._decided.is_aborted(header):
             kept = []
         else:
-            latest = self._noted.latest.get
+            latest = self._key_index.latest.get
             kept = [o for o in batch.outlines if o.key is not None and latest(o.key, -1) <= o.offset]
             if is_over:
                 kept = [o for o in kept if not o.is_tombstone]
@@ -197,21 +199,21 @@ class Survivors:
                 horizon = self._horizon_ms
         if not kept and header.last_offset not in self._decided.last_offsets:
             return None
-        return Kept(kept, None if is_over or not kept else horizon)
+        return Remainder(kept, None if is_over or not kept else horizon)
 
     def _is_left_alone(self, batch: Batch) -> bool:
         """Whether the batch is copied as it is: it has no tombstone and no marker, and no key has a later value."""
         header = batch.header
         if header.is_control or header.attributes & (COMPRESSION_MASK | DELETE_HORIZON) or not header.count:
             return False
-        if header.base_offset in self._noted.mixed or self._decided.is_aborted(header):
+        if header.base_offset in self._key_index.mixed or self._decided.is_aborted(header):
             return False
-        if (count := self._noted.count(header)) is not None:
+        if (count := self._key_index.count(header)) is not None:
             return count == header.count
         if (keyed := batch.keyed()) is None:
             return False
         keys, offsets = keyed
-        return all(map(le, map(self._noted.latest.get, keys, repeat(-1)), offsets))
+        return all(map(le, map(self._key_index.latest.get, keys, repeat(-1)), offsets))
 
     def _marker(
         self, header: BatchHeader, marker: list[Outline], horizon: int | None, is_over: bool
@@ -233,7 +235,7 @@ class Repacker:
         self._alike: tuple[int, int | None] = (0, None)
         """Leader epoch and delete horizon that the collected plain records share."""
 
-    def take(self, batch: Batch, kept: Kept | None) -> list[bytes]:
+    def take(self, batch: Batch, kept: Remainder | None) -> list[bytes]:
         """The batches that are finished once this one is known. Batches come in the order of the log."""
         if kept is None:
             return []
@@ -276,7 +278,7 @@ class Repacker:
         )  # fmt: skip
         return record_batch.rewritten(header, records)
 
-    def _alone(self, batch: Batch, kept: Kept) -> bytes:
+    def _alone(self, batch: Batch, kept: Remainder) -> bytes:
         """A batch that keeps its header, because it is large, or says something of a producer or of its records'
         time."""
         header, outlines = batch.header, kept.outlines

@@ -25,8 +25,8 @@ from storage.checkpoint import Checkpoint
 from storage.files import Files, StorageFailed
 from storage.index import RELATIVE_MAX
 from storage.producers import Aborted, Producers
-from storage.recovery import Cut, Progress, end_marker_of
-from storage.segment import Found, Segment, file_name
+from storage.recovery import Progress, TornWrite, end_marker_of
+from storage.segment import BatchPosition, Segment, file_name
 
 logger = logging.getLogger("muster.storage")
 
@@ -79,7 +79,7 @@ class Log:
         self.segments: list[Segment] = []
         """In order; the last one is appended to. None before the first append to a new log."""
         self.producers = Producers()
-        self.cut: Cut | None = None
+        self.cut: TornWrite | None = None
         """What recovery has taken off the end, for the caller to log."""
         self.failure: StorageFailed | None = None
         """Why nothing can be appended any more."""
@@ -107,24 +107,24 @@ class Log:
 
     def _recover(self, on_progress: Progress | None) -> None:
         found = layout.look(self.files, self.directory)
-        findings = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes, on_progress)
+        report = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes, on_progress)
         layout.tidy(self.files, self.directory, found)
-        for segment in findings.segments:  # one that was read under `.swap` has its own name now
+        for segment in report.segments:  # one that was read under `.swap` has its own name now
             segment.path = f"{self.directory}/{file_name(segment.base_offset)}"
-        self.segments, self.producers = findings.segments, findings.producers
-        self._checkpoint, self.cut = findings.checkpoint, findings.cut
+        self.segments, self.producers = report.segments, report.producers
+        self._checkpoint, self.cut = report.checkpoint, report.cut
         if not self.segments:
             return
         self._drop_deleted()
         active = self.segments[-1].open()
         if self.cut is not None:
             self._cut_off(self.cut)
-        if self.cut is not None or findings.is_foreign or self._checkpoint.recovery_point < self.end_offset:
+        if self.cut is not None or report.is_foreign or self._checkpoint.recovery_point < self.end_offset:
             active.sync()
             self._save(recovery_point=self.end_offset, segment_base=self.segments[-1].base_offset)
         self._written_back = self.segments[-1].size
 
-    def _cut_off(self, cut: Cut) -> None:
+    def _cut_off(self, cut: TornWrite) -> None:
         """Take a torn write off the end of the active segment; it stays beside it for whoever wants to look at it."""
         segment = self.segments[-1]
         torn = segment.open().pread(cut.position, cut.size)
@@ -360,7 +360,7 @@ class Log:
                 return data
         return b""
 
-    def batches(self, offset: int | None = None) -> Iterator[Found]:
+    def batches(self, offset: int | None = None) -> Iterator[BatchPosition]:
         """Every batch from the one that holds `offset` (from the first) on, up to what is there when the reader gets
         there."""
         at = self.segments[0].base_offset if offset is None and self.segments else offset or 0
@@ -389,7 +389,7 @@ class Log:
         latest = max([segment.max_timestamp for segment in self.segments], default=-1)
         return self.offset_for_time(latest) if latest >= 0 else None
 
-    def _records_in_log(self, found: Found) -> list[Record]:
+    def _records_in_log(self, found: BatchPosition) -> list[Record]:
         records = record_batch.read(found.chunk, found.at, found.header)
         return [record for record in records if record.offset >= self.start_offset]
 

@@ -31,7 +31,7 @@ class Aborted(msgspec.Struct, frozen=True, gc=False):
     last_stable_offset: int
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
+class ProducedBatch(msgspec.Struct, frozen=True, gc=False):
     """A batch that a producer has written, to know it again when it is sent twice."""
 
     first_sequence: int
@@ -47,7 +47,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
-    duplicate: Written | None = None
+    duplicate: ProducedBatch | None = None
 
 
 ACCEPTED = Verdict()
@@ -60,7 +60,7 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[Written] = deque(maxlen=REMEMBERED_BATCHES)
+        self.batches: deque[ProducedBatch] = deque(maxlen=REMEMBERED_BATCHES)
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.last_offset = -1
@@ -124,19 +124,6 @@ class Producers:
         message = f"Sequence {header.base_sequence} of producer {header.producer_id} where {expected} is next"
         return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
 
-    def check_marker(self, header: BatchHeader, marker: EndMarker) -> Verdict:
-        """May an end marker be appended?"""
-        producer = self._producers.get(header.producer_id)
-        if producer is None:
-            return ACCEPTED
-        if header.producer_epoch < producer.epoch:
-            message = f"Epoch {header.producer_epoch} of producer {header.producer_id} is older than {producer.epoch}"
-            return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-        if marker.coordinator_epoch < producer.coordinator_epoch:
-            message = f"Coordinator epoch {marker.coordinator_epoch} is older than {producer.coordinator_epoch}"
-            return Verdict(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
-        return ACCEPTED
-
     def learn(self, header: BatchHeader, marker: EndMarker | None) -> None:
         """The batch is in the log, at `header.base_offset`; `marker` is what it says if it is an end marker."""
         producer = self._producers.get(header.producer_id)
@@ -153,7 +140,7 @@ class Producers:
             return
         if header.base_sequence != NO_SEQUENCE:
             batch = header.base_sequence, _last_sequence(header), header.base_offset, header.last_offset
-            producer.batches.append(Written(*batch, header.max_timestamp))
+            producer.batches.append(ProducedBatch(*batch, header.max_timestamp))
         if header.is_transactional and producer.first_open_offset is None and header.count:
             producer.first_open_offset = header.base_offset
 

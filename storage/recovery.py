@@ -25,14 +25,14 @@ from storage.checkpoint import Checkpoint
 from storage.files import Files
 from storage.layout import DamagedLog, Layout
 from storage.producers import Producers
-from storage.segment import OFFSET_MAX, BadBatch, Found, Segment, file_name, walk
+from storage.segment import OFFSET_MAX, BadBatch, BatchPosition, Segment, file_name, walk
 
 _MAGIC_AT = 16
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read and the bytes there are."""
 
 
-class Cut(msgspec.Struct, frozen=True):
+class TornWrite(msgspec.Struct, frozen=True):
     """A torn write at the end of the log: never acknowledged, to be taken off."""
 
     path: str
@@ -42,7 +42,7 @@ class Cut(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Findings(msgspec.Struct):
+class RecoveryReport(msgspec.Struct):
     """A log as its files tell it."""
 
     segments: list[Segment]
@@ -50,7 +50,7 @@ class Findings(msgspec.Struct):
     checkpoint: Checkpoint
     is_foreign: bool
     """Whether another broker has written it: there is no checkpoint of ours."""
-    cut: Cut | None = None
+    cut: TornWrite | None = None
     batches: int = 0
 
     @property
@@ -60,22 +60,22 @@ class Findings(msgspec.Struct):
 
 def examine(
     files: Files, directory: str, layout: Layout, index_every_bytes: int, on_progress: Progress | None = None
-) -> Findings:
+) -> RecoveryReport:
     """Read the whole log. Raises `DamagedLog`; changes nothing."""
     remembered = _remembered(files, directory)
-    findings = Findings([], Producers(), remembered or Checkpoint(), remembered is None)
-    reader = _Reader(findings, on_progress, _total(files, directory, layout) if on_progress else 0)
+    report = RecoveryReport([], Producers(), remembered or Checkpoint(), remembered is None)
+    reader = _Reader(report, on_progress, _total(files, directory, layout) if on_progress else 0)
     for base, name in layout.segments:
         segment = Segment(files, f"{directory}/{name}", base, index_every_bytes)
         reader.read(segment, is_last=base == layout.segments[-1][0])
-    _compare_with_checkpoint(findings, directory)
-    if findings.is_foreign and findings.segments:
-        findings.checkpoint = Checkpoint(
-            start_offset=findings.segments[0].base_offset,
-            contiguous_from=findings.end_offset,
+    _compare_with_checkpoint(report, directory)
+    if report.is_foreign and report.segments:
+        report.checkpoint = Checkpoint(
+            start_offset=report.segments[0].base_offset,
+            contiguous_from=report.end_offset,
             leader_epoch=max(reader.leader_epoch, 0),
         )
-    return findings
+    return report
 
 
 def _remembered(files: Files, directory: str) -> Checkpoint | None:
@@ -97,26 +97,26 @@ def _total(files: Files, directory: str, layout: Layout) -> int:
     return total
 
 
-def _compare_with_checkpoint(findings: Findings, directory: str) -> None:
-    start = findings.checkpoint.start_offset
-    first = findings.segments[0].base_offset if findings.segments else findings.end_offset
-    if not findings.is_foreign and first > start:
+def _compare_with_checkpoint(report: RecoveryReport, directory: str) -> None:
+    start = report.checkpoint.start_offset
+    first = report.segments[0].base_offset if report.segments else report.end_offset
+    if not report.is_foreign and first > start:
         raise DamagedLog(directory, 0, f"the segment that begins at or before offset {start} is missing", start)
-    base = findings.checkpoint.segment_base
-    if base != checkpoints.NO_SEGMENT and all(segment.base_offset != base for segment in findings.segments):
+    base = report.checkpoint.segment_base
+    if base != checkpoints.NO_SEGMENT and all(segment.base_offset != base for segment in report.segments):
         raise DamagedLog(f"{directory}/{file_name(base)}", 0, "the segment that was appended to last is missing", base)
-    if findings.end_offset < findings.checkpoint.recovery_point:
-        expected = findings.checkpoint.recovery_point
-        path = findings.segments[-1].path if findings.segments else directory
-        position = findings.segments[-1].size if findings.segments else 0
+    if report.end_offset < report.checkpoint.recovery_point:
+        expected = report.checkpoint.recovery_point
+        path = report.segments[-1].path if report.segments else directory
+        position = report.segments[-1].size if report.segments else 0
         raise DamagedLog(path, position, f"the log ends here, but was on the disk up to offset {expected}")
 
 
 class _Reader:
     """Reads segment after segment and compares each batch with the one before."""
 
-    def __init__(self, findings: Findings, on_progress: Progress | None, total: int) -> None:
-        self.findings = findings
+    def __init__(self, report: RecoveryReport, on_progress: Progress | None, total: int) -> None:
+        self.report = report
         self.leader_epoch = -1
         """The last batch's; it never falls."""
         self._expected: int | None = None
@@ -126,10 +126,10 @@ class _Reader:
         expected = segment.base_offset if self._expected is None else self._expected
         gap = segment.base_offset - expected
         # A power cut may bring back any of the deleted segments, so gaps before the log's start are no damage.
-        is_deleted = segment.base_offset <= self.findings.checkpoint.start_offset
+        is_deleted = segment.base_offset <= self.report.checkpoint.start_offset
         if gap < 0 or (gap and not is_deleted and expected >= self._contiguous_from):
             raise DamagedLog(segment.path, 0, "a segment is missing before this one", expected)
-        self.findings.segments.append(segment)
+        self.report.segments.append(segment)
         with segment.reading() as file:
             size = file.size()
             try:
@@ -144,9 +144,9 @@ class _Reader:
     @property
     def _contiguous_from(self) -> int:
         """From which offset on the batches are of our own writing, one right after the other."""
-        return 2**63 if self.findings.is_foreign else self.findings.checkpoint.contiguous_from
+        return 2**63 if self.report.is_foreign else self.report.checkpoint.contiguous_from
 
-    def _compare(self, found: Found, segment: Segment) -> None:
+    def _compare(self, found: BatchPosition, segment: Segment) -> None:
         header, expected = found.header, segment.end_offset
         if header.base_offset != expected and (header.base_offset < expected or expected >= self._contiguous_from):
             reason = f"the base offset {header.base_offset} contradicts its neighbours"
@@ -159,19 +159,19 @@ class _Reader:
             raise BadBatch(found.position, reason, is_whole=True)
         ours = expected >= self._contiguous_from
         if header.leader_epoch < self.leader_epoch or (
-            ours and header.leader_epoch != self.findings.checkpoint.leader_epoch
+            ours and header.leader_epoch != self.report.checkpoint.leader_epoch
         ):
             reason = f"the leader epoch {header.leader_epoch} contradicts its neighbours"
             raise BadBatch(found.position, reason, is_whole=True)
 
-    def _take(self, found: Found, segment: Segment) -> None:
+    def _take(self, found: BatchPosition, segment: Segment) -> None:
         header = found.header
         segment.learn(header)
         self.leader_epoch = header.leader_epoch
-        self.findings.batches += 1
+        self.report.batches += 1
         if header.producer_id >= 0:
-            self.findings.producers.learn(header, end_marker_of(found.chunk, found.at, header))
-        if self._progress is not None and self.findings.batches % 4096 == 0:
+            self.report.producers.learn(header, end_marker_of(found.chunk, found.at, header))
+        if self._progress is not None and self.report.batches % 4096 == 0:
             self._progress(self._read + segment.size, self._total)
 
     def _judge(self, segment: Segment, bad: BadBatch, rest: bytes, is_last: bool) -> None:
@@ -179,11 +179,11 @@ class _Reader:
         position, expected, reason = segment.size, segment.end_offset, bad.reason
         if not is_last or bad.is_whole:
             raise DamagedLog(segment.path, position, reason, expected)
-        if expected < self.findings.checkpoint.recovery_point:
+        if expected < self.report.checkpoint.recovery_point:
             raise DamagedLog(segment.path, position, f"{reason}, which was on the disk", expected)
         if (proof := _why_not_torn(rest, position, expected)) is not None:
             raise DamagedLog(segment.path, position, f"{reason}, {proof}", expected)
-        self.findings.cut = Cut(segment.path, position, len(rest), expected, reason)
+        self.report.cut = TornWrite(segment.path, position, len(rest), expected, reason)
 
 
 def _why_not_torn(rest: bytes, position: int, expected: int) -> str | None:

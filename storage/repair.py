@@ -38,7 +38,7 @@ class Loss(msgspec.Struct, frozen=True):
     end_offset: int
 
 
-class Mended(msgspec.Struct, frozen=True):
+class MendedBatch(msgspec.Struct, frozen=True):
     """A batch whose header is put right; nothing of it is lost."""
 
     path: str
@@ -64,7 +64,7 @@ class Survey(msgspec.Struct):
     """What a repair would do to one log."""
 
     losses: list[Loss] = []
-    mended: list[Mended] = []
+    mended: list[MendedBatch] = []
     unreadable: list[Unreadable] = []
     swaps: list[tuple[str, str]] = []
     """Files under `.swap` that are put aside, each with the reason."""
@@ -133,7 +133,7 @@ class _Salvage:
         """What every batch must bear; None in a log that another broker has written."""
         self.batches: list[bytes] = []
         self.losses: list[Loss] = []
-        self.mended: list[Mended] = []
+        self.mended: list[MendedBatch] = []
         self.unreadable: list[Unreadable] = []
         self.check = check
 
@@ -196,7 +196,7 @@ class _Salvage:
         if is_placed and header.leader_epoch == epoch:
             return batch
         what = f"base offset {header.base_offset}, leader epoch {header.leader_epoch}: now {self.expected}, {epoch}"
-        self.mended.append(Mended(self.path, position, what))
+        self.mended.append(MendedBatch(self.path, position, what))
         return b"".join(record_batch.placed(batch, self.expected, epoch))
 
     def _mended(self, position: int, size: int) -> bytes | None:
@@ -204,7 +204,7 @@ class _Salvage:
         mended = mending.mend(self.content[position : position + size])
         if mended is None:
             return None
-        self.mended.append(Mended(self.path, position, mended.what))
+        self.mended.append(MendedBatch(self.path, position, mended.what))
         header = record_batch.header_at(mended.batch)
         epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
         return b"".join(record_batch.placed(mended.batch, self.expected, epoch))

@@ -48,7 +48,7 @@ class BadBatch(Exception):  # noqa: N818 - a finding, not yet an error: recovery
         super().__init__(f"{reason} at byte {position}")
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class BatchPosition(msgspec.Struct, frozen=True, gc=False):
     """A batch in a file: where, its header, and the chunk that holds all of it from `at` on."""
 
     position: int
@@ -57,7 +57,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-def walk(file: File, position: int = 0, end: int | None = None, *, checked: bool = True) -> Iterator[Found]:
+def walk(file: File, position: int = 0, end: int | None = None, *, checked: bool = True) -> Iterator[BatchPosition]:
     """The batches from `position` to `end`, their checksums compared if `checked`. Raises `BadBatch` at the first
     misfit.
 
@@ -83,7 +83,7 @@ def walk(file: File, position: int = 0, end: int | None = None, *, checked: bool
                 raise BadBatch(position, "a batch is cut off while it is read")
         if checked and crc_of(chunk, at, size) != header.crc:
             raise BadBatch(position, f"the checksum {header.crc:#010x} does not fit its batch")
-        yield Found(position, header, chunk, at)
+        yield BatchPosition(position, header, chunk, at)
         position += size
 
 
@@ -138,7 +138,7 @@ class Segment:
         self.end_offset = last_offset + 1
         self.size += header.size
 
-    def batches(self, offset: int | None = None, *, checked: bool = False) -> Iterator[Found]:
+    def batches(self, offset: int | None = None, *, checked: bool = False) -> Iterator[BatchPosition]:
         """The batches from the one that holds `offset` on. They were checked when they were appended or recovered.
 
         Raises `StorageFailed` where the file has changed since.

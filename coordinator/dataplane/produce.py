@@ -28,7 +28,7 @@ from protocol.messages.produce import (
 from protocol.record_batch import BatchHeader
 from storage.files import StorageFailed
 from storage.log import Log
-from storage.producers import Written
+from storage.producers import ProducedBatch
 
 NO_ANSWER: Final = object()
 BY_ID_SINCE: Final = 13
@@ -153,7 +153,7 @@ def _stamped(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
 
 def _of_producer(
     state: State, log: Log, transactional_id: str | None, partition: tuple[str, int], header: BatchHeader, call: Call
-) -> Refusal | Written | None:
+) -> Refusal | ProducedBatch | None:
     """Why this producer may not write this batch now, or the batch that it repeats, or None when it may."""
     known = log.producers.get(header.producer_id)
     is_open = known is not None and known.first_open_offset is not None

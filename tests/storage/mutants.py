@@ -11,10 +11,10 @@ from typing import Final
 import pytest
 
 from storage import checkpoint, cleaner, layout, recovery
-from storage.compaction import Batch, Decided, Kept, Noted, Repacker, Survivors
+from storage.compaction import Batch, DecidedTransactions, KeyIndex, Remainder, Repacker, Survivors
 from storage.layout import Layout
 from storage.log import Log
-from storage.recovery import Cut
+from storage.recovery import TornWrite
 from storage.segment import Segment, base_offset_of, file_name, walk
 from tests.storage import campaign
 from tests.storage.crashing_disk import CrashingDisk, CrashingFile
@@ -45,14 +45,14 @@ def takes_damage_for_the_end(patch: Patch) -> None:
     """What many logs do: everything from the first bad batch on is dropped."""
 
     def judge(self: recovery._Reader, segment: Segment, reason: str, rest: bytes, is_last: bool) -> None:
-        self.findings.cut = Cut(segment.path, segment.size, len(rest), segment.end_offset, reason)
+        self.report.cut = TornWrite(segment.path, segment.size, len(rest), segment.end_offset, reason)
 
     patch.setattr(recovery._Reader, "_judge", judge)
 
 
 def does_not_look_behind_a_bad_batch(patch: Patch) -> None:
     patch.setattr(recovery, "whole_batches", lambda rest, after_offset: iter(()))
-    patch.setattr(recovery, "_compare_with_checkpoint", lambda findings, directory: None)
+    patch.setattr(recovery, "_compare_with_checkpoint", lambda report, directory: None)
     patch.setattr(checkpoint, "read", lambda files, directory: checkpoint.encode(checkpoint.Checkpoint()))
 
 
@@ -183,8 +183,10 @@ def forgets_end_markers(patch: Patch) -> None:
 def compacts_by_aborted_records(patch: Patch) -> None:
     """The latest value of a key is taken from a transaction that was aborted, and the one before it goes."""
 
-    note = Noted.note
-    patch.setattr(Noted, "note", lambda self, batch, decided: note(self, batch, Decided({}, frozenset())))
+    note = KeyIndex.note
+    patch.setattr(
+        KeyIndex, "note", lambda self, batch, decided: note(self, batch, DecidedTransactions({}, frozenset()))
+    )
 
 
 def compacts_past_the_last_stable_offset(patch: Patch) -> None:
@@ -194,12 +196,12 @@ def compacts_past_the_last_stable_offset(patch: Patch) -> None:
 def drops_tombstones_too_early(patch: Patch) -> None:
     of = Survivors.of
 
-    def hasty(self: Survivors, batch: Batch) -> Kept | None:
+    def hasty(self: Survivors, batch: Batch) -> Remainder | None:
         kept = of(self, batch)
         if kept is None or kept.outlines is None or batch.header.is_control:
             return kept
         outlines = [outline for outline in kept.outlines if not outline.is_tombstone]
-        return Kept(outlines, None) if outlines else None
+        return Remainder(outlines, None) if outlines else None
 
     patch.setattr(Survivors, "of", hasty)
 
@@ -207,7 +209,9 @@ def drops_tombstones_too_early(patch: Patch) -> None:
 def never_drops_tombstones(patch: Patch) -> None:
     begin = Survivors.__init__
 
-    def timeless(self: Survivors, noted: Noted, decided: Decided, now_ms: int, delete_retention_ms: int) -> None:
+    def timeless(
+        self: Survivors, noted: KeyIndex, decided: DecidedTransactions, now_ms: int, delete_retention_ms: int
+    ) -> None:
         begin(self, noted, decided, now_ms, delete_retention_ms)
         self._now_ms = 0
 

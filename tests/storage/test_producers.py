@@ -122,19 +122,6 @@ def test_aborted_transactions_are_told_for_the_offsets_they_touch(reopened: bool
     assert log.aborted(0, 100) == []
 
 
-def test_a_marker_of_an_old_epoch_or_coordinator_is_fenced() -> None:
-    log = log_of([batch(0, epoch=2, transactional=True), marker(commits=True, epoch=2, coordinator_epoch=5)], False)
-
-    def verdict(epoch: int, coordinator_epoch: int) -> ErrorCode:
-        sent = header_at(marker(commits=True, epoch=epoch))
-        return log.producers.check_marker(sent, EndMarker(True, coordinator_epoch)).error
-
-    assert verdict(1, 5) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert verdict(2, 4) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert verdict(2, 5) is verdict(3, 6) is ErrorCode.NONE
-    assert Producers().check_marker(header_at(marker(commits=True)), EndMarker(True)).error is ErrorCode.NONE
-
-
 def test_an_epoch_bumped_by_the_marker_ends_the_transaction_of_the_one_before(reopened: bool) -> None:
     log = log_of([batch(0, epoch=2, transactional=True), marker(commits=False, epoch=3)], reopened)
     assert log.last_stable_offset == log.end_offset
