@@ -44,11 +44,6 @@ class Partition:
         """Whether anything was ever written."""
         return self._log is not None
 
-    @property
-    def is_dirty(self) -> bool:
-        """Whether anything is to be appended."""
-        return bool(self._plain or self._batches)
-
     def write(self, result: Result[Any], now_ms: int) -> None:
         """Encode the records of a result, to be appended at the end of the turn.
 
