@@ -31,6 +31,7 @@ nav ul{list-style:none;padding:0;margin:14px 0;display:flex;flex-wrap:wrap;gap:4
 .tiles b{display:block;font-size:19px;color:var(--ink)}
 table{border-collapse:collapse;width:100%;font-size:13px}td,th{padding:4px 9px;text-align:left;
 border-bottom:1px solid var(--faint);vertical-align:top}td{max-width:340px;min-width:3em;overflow-wrap:break-word}
+td:first-child{min-width:8em}
 th{color:var(--soft);font-weight:600;white-space:nowrap;position:sticky;top:0;background:var(--paper)}
 td.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}td[title]{text-decoration:underline
 dotted var(--soft);text-underline-offset:3px}
@@ -40,7 +41,8 @@ ul.news i{display:inline-block;width:10px;height:10px;border-radius:5px;margin-r
 .OK{color:var(--ok)}.WARN{color:var(--warn)}.ERR,.STOP,.STALL,.REWIND,.problem{color:var(--bad);font-weight:600}
 .none,.how,.UNKNOWN{color:var(--soft)}.how{font-size:13px;margin:4px 0 8px}
 .picture{overflow-x:auto}svg{width:100%;min-width:720px;height:auto;font:12px system-ui,sans-serif;display:block}
-svg text{fill:var(--ink)}svg .name{text-anchor:end}svg .band{font-weight:600;font-size:12.5px}
+svg text{fill:var(--ink)}svg .name{text-anchor:end}svg .band{font-weight:600;font-size:12.5px;
+paint-order:stroke;stroke:var(--paper);stroke-width:5px}
 svg .time{fill:var(--soft)}
 svg .lane{stroke:var(--line);stroke-width:.6}svg .tick{stroke:var(--faint)}
 svg .mark{stroke-width:1.3;stroke-dasharray:4 3;opacity:.85}

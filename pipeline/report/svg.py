@@ -81,12 +81,12 @@ def number(value: float) -> str:
 
 def timeline(bands: Sequence[Lines | Lanes], marks: Sequence[Mark], span: tuple[int, int]) -> str:
     """The bands one below the other over the same time, the marks through all of them."""
-    y, parts = 0.0, []
+    y, parts, titles = 0.0, [], []
     if marks:
-        parts.append('<text x="0" y="13" class="band">Rebalances</text>')
+        titles.append('<text x="0" y="13" class="band">Rebalances</text>')
         y = 26
     for band in bands:
-        parts.append(f'<text x="0" y="{y + 13:.0f}" class="band">{safe(_title(band), 80)}</text>')
+        titles.append(f'<text x="0" y="{y + 13:.0f}" class="band">{safe(_title(band), 80)}</text>')
         y += 20
         drawn, height = _lines(band, y, span) if isinstance(band, Lines) else _lanes(band, y, span)
         parts += drawn
@@ -97,7 +97,7 @@ def timeline(bands: Sequence[Lines | Lanes], marks: Sequence[Mark], span: tuple[
         f"<title>{safe(m.tip, 400)}</title></g>"
         for m in marks
     ]
-    return _svg(y + AXIS, [*_axis(span, y), *parts, *through])
+    return _svg(y + AXIS, [*_axis(span, y), *parts, *through, *titles])
 
 
 def _title(band: Lines | Lanes) -> str:

@@ -1,4 +1,4 @@
-"""A standalone master and two workers on loopback ingest what one local core ingests, from a directory and from S3."""
+"""A standalone master and two workers on loopback ingest what one process ingests: from a directory, and from S3 to S3."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,37 +16,64 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline import manifest
+from pipeline.decode.files import Store
 from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.rows import read_table
 from pipeline.decode.schema import TABLES
+from pipeline.jobs.optimize import optimize
 from pipeline.session import java_home
 from pipeline.synth import Plan, write_logs
 from pipeline.synth_groups import write_lives
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(280)]
+# Four Java processes and an object store: minutes on a small machine.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
-# The driver, in a process of its own: Spark has one session a process, and the other tests have it. It is handed lists
-# of [master, path, directory of the tables] and says how many executors each had.
+# The driver, in a process of its own: Spark has one session a process, and the other tests have it. It is handed the
+# master, a wheel and pairs of [path, place of the tables]; it prints where each executor has the package from.
 DRIVER = """
 import json, sys
-from pathlib import Path
 from pipeline.jobs.ingest import ingest
-from pipeline.session import session
-for master, path, out in json.loads(sys.argv[1]):
-    spark = session(master, memory="512m", conf={"spark.executor.memory": "512m", "spark.executor.cores": "1",
-        "spark.cores.max": "2", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2"})
-    ingest(spark, [path], Path(out), split_bytes="40000")
-    print(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1, flush=True)
-    spark.stop()
+from pipeline.session import Settings, session
+
+master, wheel, jobs = json.loads(sys.argv[1])
+conf = {"spark.executor.cores": "1", "spark.cores.max": "2", "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
+spark = session(settings=Settings(master, "512m", "512m", tuple(conf.items()), (wheel,)))
+assert spark.conf.get("spark.executor.memory") == "512m"
+for path, out in jobs:
+    ingest(spark, [path], out, split_bytes="40000")
+
+def place(_):
+    import os
+    import pipeline.decode.kernels as module
+    yield os.getppid(), module.__file__
+
+print(json.dumps(spark.sparkContext.parallelize(range(8), 8).mapPartitions(place).collect()), flush=True)
+spark.stop()
 """
+
+
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing-secret", "AWS_EC2_METADATA_DISABLED": "true",
+}  # fmt: skip
+
+
+def wheel_of_this_tree(directory: Path) -> Path:
+    """The packages as a wheel holds them."""
+    wheel = directory / "kafka_muster-0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for package in ("coordinator", "protocol", "storage", "pipeline"):
+            for file in Path(package).rglob("*.py"):
+                archive.write(file)
+    return wheel
 
 
 def started(log: Path, *command: str | Path) -> subprocess.Popen[bytes]:
     """A process of the cluster; what it says is in `log`."""
     environment = os.environ | {
         "JAVA_HOME": str(java_home()), "SPARK_LOCAL_HOSTNAME": "localhost", "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path.cwd()),
+        "PYSPARK_PYTHON": sys.executable, **KEYS,
     }  # fmt: skip
     with log.open("wb") as file:
         return subprocess.Popen(
@@ -98,31 +126,30 @@ def object_store(directory: Path, logs: Path) -> Iterator[str]:
     try:
         port = waited(log, "Running on").rsplit(":", 1)[-1].strip()
         where = f"endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
-        store, _ = pafs.FileSystem.from_uri(f"s3://testing:testing@logs?{where}&allow_bucket_creation=true")
+        store, _ = pafs.FileSystem.from_uri(f"s3://logs?{where}&allow_bucket_creation=true")
         store.create_dir("logs")
         pafs.copy_files(str(logs), "logs/copy", destination_filesystem=store)
-        yield f"s3://testing:testing@logs/copy?{where}"
+        yield f"s3://logs/%s?{where}"
     finally:
         process.terminate()
         process.wait(20)
 
 
-def ingested(*jobs: tuple[str, str, Path]) -> list[int]:
-    """Run them one after the other; how many executors each had."""
-    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true"}
-    said = json.dumps([[master, path, str(out)] for master, path, out in jobs])
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, said], capture_output=True, text=True, timeout=240, env=os.environ | keys
-    )
+def ingest_on(master: str, wheel: Path, *jobs: tuple[str, str]) -> dict[int, str]:
+    """Run them one after the other; by executor the file that it has the package from."""
+    words = json.dumps([master, str(wheel), jobs])
+    done = subprocess.run([sys.executable, "-c", DRIVER, words], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    return [int(line) for line in done.stdout.splitlines()]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def rows(out: Path, table: str) -> list[Any]:
+def rows(out: Store, table: str) -> list[Any]:
     """All rows of a raw table, in an order that does not depend on who wrote them."""
-    if not (out / "raw" / table).exists():
-        return []
-    return ordered(pq.read_table(out / "raw" / table).to_pylist())
+    found: list[dict[str, Any]] = []
+    for file in manifest.load(out).files.get(table, ()):
+        with out.open_input(file) as opened:
+            found += pq.ParquetFile(opened).read().to_pylist()
+    return ordered(found)
 
 
 def ordered(found: list[dict[str, Any]]) -> list[Any]:
@@ -131,17 +158,26 @@ def ordered(found: list[dict[str, Any]]) -> list[Any]:
     )
 
 
-def test_two_workers_ingest_what_one_core_ingests(tmp_path: Path) -> None:
+def test_two_workers_ingest_what_one_process_ingests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = tmp_path / "logs"
     write_logs(logs, Plan(records=4000, segment_bytes=100_000))
     write_lives(logs, groups=3, partition=9)
-    alone, near, far = (tmp_path / name for name in ("alone", "near", "far"))
-    with cluster(tmp_path) as master, object_store(tmp_path, logs) as store:
-        executors = ingested(("local[1]", str(logs), alone), (master, str(logs), near), (master, store, far))
-    assert executors == [0, 2, 2]
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    wheel, near = wheel_of_this_tree(tmp_path), Store.of(tmp_path / "near")
     cut = [span for log in log_dirs([str(logs)]) for span in spans(log)]
-    for table in TABLES:
-        want = ordered(read_table(cut, table).to_pylist())
-        assert bool(want) == (table in ("batches", "offset_commits", "group_records"))
-        for out in (alone, near, far):
-            assert rows(out, table) == want, f"{table} of {out.name}"
+    with cluster(tmp_path) as master, object_store(tmp_path, logs) as store:
+        far = Store.of((store % "tables").replace("s3:", "s3a:"))
+        found = ingest_on(master, wheel, (str(logs), near.uri), (store % "copy", far.uri))
+        assert len(found) == 2, "two executors"
+        assert all(".zip/pipeline/" in file for file in found.values()), "the package came with the job"
+        assert not (tmp_path / "s3:").exists()
+        for table in TABLES:
+            want = ordered(read_table(cut, table).to_pylist())
+            assert bool(want) == (table in ("batches", "offset_commits", "group_records"))
+            for out in (near, far):
+                assert rows(out, table) == want, f"{table} of {out.shown}"
+        assert "testing" not in far.read(manifest.NAME).decode()
+        before = manifest.load(far)
+        assert optimize(far).files_after <= sum(map(len, before.files.values()))
+        assert rows(far, "offset_commits") == ordered(read_table(cut, "offset_commits").to_pylist())
