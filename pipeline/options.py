@@ -8,7 +8,6 @@ import msgspec
 from pipeline.decode import rows
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.positions import Position
-from pipeline.decode.records import DECODERS
 from pipeline.decode.schema import TABLES
 from pipeline.errors import UsageError
 
@@ -28,7 +27,6 @@ class SourceOptions(msgspec.Struct, frozen=True):
     until_ms: int | None = None
     num_partitions: int | None = None  # of the topic; with `group` only that group's log is read
     on_error: str = "record"
-    decoder: str = "auto"
     split_bytes: int = 32 << 20
     max_bytes_per_trigger: int | None = None
     pushdown: bool = False
@@ -41,7 +39,6 @@ class SourceOptions(msgspec.Struct, frozen=True):
             ("table", tuple(TABLES)),
             ("reduce", ("none", "latest")),
             ("on_error", ("record", "salvage", "fail")),
-            ("decoder", DECODERS),
         ):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"invalid option {name}={getattr(self, name)!r}: expected one of {', '.join(allowed)}")
@@ -69,7 +66,6 @@ class SourceOptions(msgspec.Struct, frozen=True):
         """The same for the decoder."""
         return rows.Options(
             tables=tables,
-            decoder=self.decoder,
             on_error=self.on_error,
             groups=self.wanted_groups,
             since_ms=self.since_ms,

@@ -1,27 +1,88 @@
-"""One loop over bytes, compiled by numba when it is installed.
+"""Loops over bytes, compiled by numba.
 
-numba checks no bounds, so every read here is behind a comparison with the end of the batch: a batch with a right
+numba checks no bounds, so every read here is behind a comparison with the end of what may be read: a batch with a right
 checksum may still hold lengths that lead anywhere.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 
-from pipeline.decode.headers import Array
+from pipeline.decode.bytes import HEADER_BYTES, LEAST_LENGTH, Array
 
-try:
-    import numba
 
-    compiled: Callable[[Any], Any] = numba.njit(cache=True, nogil=True)
-    HAS_NUMBA = True
-except ImportError:
-    HAS_NUMBA = False
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile at the first call, and keep the result on disk where the source has a place beside it: not in a zip."""
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        return numba.njit(nogil=True)(function)
 
-    def compiled(function: Any) -> Any:
-        """Leave the function as it is."""
-        return function
+
+def _crc_tables() -> Array:
+    """Tables of CRC-32C for eight bytes at a time (slicing-by-8)."""
+    tables = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        tables[0, byte] = value
+    for i in range(1, 8):
+        before = tables[i - 1]
+        tables[i] = tables[0][before & 0xFF] ^ (before >> np.uint32(8))
+    return tables
+
+
+CRC_TABLES = _crc_tables()
+
+
+@compiled
+def chain(data: Array, start: int, end: int, out: Array) -> tuple[int, int]:
+    """Write the positions of whole batches that follow one another; (how many, where that stops)."""
+    pos, count = start, 0
+    while pos + HEADER_BYTES <= end:
+        length: Any = np.int64(0)
+        for i in range(8, 12):
+            length = (length << 8) | np.int64(data[pos + i])
+        if length >= 1 << 31:
+            length -= 1 << 32
+        if length < LEAST_LENGTH or pos + 12 + length > end or np.int8(data[pos + 16]) > 2:
+            break
+        out[count] = pos
+        count += 1
+        pos += 12 + length
+    return count, pos
+
+
+@compiled
+def checksums(data: Array, starts: Array, ends: Array, tables: Array, out: Array) -> None:
+    """CRC-32C of data[starts[i]:ends[i]], for pieces that are too short to be worth a call each."""
+    for i in range(starts.shape[0]):
+        crc, pos, end = np.uint32(0xFFFFFFFF), starts[i], ends[i]
+        while pos + 8 <= end:
+            low = crc ^ (
+                np.uint32(data[pos])
+                | np.uint32(data[pos + 1]) << np.uint32(8)
+                | np.uint32(data[pos + 2]) << np.uint32(16)
+                | np.uint32(data[pos + 3]) << np.uint32(24)
+            )
+            crc = (
+                tables[7, low & np.uint32(0xFF)]
+                ^ tables[6, (low >> np.uint32(8)) & np.uint32(0xFF)]
+                ^ tables[5, (low >> np.uint32(16)) & np.uint32(0xFF)]
+                ^ tables[4, low >> np.uint32(24)]
+                ^ tables[3, data[pos + 4]]
+                ^ tables[2, data[pos + 5]]
+                ^ tables[1, data[pos + 6]]
+                ^ tables[0, data[pos + 7]]
+            )
+            pos += 8
+        while pos < end:
+            crc = (crc >> np.uint32(8)) ^ tables[0, (crc ^ np.uint32(data[pos])) & np.uint32(0xFF)]
+            pos += 1
+        out[i] = ~crc
 
 
 @compiled

@@ -1,6 +1,7 @@
 """The same log, read one record after the other with nothing but `struct`: for `dump`, and to check the rest against.
 
-It shares no code with the columns, on purpose: two readers that agree on random logs are worth more than one.
+Of the columns' code it shares only `inflate`, and its callers `layout.segments`: two readers that agree on random logs
+are worth more than one.
 """
 
 import struct

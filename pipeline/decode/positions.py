@@ -5,8 +5,9 @@ is believed only when a batch with a fitting offset begins there; otherwise the 
 """
 
 import msgspec
+import numpy as np
 
-from pipeline.decode.headers import chain, gather
+from pipeline.decode.headers import Headers, chain
 from pipeline.decode.layout import HEADER_BYTES, LogDir, Segment, Span, segments, spans
 
 WALK_BYTES = 16 << 20
@@ -48,29 +49,22 @@ def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Posi
         want = WALK_BYTES
         data = log.store.read(segment.path, pos, want)
         found, stop = chain(data, 0, len(data))
-        if not found and len(data) == want and len(data) > 12:
+        if not len(found) and len(data) == want and len(data) > 12:
             want = 12 + int.from_bytes(data[8:12], "big")  # a batch larger than a step
             data = log.store.read(segment.path, pos, want)
             found, stop = chain(data, 0, len(data))
-        if not found:
+        if not len(found):
             break
         if limit is not None:
-            inside = [p for p in found if pos + p - begin < limit] or found[:1]
-            if len(inside) < len(found):
-                stop = found[len(inside)]
-            found = inside
-        base, delta = _field(data, found[-1], ">i8"), _field(data, found[-1] + 23, ">i4")
-        next_offset = max(next_offset, base + delta + 1)
+            inside = max(1, int(np.searchsorted(found, limit - (pos - begin))))
+            if inside < len(found):
+                stop = int(found[inside])
+            found = found[:inside]
+        next_offset = max(next_offset, int(Headers.at(data, found[-1:]).last_offset[0]) + 1)
         pos += stop
         if limit is not None and pos - begin >= limit:
             break
     return Position(next_offset, segment.base_offset, pos)
-
-
-def _field(data: bytes, at: int, kind: str) -> int:
-    import numpy as np
-
-    return int(gather(data, np.array([at]), kind)[0])
 
 
 def between(log: LogDir, start: Position, end: Position | None = None, split_bytes: int = 32 << 20) -> list[Span]:

@@ -19,7 +19,6 @@ class Options(msgspec.Struct, frozen=True):
     """What to decode and how. `groups` and the times keep rows, they never change what a row says."""
 
     tables: frozenset[str] = frozenset(TABLES)
-    decoder: str = "auto"
     on_error: str = "record"
     chunk_bytes: int = CHUNK_BYTES
     groups: frozenset[str] | None = None
@@ -69,7 +68,7 @@ class SpanDecoder:
             yield Rows("batches", self._batch_rows(chunk))
         if wanted <= {"batches"}:
             return
-        found, problems = records(chunk, self.options.decoder)
+        found, problems = records(chunk)
         self._report(problems)
         versions = key_versions(found)
         commit = is_commit(found, versions)

@@ -89,9 +89,9 @@ class SpanReader:
         """(chunk, bytes consumed or None when reading ends here, bytes needed to go on)."""
         found, stop, headers = self._whole(data, 0)
         consumed: int | None = len(data)
-        if not final and found:
+        if not final and len(found):
             # The last one is read again with what follows it, since only its successor shows whether its offset fits.
-            keep_back = found[-1] if stop == len(data) or self._reaches_past(data, stop) else None
+            keep_back = int(found[-1]) if stop == len(data) or self._reaches_past(data, stop) else None
             if keep_back is not None:
                 if len(found) == 1:
                     return None, 0, 2 * len(data) + self._wanted(data, stop)
@@ -112,14 +112,14 @@ class SpanReader:
         joined = {name: np.concatenate([p.headers.columns[name] for p in parts]) for name in parts[0].headers.columns}
         return Chunk(data, file_pos, Headers(joined)), consumed, 0
 
-    def _whole(self, data: bytes, start: int) -> tuple[list[int], int, Headers]:
+    def _whole(self, data: bytes, start: int) -> tuple[Array, int, Headers]:
         """The chain from `start`, cut before a bad checksum that leads nowhere: then its length is no good either."""
         found, stop = chain(data, start, len(data))
-        if found and stop < len(data) and not self._reaches_past(data, stop):
-            last = Headers.at(data, np.array(found[-1:], np.int64))
+        if len(found) and stop < len(data) and not self._reaches_past(data, stop):
+            last = Headers.at(data, found[-1:])
             if not crc_ok(data, last)[0]:
-                stop = found.pop()
-        return found, stop, Headers.at(data, np.array(found, np.int64))
+                found, stop = found[:-1], int(found[-1])
+        return found, stop, Headers.at(data, found)
 
     @staticmethod
     def _wanted(data: bytes, pos: int) -> int:

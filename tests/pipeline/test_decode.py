@@ -1,10 +1,12 @@
-"""Every decoder gives the rows that a reader with nothing but `struct`, and aiokafka, give."""
+"""The compiled decoder gives the rows that a reader with nothing but `struct`, and aiokafka, give."""
 
 import struct
 from pathlib import Path
 from typing import Any
 
+import crc32c
 import msgspec
+import numpy as np
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import HealthCheck, given, settings
@@ -12,23 +14,19 @@ from hypothesis import strategies as st
 
 from coordinator.core import records as facts
 from pipeline.decode import kernels, plain, replay
+from pipeline.decode.headers import chain
 from pipeline.decode.layout import log_dirs, partition_of, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.synth import Plan, Writer, commit, compressed, fact, write_logs
 from protocol import record_batch
 from protocol.records import Record
 
-DECODERS = [
-    "numpy",
-    "python",
-    pytest.param("numba", marks=pytest.mark.skipif(not kernels.HAS_NUMBA, reason="numba is not installed")),
-]
 SEEN = ("log_dir", "log_offset", "record_ts", "group", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "is_txn")  # fmt: skip
 
 
-def rows(directory: Path, decoder: str, split_bytes: int = 32 << 20, **options: Any) -> list[tuple[Any, ...]]:
+def rows(directory: Path, split_bytes: int = 32 << 20, **options: Any) -> list[tuple[Any, ...]]:
     cut = [span for log in log_dirs([str(directory)]) for span in spans(log, split_bytes)]
-    table = read_table(cut, "offset_commits", Options(decoder=decoder, **options))
+    table = read_table(cut, "offset_commits", Options(**options))
     return [tuple(row[name] for name in SEEN) for row in table.to_pylist()]
 
 
@@ -45,20 +43,41 @@ def expected(directory: Path) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("batch", [(1, 1), (1, 60), (3000, 4000)])
-def test_all_decoders_agree_with_a_plain_reader(tmp_path: Path, decoder: str, batch: tuple[int, int]) -> None:
+def test_it_agrees_with_a_plain_reader(tmp_path: Path, batch: tuple[int, int]) -> None:
     write_logs(tmp_path, Plan(seed=batch[0], records=6000, batch=batch, segment_bytes=150_000))
     want = expected(tmp_path)
     assert len(want) == 6000
-    assert rows(tmp_path, decoder) == want
-    assert rows(tmp_path, decoder, split_bytes=20_000) == want, "splits lose or double nothing"
-    assert rows(tmp_path, decoder, chunk_bytes=3000) == want, "chunks smaller than some batches change nothing"
+    assert rows(tmp_path) == want
+    assert rows(tmp_path, split_bytes=20_000) == want, "splits lose or double nothing"
+    assert rows(tmp_path, chunk_bytes=3000) == want, "chunks smaller than some batches change nothing"
 
 
-@pytest.mark.skipif(not kernels.HAS_NUMBA, reason="numba is not installed")
-def test_auto_takes_numba_where_it_is() -> None:
-    assert kernels.compiled is not None
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=600), max_size=8))
+def test_checksums_of_short_pieces_are_those_of_the_library(pieces: list[bytes]) -> None:
+    ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    starts = ends - np.array([len(piece) for piece in pieces], np.int64)
+    out = np.zeros(len(pieces), np.uint32)
+    kernels.checksums(np.frombuffer(b"".join(pieces), np.uint8), starts, ends, kernels.CRC_TABLES, out)
+    assert out.tolist() == [crc32c.crc32c(piece) for piece in pieces]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(49, 300), max_size=6), st.binary(max_size=80), st.integers(0, 70))
+def test_the_walk_ends_at_what_is_no_batch(lengths: list[int], rest: bytes, cut: int) -> None:
+    """Against the same walk in plain Python, over whole batches, some bytes of any kind, and a cut end."""
+    whole = b"".join(b"\0" * 8 + struct.pack(">i", n) + b"\0" * 4 + b"\2" + b"\0" * (n - 5) for n in lengths)
+    data = (whole + rest)[: len(whole + rest) - cut]
+    want, pos = [], 0
+    while pos + 61 <= len(data):
+        (length,) = struct.unpack_from(">i", data, pos + 8)
+        if length < 49 or pos + 12 + length > len(data) or data[pos + 16] > 2:
+            break
+        want.append(pos)
+        pos += 12 + length
+    found, stop = chain(data, 0, len(data))
+    assert (found.tolist(), stop) == (want, pos)
 
 
 commits = st.builds(
@@ -88,11 +107,10 @@ def test_random_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[
         raw = data[batch.pos : batch.pos + 12 + batch.length]
         theirs += [(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(raw)]
     assert mine == theirs, "the plain reader reads what aiokafka reads"
-    decoded = [rows(directory, name) for name in ("numpy", "python", *(["numba"] if kernels.HAS_NUMBA else []))]
-    assert all(one == decoded[0] for one in decoded)
+    decoded = rows(directory)
     wanted = [r for records, _ in batches for r in records]
     kept = [r for r in wanted if _is_commit(r)]
-    assert [(row[2], row[6]) for row in decoded[0]] == [(r.timestamp, _offset(r)) for r in kept]
+    assert [(row[2], row[6]) for row in decoded] == [(r.timestamp, _offset(r)) for r in kept]
 
 
 def _is_commit(record: Record) -> bool:
@@ -158,9 +176,9 @@ def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
 
 def test_keeping_some_groups_and_times_only_leaves_rows_out(tmp_path: Path) -> None:
     write_logs(tmp_path, Plan(records=2000))
-    everything = rows(tmp_path, "auto")
+    everything = rows(tmp_path)
     middle = everything[len(everything) // 2][2]
-    kept = rows(tmp_path, "auto", groups=frozenset({"group-3"}), since_ms=middle)
+    kept = rows(tmp_path, groups=frozenset({"group-3"}), since_ms=middle)
     assert kept == [row for row in everything if row[3] == "group-3" and row[2] >= middle]
     assert kept
 
