@@ -5,13 +5,15 @@ replaced in one step, so an ingestion that dies leaves the tables as they were, 
 """
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from pipeline.decode.files import Store, without_secrets
+from pipeline.decode.identity import Identity, find_replacement
+from pipeline.decode.layout import LogDir
 from pipeline.decode.positions import Position
 from pipeline.errors import UsageError
 
@@ -24,7 +26,9 @@ WRITER, BUILDER = "manifest.lock", "build.lock"  # who reads logs, and who makes
 class Manifest(msgspec.Struct, frozen=True):
     """Positions by log name, files by raw table (relative to the tables' directory), paths that were read.
 
-    `places` says of each log name where that log lies: two brokers have logs of the same name.
+    `places` says of each log name where that log lies: two brokers have logs of the same name. `identities` are what
+    each log is known by, so that one that was made anew in the same place is not read on. `read_ms` is up to when the
+    logs are known to have been read: what topics took in later is not compared with it.
     """
 
     version: int = VERSION
@@ -33,6 +37,8 @@ class Manifest(msgspec.Struct, frozen=True):
     paths: tuple[str, ...] = ()
     rows: dict[str, int] = {}
     places: dict[str, str] = {}
+    identities: dict[str, Identity] = {}
+    read_ms: int = 0
 
     def add_places(self, places: dict[str, str]) -> "Manifest":
         """With these places of logs. Raises UsageError for a known name elsewhere, and a known place by another name.
@@ -49,6 +55,16 @@ class Manifest(msgspec.Struct, frozen=True):
             if (other := names.get(place, name)) != name:
                 raise UsageError(f"{place} was read as {other} and would be {name} now: name the directories as before")
         return msgspec.structs.replace(self, places=self.places | places)
+
+    def check_identities(self, logs: Iterable[LogDir]) -> None:
+        """Raise UsageError for a log that is not the one that was read before."""
+        for log in logs:
+            known, position = self.identities.get(log.name), self.logs.get(log.name)
+            if known and position and (why := find_replacement(log, known, position)):
+                raise UsageError(
+                    f"{log.place} is not the log that was read before: {why}. It was made anew or truncated; make new"
+                    " tables elsewhere"
+                )
 
     def add_files(
         self, positions: dict[str, Position], written: list[tuple[str, str, int]], paths: list[str]

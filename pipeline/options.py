@@ -36,7 +36,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("table", tuple(TABLES)),
+            ("table", (*TABLES, "latest_offsets")),
             ("reduce", ("none", "latest")),
             ("on_error", ("record", "salvage", "fail")),
         ):
@@ -61,6 +61,11 @@ class SourceOptions(msgspec.Struct, frozen=True):
         named = frozenset({self.group}) if self.group else None
         filtered = None if self.groups is None else frozenset(self.groups)
         return filtered if named is None else named if filtered is None else named & filtered
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether only the last effective commit of every key is wanted."""
+        return self.reduce == "latest" or self.table == "latest_offsets"
 
     def decoding(self, tables: frozenset[str]) -> rows.Options:
         """The same for the decoder."""

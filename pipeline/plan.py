@@ -41,7 +41,7 @@ def tasks(
         start = starts.get(log.name, START) if starts else START
         spans = between(log, start, ends.get(log.name, start) if ends is not None else None, options.split_bytes)
         reads += _without_old_segments(log, spans, options.since_ms)
-    if options.reduce == "latest":
+    if options.is_reduced:
         partitions = sorted({span.log.partition for span in reads})
         return [Task(tuple(span for span in reads if span.log.partition == number)) for number in partitions]
     return _packed(reads, options.split_bytes)

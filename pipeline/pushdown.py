@@ -21,7 +21,7 @@ def narrowed(options: SourceOptions, filters: Iterable[Any]) -> SourceOptions:
             options = msgspec.structs.replace(options, groups=_common(options.groups, values))
         elif column == "log_partition" and values and all(isinstance(number, int) for number in values):
             options = msgspec.structs.replace(options, log_partitions=_common(options.log_partitions, values))
-        elif column == "record_ts" and isinstance(value, int) and options.reduce != "latest":
+        elif column == "record_ts" and isinstance(value, int) and not options.is_reduced:
             # A reduction must see the records that supersede those that are asked for.
             options = _within(options, kind, value)
     return options

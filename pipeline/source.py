@@ -20,6 +20,7 @@ from pipeline.decode.files import Store
 from pipeline.decode.latest import latest
 from pipeline.decode.rows import SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS, TABLES, ddl
+from pipeline.decode.transactions import EFFECTIVE_COMMITS, read_commits
 from pipeline.options import SourceOptions, parse
 from pipeline.pushdown import narrowed
 
@@ -48,7 +49,9 @@ class KafkaLog(DataSource):
         """Of the table, of the latest commits, or of the list of files that were written."""
         if self.parsed.sink != "none":
             return ddl(sink.WRITTEN)
-        return ddl(OFFSET_COMMITS if self.parsed.reduce == "latest" else TABLES[self.parsed.table])
+        if self.parsed.is_reduced:
+            return ddl(OFFSET_COMMITS)
+        return ddl(EFFECTIVE_COMMITS if self.parsed.table == "offset_commits" else TABLES[self.parsed.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Two classes, because Spark refuses a reader with `pushFilters` where that is not switched on."""
@@ -77,8 +80,10 @@ def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if options.sink != "none":
         directory = Store.of(options.sink.removeprefix("parquet:"))
         yield sink.write(partition.task, options.decoding(frozenset(TABLES)), directory)
-    elif options.reduce == "latest":
+    elif options.is_reduced:
         yield from latest(partition.task.spans, options.decoding(frozenset(TABLES))).to_batches()
+    elif options.table == "offset_commits":
+        yield from read_commits(partition.task.spans, options.decoding(frozenset(TABLES)))
     else:
         for span in partition.task.spans:
             for rows in SpanDecoder(span, options.decoding(frozenset({options.table}))):

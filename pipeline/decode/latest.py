@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.decode.copies import NEVER, Batch, diverged, epoch_ends
-from pipeline.decode.headers import Array
 from pipeline.decode.layout import Span
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS
+from pipeline.decode.transactions import note_markers, verdicts
 
 KEY = ["group", "topic", "partition"]
 TABLES = frozenset({"batches", "offset_commits", "log_problems"})
@@ -44,7 +44,7 @@ def latest_and_problems(spans: Iterable[Span], options: Options) -> tuple[pa.Tab
             if rows.table == "log_problems":
                 problems += table.to_pylist()
             elif rows.table == "batches":
-                reduced.mark(_markers(_before(table, "leader_epoch", "base_offset", ends)))
+                note_markers(reduced.marks, _before(table, "leader_epoch", "base_offset", ends))
             else:
                 reduced.add(_before(table, "leader_epoch_of_log", "log_offset", ends))
     return reduced.result(), problems
@@ -96,7 +96,7 @@ class Reduction:
 
     def settle(self) -> None:
         """Decide what the marks decide: `sure` then holds one row a key, `open` what still waits."""
-        ended, committed = self._verdicts(self.open)
+        ended, committed = verdicts(self.open, self.marks)
         self.sure = _winners(pa.concat_tables([self.sure, self.open.filter(pa.array(committed))]), self.key)
         self.open = _winners(self.open.filter(pa.array(~ended)), [*self.key, "producer_id"])
         self.marks = {}
@@ -105,23 +105,6 @@ class Reduction:
         """The winners; what still waits does not count."""
         self.settle()
         return self.sure.filter(pc.invert(self.sure["is_tombstone"]))
-
-    def _verdicts(self, rows: pa.Table) -> tuple[Array, Array]:
-        """(which rows lie before a marker of their producer, for which of them the next one commits)."""
-        producers, offsets = rows["producer_id"].to_numpy(), rows["log_offset"].to_numpy()
-        ended, committed = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
-        for producer, marks in self.marks.items():
-            at = np.array(sorted(marks), np.int64)
-            commits = np.array([marks[one] for one in at.tolist()] + [False], bool)
-            mine = producers == producer
-            following = np.searchsorted(at, offsets[mine], side="right")
-            ended[mine], committed[mine] = following < len(at), commits[following]
-        return ended, committed
-
-
-def _markers(rows: pa.Table) -> list[tuple[int, int, int]]:
-    ends = rows.filter(rows["is_control"]).select(["producer_id", "base_offset", "control_type"])
-    return [tuple(row.values()) for row in ends.to_pylist() if row["control_type"] is not None]
 
 
 def _winners(rows: pa.Table, key: list[str]) -> pa.Table:

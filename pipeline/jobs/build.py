@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
+from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
@@ -17,7 +18,7 @@ from pipeline.decode.files import Store
 from pipeline.decode.schema import TABLES, ddl
 from pipeline.jobs.ends import read_ends
 from pipeline.manifest import Place
-from pipeline.tables import commits, groups, health, lag, members, rebalances
+from pipeline.tables import commits, groups, health, history, lag
 from pipeline.tables.copies import Copies, log_problems, strays
 from pipeline.tables.events import read_events, with_events
 
@@ -49,8 +50,6 @@ class Tables:
 
     def __init__(self, spark: SparkSession, out: Place, form: str | None = None) -> None:
         self.spark, self.out = spark, Store.of(out)
-        # When logs were read for the last time. Asked for first: the manifest that is read may be newer, but not older.
-        self.read_ms = self.out.modified_ms(manifest.NAME)
         self.manifest = manifest.load(out)
         try:
             self.published = published.load(out)
@@ -174,7 +173,7 @@ def build(
             report(name)
 
         batches, raw_commits, records = tables.raw("batches"), tables.raw("offset_commits"), tables.raw("group_records")
-        given = None if ends is None else read_ends(spark, ends, tables.read_ms)
+        given = None if ends is None else read_ends(spark, ends, tables.manifest.read_ms)
         if now_ms is None:
             now_ms = max(_newest(raw_commits, "record_ts"), 0 if given is None else _newest(given, "ts"))
         copies = Copies(batches)
@@ -188,7 +187,18 @@ def build(
         put("latest_offsets", commits.latest_offsets(made["offset_commits"], now_ms))
         elsewhere.unpersist()
         put("commit_velocity", commits.commit_velocity(made["offset_commits"]))
-        _groups(put, made, records, read_events(spark, events or []))
+        put("group_metadata", groups.group_metadata(records))
+        put("new_group_records", groups.new_group_records(records))
+        put(
+            "group_state",
+            groups.group_state(made["group_metadata"], made["new_group_records"], made["latest_offsets"]),
+        )
+        told = history.histories(records, made["offset_commits"]).persist(StorageLevel.DISK_ONLY)
+        put("partition_moves", history.partition_moves(told))
+        put("stickiness", history.stickiness(made["partition_moves"]))
+        put("rebalances", with_events(history.rebalances(told), read_events(spark, events or [])))
+        put("member_sessions", history.member_sessions(told))
+        told.unpersist()
         put("log_end_offsets", lag.log_end_offsets(given, made["offset_commits"]))
         put("lag_history", lag.lag_history(made["offset_commits"], made["log_end_offsets"]))
         put("lag_status", lag.lag_status(made["offset_commits"], made["log_end_offsets"], now_ms))
@@ -196,23 +206,6 @@ def build(
         shown = [made[name] for name in ("offset_commits", "latest_offsets", "log_problems")]
         put("log_health", health.log_health(batches, *shown))
         return tables.publish(made)
-
-
-def _groups(
-    put: Callable[[str, DataFrame], None], made: dict[str, DataFrame], records: DataFrame, events: DataFrame
-) -> None:
-    put("group_metadata", groups.group_metadata(records))
-    put("new_group_records", groups.new_group_records(records))
-    put("group_state", groups.group_state(made["group_metadata"], made["new_group_records"], made["latest_offsets"]))
-    put("partition_moves", members.partition_moves(made["group_metadata"]))
-    put("stickiness", members.stickiness(made["partition_moves"]))
-    classic = rebalances.classic(made["group_metadata"], made["offset_commits"], made["partition_moves"])
-    modern = rebalances.consumer(made["new_group_records"], made["offset_commits"])
-    put("rebalances", with_events(classic.unionByName(modern), events))
-    put(
-        "member_sessions",
-        members.member_sessions(made["group_metadata"], made["rebalances"], made["new_group_records"]),
-    )
 
 
 def _newest(rows: DataFrame, column: str) -> int:

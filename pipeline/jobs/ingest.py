@@ -14,7 +14,8 @@ import msgspec
 
 from pipeline import manifest, plan, sink
 from pipeline.decode.files import Store
-from pipeline.decode.layout import TOPIC, logs_at
+from pipeline.decode.identity import identify
+from pipeline.decode.layout import TOPIC, LogDir, logs_at
 from pipeline.decode.positions import START, Position, newest
 from pipeline.decode.schema import TABLES
 from pipeline.jobs.optimize import merge_small_files
@@ -23,6 +24,7 @@ from pipeline.options import SourceOptions, parse
 
 Written = Iterable[Mapping[str, Any]]  # rows as `sink.WRITTEN`
 Report = Callable[[str], None]
+IDLE_MS = 10_000  # a log that does not grow is noted as read this often
 FEW_BYTES = 512 << 20  # so much one process decodes in less time than Spark takes to start and share it out
 
 
@@ -32,6 +34,7 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
     `spark` may be None: then this process decodes.
     """
     with manifest.locked(out):
+        begun_ms = _now_ms()
         known = read_manifest(paths, out, options)
         given = source_options(paths, known, out, options)
         if spark is None:
@@ -39,7 +42,7 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
         else:
             rows = _by_spark(spark, given)
         manifest.check_unchanged(out, known)
-        after = _after(known, rows, paths)
+        after = _after(known, rows, paths, logs_at(paths, options.get("topic", TOPIC)), begun_ms)
         manifest.save(out, after)
         return after
 
@@ -61,7 +64,13 @@ def source_options(paths: list[str], known: Manifest, out: Place, options: Mappi
 def read_manifest(paths: list[str], out: Place, options: Mapping[str, str]) -> Manifest:
     """The manifest, with where the logs lie that are there now."""
     logs = logs_at(paths, options.get("topic", TOPIC))
-    return manifest.load(out).add_places({log.name: log.place for log in logs})
+    known = manifest.load(out).add_places({log.name: log.place for log in logs})
+    known.check_identities(logs)
+    return known
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _by_spark(spark: Any, options: SourceOptions) -> Written:
@@ -85,13 +94,21 @@ def _by_this_process(options: SourceOptions, tasks: list[plan.Task], report: Rep
     return rows
 
 
-def _after(known: Manifest, rows: Written, paths: list[str]) -> Manifest:
-    """The manifest once what was written counts. A position never goes back."""
+def _after(known: Manifest, rows: Written, paths: list[str], logs: Iterable[LogDir], begun_ms: int) -> Manifest:
+    """The manifest once what was written counts, of logs that were listed at `begun_ms`. A position never goes back."""
     rows = list(rows)
     written = [(row["table"], f"raw/{row['file']}", row["rows"]) for row in rows if row["file"]]
     reached = {row["log"]: Position(*json.loads(row["position"])) for row in rows if row["log"]}
     later = {n: p for n, p in reached.items() if p.next_offset >= known.logs.get(n, START).next_offset}
-    return known.add_places({row["log"]: row["place"] for row in rows if row["log"]}).add_files(later, written, paths)
+    read = [log for log in logs if log.name in later]
+    known.check_identities(read)
+    identities = {log.name: one for log in read if (one := identify(log, later[log.name]))}
+    after = known.add_places({row["log"]: row["place"] for row in rows if row["log"]}).add_files(later, written, paths)
+    return msgspec.structs.replace(
+        after,
+        identities=known.identities | identities,
+        read_ms=max(known.read_ms, begun_ms),
+    )
 
 
 class Follower:
@@ -114,21 +131,30 @@ class Follower:
 
     def step(self) -> int:
         """Read up to the last whole batch of every log; how many offsets that were. Logs may appear and disappear."""
+        begun_ms = _now_ms()
         logs = logs_at(self.paths, self.options.get("topic", TOPIC))
         known = self.known.add_places({log.name: log.place for log in logs})
         most = None if self.max_bytes is None else max(1, self.max_bytes // len(logs))
         ends = {log.name: newest(log, known.logs.get(log.name, START), most) for log in logs}
         grown = [log for log in logs if ends[log.name].next_offset > known.logs.get(log.name, START).next_offset]
         if not grown:
+            self._note_idle(begun_ms)
             return 0
         given = source_options(self.paths, known, self.out, self.options)
         rows = _by_this_process(given, plan.tasks(given, grown, known.logs, ends), lambda _line: None)
         manifest.check_unchanged(self.out, self.known)
-        after = merge_small_files(self.out, _after(known, rows, self.paths))
+        after = merge_small_files(self.out, _after(known, rows, self.paths, grown, begun_ms))
         manifest.save(self.out, after)
         read = sum(after.logs[log.name].next_offset - known.logs.get(log.name, START).next_offset for log in grown)
         self.known = after
         return read
+
+    def _note_idle(self, begun_ms: int) -> None:
+        """The logs have been read up to now, though nothing was new. Saved now and then."""
+        if begun_ms >= self.known.read_ms + IDLE_MS:
+            manifest.check_unchanged(self.out, self.known)
+            self.known = msgspec.structs.replace(self.known, read_ms=begun_ms)
+            manifest.save(self.out, self.known)
 
 
 def follow(

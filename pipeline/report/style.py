@@ -11,6 +11,7 @@ CAUSES = {
     "subscription_change": "#c29a20",
     "partition_count_change": "#9a6fc0",
     "assignor_change": "#c0587b",
+    "migrated": "#2f8f9d",
     "emptied": "#808080",
     "deleted": "#707070",
     "unknown": OTHER,

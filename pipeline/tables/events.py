@@ -31,8 +31,12 @@ CAUSES = {
     "topics_changed": "partition_count_change",
     "group_deleted": "deleted",
     "group_expired": "deleted",
+    "protocol_upgraded": "migrated",
+    "protocol_downgraded": "migrated",
 }
-CHANGES = ("subscription_change", "partition_count_change", "assignor_change")
+# What a member joins again for is in its metadata, not in the event; the log shows it.
+CHANGES = ("subscription_change", "partition_count_change", "assignor_change", "cooperative_handover")
+WITHIN = ("static_member_replaced", "static_member_returned", "protocol_upgraded", "protocol_downgraded")
 LONGEST_MS = 30 * 60_000  # from an event to the record that it led to; a group's generations may begin anew
 
 
@@ -45,51 +49,51 @@ def read_events(spark: SparkSession, files: list[Path]) -> DataFrame:
     return rows.where("group is not null").withColumn("type", F.coalesce("type", F.lit("classic")))
 
 
-def explained(events: DataFrame) -> DataFrame:
-    """Which generation each event led to, and its cause as we say it (`told`)."""
+def generations(events: DataFrame) -> DataFrame:
+    """Which generation each event led to, and its cause by our names (`event_cause`)."""
     names = F.create_map(*(F.lit(one) for one in chain.from_iterable(CAUSES.items())))
     stays = (F.col("type") == "consumer") | (
-        (F.col("cause") == "static_member_replaced") & (F.col("before") == F.col("after"))
+        F.col("cause").isin(*WITHIN) & ((F.col("before") == F.col("after")) | F.col("cause").startswith("protocol"))
     )
     return (
-        events.withColumn("told", names[F.col("cause")])
-        .where("told is not null")
+        events.withColumn("event_cause", names[F.col("cause")])
+        .where("event_cause is not null")
         .select(
             "group",
             "type",
             (F.col("generation") + F.when(stays, 0).otherwise(1)).alias("generation"),
-            F.col("at_ms").alias("told_ms"),
-            "told",
+            F.col("at_ms").alias("event_ms"),
+            "event_cause",
             "member",
-            _words().alias("words"),
+            _remark().alias("remark"),
         )
     )
 
 
-def _words() -> Column:
+def _remark() -> Column:
     """What else an event says, for people: the client's own reason, and how long a session had been silent."""
     silent = F.format_number((F.col("at_ms") - F.col("last_beat_ms")) / 1000, 1)
     beat = F.when(F.col("last_beat_ms") > 0, F.concat(F.lit("last heartbeat "), silent, F.lit(" s before")))
-    said = F.concat_ws(", ", F.nullif("reason", F.lit("")), beat)
-    return F.when(said != "", F.concat(F.lit("("), said, F.lit(")")))
+    remark = F.concat_ws(", ", F.nullif("reason", F.lit("")), beat)
+    return F.when(remark != "", F.concat(F.lit("("), remark, F.lit(")")))
 
 
 def with_events(rebalances: DataFrame, events: DataFrame) -> DataFrame:
-    """Rebalances with the causes that were told instead of those that were inferred, where there are any."""
+    """Rebalances with the causes of the event log instead of those that were inferred, where it has any."""
     known = rebalances.select("group", "type", "generation", "at_ms", "log_offset")
-    near = (F.col("told_ms") <= F.col("at_ms")) & (F.col("told_ms") > F.col("at_ms") - LONGEST_MS)
-    found = explained(events).withColumn("event", F.monotonically_increasing_id())
-    matched = known.join(found, ["group", "type", "generation"]).where(near)
+    near = (F.col("event_ms") <= F.col("at_ms")) & (F.col("event_ms") > F.col("at_ms") - LONGEST_MS)
+    numbered = generations(events).withColumn("event", F.monotonically_increasing_id())
+    matched = known.join(numbered, ["group", "type", "generation"]).where(near)
     soonest = Window.partitionBy("event").orderBy("log_offset")  # a generation may be written more than once
     matched = matched.withColumn("nth", F.row_number().over(soonest)).where("nth = 1")
-    first = F.array_sort(F.collect_list(F.struct("told_ms", "told", "member", "words")))
-    told = matched.groupBy("group", "log_offset").agg(first.alias("story"))
-    joined = rebalances.join(told, ["group", "log_offset"], "left")
-    causes = _with_changes(F.array_distinct(F.transform("story", lambda one: one["told"])))
-    # That nobody is left is a fact of the record, not a cause that could be told.
+    in_order = F.array_sort(F.collect_list(F.struct("event_ms", "event_cause", "member", "remark")))
+    stories = matched.groupBy("group", "log_offset").agg(in_order.alias("story"))
+    joined = rebalances.join(stories, ["group", "log_offset"], "left")
+    causes = _with_changes(F.array_distinct(F.transform("story", lambda one: one["event_cause"])))
+    # That nobody is left is a fact of the record, not a cause that an event could name.
     emptied = F.filter("causes", lambda one: one == "emptied")
     all_causes = F.when(F.col("story").isNotNull(), F.concat(emptied, causes)).otherwise(F.col("causes"))
-    lines = F.transform("story", lambda one: F.concat_ws(" ", one["told"], one["member"], one["words"]))
+    lines = F.transform("story", lambda one: F.concat_ws(" ", one["event_cause"], one["member"], one["remark"]))
     return (
         joined.withColumn("cause_source", F.when(F.col("story").isNotNull(), "event_log").otherwise("inferred"))
         .withColumn(
@@ -102,9 +106,21 @@ def with_events(rebalances: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def _with_changes(told: Column) -> Column:
-    """A leader joins again because something that it watches has changed; what that was, the log shows."""
+def _with_changes(events: Column) -> Column:
+    """A member joins again because something has changed, for a leader anything that it watches: the log shows what.
+
+    `metadata changed` may be another subscription or, in a cooperative group, partitions that were given up.
+    """
     seen = F.filter("causes", lambda one: one.isin(*CHANGES))
-    others = F.filter(told, lambda one: one != "leader_rejoined")
-    wanted = F.array_contains(told, "leader_rejoined") & (F.size(seen) > 0)
-    return F.when(wanted, F.array_union(others, seen)).otherwise(told)
+    handed_over = F.array_contains("causes", "cooperative_handover") & ~F.array_contains(
+        "causes", "subscription_change"
+    )
+    named = F.when(
+        handed_over,
+        F.array_distinct(
+            F.transform(events, lambda one: F.when(one == "subscription_change", "cooperative_handover").otherwise(one))
+        ),
+    ).otherwise(events)
+    others = F.filter(named, lambda one: one != "leader_rejoined")
+    wanted = F.array_contains(named, "leader_rejoined") & (F.size(seen) > 0)
+    return F.when(wanted, F.array_union(others, seen)).otherwise(named)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 from pipeline.tables.commits import KEY
 
 WINDOW = 10  # commits that Burrow keeps of each key
-STATUSES = ("OK", "WARN", "STALL", "STOP", "REWIND")  # Burrow's; the last three make a group ERR
+UNKNOWN = "UNKNOWN"  # where no log end is known: a lower bound would call a healthy group stopped
 
 
 def log_end_offsets(given: DataFrame | None, commits: DataFrame) -> DataFrame:
@@ -26,6 +26,15 @@ def log_end_offsets(given: DataFrame | None, commits: DataFrame) -> DataFrame:
     if given is None:
         return bound
     return given.unionByName(bound.join(given, ["topic", "partition"], "left_anti"))
+
+
+def of_current_life(ends: DataFrame) -> DataFrame:
+    """The log ends since a partition's end went back for the last time: then its topic was made anew."""
+    order = Window.partitionBy("topic", "partition").orderBy("ts", "leo")
+    fell = F.coalesce(F.col("leo") < F.lag("leo").over(order), F.lit(False)).cast("int")
+    lives = ends.withColumn("_fell", fell).withColumn("_life", F.sum("_fell").over(order))
+    newest = F.max("_life").over(Window.partitionBy("topic", "partition"))
+    return lives.withColumn("_newest", newest).where("_life = _newest").select(*ends.columns)
 
 
 def windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFrame:
@@ -42,9 +51,13 @@ def windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFram
         .withColumn("_nth", F.row_number().over(newest))
         .where(F.col("_nth") <= size)
     )
-    samples = ends.groupBy("topic", "partition").agg(
-        F.sort_array(F.collect_list(F.struct("ts", "leo"))).alias("samples"),
-        F.max_by("source", "ts").alias("leo_source"),
+    samples = (
+        of_current_life(ends)
+        .groupBy("topic", "partition")
+        .agg(
+            F.sort_array(F.collect_list(F.struct("ts", "leo"))).alias("samples"),
+            F.max_by("source", "ts").alias("leo_source"),
+        )
     )
     item = F.struct("log_offset", "commit_ts", "committed_offset")
     lists = alive.groupBy(*KEY).agg(F.sort_array(F.collect_list(item)).alias("items"))
@@ -68,7 +81,7 @@ def _lag_at(commit: Column) -> Column:
 
 
 def evaluated(windows: DataFrame, now_ms: int, allowed_lag: int = 0) -> DataFrame:
-    """Burrow's status of each window, and the rule that gave it.
+    """Burrow's status of each window.
 
     Wants `offsets`, `times`, `lags` (with nulls), `leos` and `lag`; the order of the rules is Burrow's.
     """
@@ -132,7 +145,7 @@ def _rewound() -> Column:
 
 def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WINDOW, allowed_lag: int = 0) -> DataFrame:
     """Status, lag in offsets and in seconds, and the better rules, of every key that has a commit."""
-    known_end = F.col("leo_source") != "max_committed"
+    known_end = F.coalesce(F.col("leo_source") != "max_committed", F.lit(False))
     keys = windows(commits, ends, size).withColumn(
         "lag", F.greatest(F.lit(0), F.col("leo") - F.element_at("offsets", -1))
     )
@@ -152,7 +165,7 @@ def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WIN
         F.when(known_end, _lag_seconds(now_ms)).alias("lag_seconds"),
         F.size("offsets").alias("window_commits"),
         (F.size("offsets") / F.lit(size)).alias("complete"),
-        "status",
+        F.when(known_end, F.col("status")).otherwise(UNKNOWN).alias("status"),
         F.greatest(F.lit(0), F.coalesce(F.array_max(steps), F.lit(0))).alias("worst_rewind"),
         _trend().alias("lag_trend"),
         (quiet_ms > usual_ms).alias("quiet_too_long"),
@@ -175,9 +188,25 @@ def _lag_seconds(now_ms: int) -> Column:
 
 
 def _trend() -> Column:
-    """Offsets of lag gained per commit over the window: last known lag less the first, by their number."""
-    known = F.filter("lags", lambda lag: lag.isNotNull())
-    return F.when(F.size(known) > 1, (F.element_at(known, -1) - F.element_at(known, 1)) / (F.size(known) - 1))
+    """Offsets of lag gained per commit over the window: the slope of the line through all known lags."""
+    points = F.filter(
+        F.transform("lags", lambda lag, i: F.struct(i.cast("double").alias("x"), lag.cast("double").alias("y"))),
+        lambda point: point["y"].isNotNull(),
+    )
+    zero = F.lit(0.0)
+    sums = F.aggregate(
+        points,
+        F.struct(zero.alias("x"), zero.alias("y"), zero.alias("xx"), zero.alias("xy")),
+        lambda total, one: F.struct(
+            (total["x"] + one["x"]).alias("x"),
+            (total["y"] + one["y"]).alias("y"),
+            (total["xx"] + one["x"] * one["x"]).alias("xx"),
+            (total["xy"] + one["x"] * one["y"]).alias("xy"),
+        ),
+    )
+    n = F.size(points)
+    slope = (n * sums["xy"] - sums["x"] * sums["y"]) / (n * sums["xx"] - sums["x"] * sums["x"])
+    return F.when(n > 1, slope)
 
 
 def lag_history(commits: DataFrame, ends: DataFrame) -> DataFrame:
@@ -199,10 +228,14 @@ def lag_history(commits: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def group_status(keys: DataFrame) -> DataFrame:
-    """Burrow's roll-up: the worst of a group's partitions, everything worse than WARN being ERR."""
-    worst = F.max(F.when(F.col("status") == "OK", 0).when(F.col("status") == "WARN", 1).otherwise(2))
+    """Burrow's roll-up: the worst of a group's partitions, everything worse than WARN being ERR.
+
+    UNKNOWN is worse than OK, and better than what is known to be bad.
+    """
+    known = F.when(F.col("status") == "OK", 0).when(F.col("status") == UNKNOWN, 1).when(F.col("status") == "WARN", 2)
+    worst = F.max(known.otherwise(3))
     return keys.groupBy("group").agg(
-        F.element_at(F.array(F.lit("OK"), F.lit("WARN"), F.lit("ERR")), worst + 1).alias("status"),
+        F.element_at(F.array(*map(F.lit, ("OK", UNKNOWN, "WARN", "ERR"))), worst + 1).alias("status"),
         F.sum("lag").alias("total_lag"),
         F.max("lag").alias("max_lag"),
         F.count("*").alias("partitions"),

@@ -45,7 +45,8 @@ TOLD = {
     Cause.MEMBER_LEFT: "leave",
     Cause.SESSION_EXPIRED: "timeout",
     Cause.STATIC_MEMBER_REPLACED: "static_rejoin",
-    Cause.METADATA_CHANGED: "subscription_change",
+    Cause.REBALANCE_TIMED_OUT: "timeout",
+    Cause.PENDING_SYNC_EXPIRED: "timeout",
 }
 
 
@@ -69,6 +70,7 @@ class Engine:
         self.events: list[Event] = []
         self.truth: list[Truth] = []
         self.leader_saw = ""
+        self.changed_metadata = "subscription_change"  # what members mean by other metadata
         self._since: dict[str, set[str]] = {}  # group -> causes that no record has told of
         self._answers: dict[int, Any] = {}
         self._tickets = self._ids = 0
@@ -115,7 +117,8 @@ class Engine:
         """Write what was decided, and note what happened."""
         for event in result.events:
             self.events.append(event)
-            cause = self.leader_saw if event.cause is Cause.LEADER_REJOINED else TOLD.get(event.cause)
+            known = {Cause.LEADER_REJOINED: self.leader_saw, Cause.METADATA_CHANGED: self.changed_metadata}
+            cause = known.get(event.cause) or TOLD.get(event.cause)
             if cause:
                 self._since.setdefault(event.group, set()).add(cause)
         if result.records:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli import pipeline as command
-from pipeline import manifest, published
+from pipeline import commands, manifest, published
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import UsageError
@@ -197,6 +197,19 @@ def test_verify_agrees_until_a_table_is_wrong(logs: Path, capsys: pytest.Capture
     tables = {"latest_offsets": published.Table("", ("0.parquet",), 1)}
     published.publish(tmp_path / "t", published.Snapshot(build="b", tables=tables), "")
     assert muster("verify", logs, "--tables", tmp_path / "t", "--json") == 4
+
+
+def test_a_damaged_spot_counts_once_however_often_it_is_read(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    row = {"log_dir": "d", "segment_base": 0, "pos": 5, "kind": "bad_length", "severity": "problem"}
+    for number in range(3):
+        pq.write_table(
+            pa.Table.from_pylist([row, row | {"pos": 9}, row | {"severity": "info"}]), tmp_path / f"{number}"
+        )
+    known = manifest.Manifest(files={"log_problems": ("0", "1", "2")})
+    assert commands._problems(str(tmp_path), known) == 2
 
 
 def test_dump_prints_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

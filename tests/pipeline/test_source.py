@@ -12,6 +12,7 @@ from pipeline.decode.latest import latest
 from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import TABLES
+from pipeline.decode.transactions import read_commits
 from pipeline.errors import UsageError
 from pipeline.options import parse
 from pipeline.pushdown import narrowed
@@ -35,7 +36,7 @@ def load(spark: Any, path: Path, **options: Any) -> Any:
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_raw_table(spark: Any, logs: Path, table: str) -> None:
     want = read_table([span for log in log_dirs([str(logs)]) for span in spans(log)], table)
-    got = load(spark, logs, table=table, split_bytes=15_000).toArrow()
+    got = load(spark, logs, table=table, split_bytes=15_000).select(*TABLES[table].names).toArrow()
     place = "pos" if table in ("batches", "log_problems") else "log_offset"
     order = [("log_partition", "ascending"), (place, "ascending")]
     if table == "batches":
@@ -99,6 +100,32 @@ def test_filters_hold_together() -> None:
     assert narrowed(options, [EqualTo(("group",), "c")]).wanted_groups == frozenset(), "no row is both"
     with pytest.raises(UsageError, match="unknown option groups"):
         parse({"path": "x", "groups": "a"})
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_commits_have_the_verdict_of_a_marker_in_a_later_span(tmp_path: Path, seed: int) -> None:
+    """Each span for itself, as tasks read them; what counts is what replay says."""
+    plan = Plan(seed=seed, records=400, groups=3, topics=2, topic_partitions=2, partitions=1, segment_bytes=4000, batch=(1, 6), txn_share=0.5, tombstone_share=0.1)  # fmt: skip
+    write_logs(tmp_path, plan)
+    (log,) = log_dirs([str(tmp_path)])
+    rows = [row for span in spans(log) for batch in read_commits([span], Options()) for row in batch.to_pylist()]
+    assert len(rows) == 400
+    assert {row["txn_state"] for row in rows} >= {"none", "committed", "aborted"}
+    last: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row["log_offset"]):
+        if row["effective"]:
+            last[row["group"], row["topic"], row["partition"]] = row
+    assert {key: row["committed_offset"] for key, row in last.items() if not row["is_tombstone"]} == replayed(tmp_path)
+
+
+def test_the_default_table_is_read_rightly_by_a_naive_query(spark: Any, logs: Path) -> None:
+    load(spark, logs).createOrReplaceTempView("commits")
+    rows = spark.sql(
+        "select group, topic, partition, max_by(committed_offset, log_offset) as committed_offset from commits"
+        " where effective group by all having committed_offset is not null"
+    ).collect()
+    assert offsets(row.asDict() for row in rows) == replayed(logs)
+    assert offsets(row.asDict() for row in load(spark, logs, table="latest_offsets").collect()) == replayed(logs)
 
 
 def test_a_group_is_read_from_its_own_log_alone(spark: Any, logs: Path) -> None:

@@ -141,6 +141,23 @@ def test_a_bound_is_not_called_lag(spark: Any) -> None:
     commits = commits_of(spark, [(0, 1000, 5)]).unionByName(commits_of(spark, [(1, 1000, 9)], "ahead"))
     rows = {row.group: row for row in lag_status(commits, log_end_offsets(None, commits), now_ms=1000).collect()}
     assert (rows["g"].lag, rows["g"].lag_at_least, rows["g"].leo_source) == (None, 4, "max_committed")
+    assert {row.status for row in rows.values()} == {"UNKNOWN"}, "nothing is judged by a bound"
+
+
+def test_a_topic_that_was_made_anew_has_the_lag_of_its_present_life(spark: Any) -> None:
+    commits = commits_of(spark, [(0, 10_000, 500), (1, 60_000, 10)])
+    samples = [(10_000, 600), (50_000, 0), (60_000, 10), (100_000, 50)]
+    ends = spark.createDataFrame([("t", 0, ts, leo, "list_offsets") for ts, leo in samples], ENDS)
+    (row,) = lag_status(commits, ends, now_ms=100_000).collect()
+    assert (row.lag, row.lag_seconds) == (40, 40.0)
+
+
+def test_the_trend_is_a_slope_that_one_decrease_does_not_hide(spark: Any) -> None:
+    lags = [10, 20, 30, 40, 50, 60, 70, 80, 90, 10]
+    commits = commits_of(spark, [(n, n * 1000, (n + 1) * 1000 - lag) for n, lag in enumerate(lags)])
+    ends = spark.createDataFrame([("t", 0, n * 1000, (n + 1) * 1000, "list_offsets") for n in range(10)], ENDS)
+    (row,) = lag_status(commits, ends, now_ms=9000).collect()
+    assert (row.lag, row.lag_trend) == (10, pytest.approx(5.09, abs=0.01))
 
 
 def test_what_was_deleted_starts_anew(spark: Any) -> None:
@@ -157,6 +174,8 @@ def test_groups_are_as_bad_as_their_worst_partition(spark: Any) -> None:
         ("b", "OK", 1, 0.5),
         ("c", "REWIND", 2, 1.0),
         ("c", "WARN", 2, 1.0),
+        ("d", "OK", 0, 1.0),
+        ("d", "UNKNOWN", None, 1.0),
     ]
     got = group_status(
         spark.createDataFrame(rows, "group string, status string, lag bigint, complete double")
@@ -165,6 +184,7 @@ def test_groups_are_as_bad_as_their_worst_partition(spark: Any) -> None:
         "a": ("OK", 0),
         "b": ("WARN", 4),
         "c": ("ERR", 4),
+        "d": ("UNKNOWN", 0),
     }
 
 

@@ -1,5 +1,7 @@
 """`verify` reads copies of a log as one log, and never agrees about nothing."""
 
+import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,11 @@ import pytest
 
 from pipeline.decode.latest import latest, latest_and_problems
 from pipeline.decode.layout import TOPIC, log_dirs, spans
+from pipeline.decode.positions import newest
 from pipeline.decode.replay import merged
 from pipeline.decode.rows import Options
 from pipeline.jobs.verify import verify
-from pipeline.synth import Writer, commit
+from pipeline.synth import Plan, Writer, commit, write_logs
 from tests.pipeline.test_commands import muster
 
 
@@ -130,6 +133,52 @@ def test_values_that_cannot_be_read_are_no_tombstones(tmp_path: Path) -> None:
     writer.append([msgspec.structs.replace(good, value=b"\0\3\0")])
     found = verify([str(tmp_path)])
     assert (found.keys, found.equal) == (1, True), found.differences
+
+
+def with_mishaps(root: Path, seed: int) -> None:
+    """A log of two brokers with transactions, to which something happens that real logs do not survive."""
+    dice = random.Random(seed)
+    plan = Plan(seed=seed, records=300, groups=4, topics=2, topic_partitions=2, partitions=2, segment_bytes=5000, batch=(1, 8), txn_share=0.3, tombstone_share=0.05)  # fmt: skip
+    write_logs(root / "a", plan)
+    shutil.copytree(root / "a", root / "b")
+    for broker in "ab":
+        for partition in range(2):
+            directory = root / broker / f"{TOPIC}-{partition}"
+            match dice.choice(("nothing", "cut", "flip", "diverge", "epoch", "stray", "lag behind")):
+                case "cut":
+                    file = dice.choice(sorted(directory.glob("*.log")))
+                    file.write_bytes(file.read_bytes()[: dice.randrange(file.stat().st_size + 1)])
+                case "flip":
+                    file = dice.choice(sorted(file for file in directory.glob("*.log") if file.stat().st_size))
+                    data = bytearray(file.read_bytes())
+                    data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+                    file.write_bytes(data)
+                case "diverge" | "epoch":
+                    end = next_offset(directory)
+                    writer = Writer(directory, first_offset=end)
+                    for n in range(dice.randrange(1, 5)):
+                        writer.append([commit((f"group-{dice.randrange(4)}", "topic-0", 0), n, 1 << 41)])
+                    if dice.random() < 0.5:
+                        with_epoch(directory / f"{end:020d}.log", 3)
+                case "stray":
+                    Writer(directory, first_offset=next_offset(directory)).append(
+                        [commit(("stray", "t", 0), 1, 1 << 41)]
+                    )
+                case "lag behind":
+                    for file in sorted(directory.glob("*.log"))[-2:]:
+                        file.unlink()
+
+
+def next_offset(directory: Path) -> int:
+    return newest(log_dirs([str(directory)])[0]).next_offset
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_readers_agree_or_a_problem_says_why_not(tmp_path: Path, seed: int) -> None:
+    with_mishaps(tmp_path, seed)
+    found = verify([str(tmp_path)])
+    assert found.unexplained == 0, found.differences
+    assert found.equal or found.problems
 
 
 def test_no_log_is_no_agreement(tmp_path: Path) -> None:

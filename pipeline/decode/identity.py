@@ -1,0 +1,63 @@
+"""Whether a log is still the one that was read before, or was made anew in the same place.
+
+What is remembered is the first batch of the segment in which reading stopped. The newest segment is never cleaned, so
+there it must be the same batch still. In an older segment a cleaner may have rewritten it, or merged the segment into
+one before; then the log is taken for another one only where its first batch is younger than what was read.
+"""
+
+import struct
+
+import msgspec
+
+from pipeline.decode.layout import HEADER_BYTES, LogDir, Segment, segments
+from pipeline.decode.positions import Position
+
+_HEADER = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, checksum
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The first batch of a segment: its base offset, its checksum, its highest timestamp in ms."""
+
+    segment: int
+    base_offset: int
+    checksum: int
+    max_ts: int
+
+
+def identify(log: LogDir, position: Position) -> Identity | None:
+    """What to know a log by that was read up to a position; None as long as it has no batch."""
+    found = [segment for segment in segments(log) if segment.base_offset <= position.segment]
+    for segment in reversed(found):
+        if identity := _first_batch(log, segment):
+            return identity
+    return None
+
+
+def find_replacement(log: LogDir, known: Identity, position: Position) -> str | None:
+    """Say why the log is not the one that was read up to a position; None if it is, as far as can be told."""
+    found = segments(log)
+    last = found[-1] if found else None
+    if last is None or last.base_offset < min(known.segment, position.segment):
+        return f"it ends before offset {position.next_offset}, up to which it was read"
+    same = next((segment for segment in found if segment.base_offset == known.segment), None)
+    now = _first_batch(log, same) if same else None
+    if same == last:
+        if now is None or (last.size < position.pos and position.segment == last.base_offset):
+            return f"it ends before offset {position.next_offset}, up to which it was read"
+        if (now.base_offset, now.checksum) != (known.base_offset, known.checksum):
+            return f"another batch stands at the beginning of segment {known.segment}"
+    if now is not None and now.checksum == known.checksum:
+        return None
+    first = _first_batch(log, found[0])
+    if first is not None and first.base_offset <= known.base_offset and first.max_ts > known.max_ts:
+        return "its first batch is younger than what was read"
+    return None
+
+
+def _first_batch(log: LogDir, segment: Segment) -> Identity | None:
+    head = log.store.read(segment.path, 0, HEADER_BYTES)
+    if len(head) < HEADER_BYTES:
+        return None
+    base, _, _, _, checksum = _HEADER.unpack_from(head)
+    (max_ts,) = struct.unpack_from(">q", head, 35)
+    return Identity(segment.base_offset, base, checksum, max_ts)

@@ -1,0 +1,1 @@
+"""What happened to a group, from its records in log order: pure state machines, without Spark and without I/O."""

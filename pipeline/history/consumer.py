@@ -1,0 +1,206 @@
+"""The history of a consumer group (KIP-848): what was written since the epoch before says why there is a new one.
+
+    the group's tombstone                               deleted, or a part of `migrated`
+    members are gone                                    leave_or_timeout: how, the log does not tell
+    members are there that were not                     join
+    an instance id under a new member id                static_rejoin, also without a new epoch
+    a member wants something else, or its pattern does  subscription_change
+    none of these, and the topics' hash is another      partition_count_change
+    the group was a classic group until now             migrated
+    none of these                                       unknown
+
+`epoch_settle_ms` is from the target assignment of an epoch to the last member that reached it.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pipeline.history.records import CURRENT, EPOCH, MEMBER, PATTERN, TARGET, TOPICS, Rebalance, Record, Row, Session
+
+WANTS = ("subscribed_topic_names", "subscribed_topic_regex", "rack_id", "server_assignor")
+FIRST_EPOCH = 2  # of a new group, at most
+
+
+class ConsumerHistory:
+    """One group, of which each record is applied in order."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.members: dict[str, dict[str, Any]] = {}  # member id -> value of its metadata
+        self.lost: dict[str, dict[str, Any]] = {}  # the same of those that are gone since the last epoch
+        self._came: set[str] = set()
+        self._returned: Rebalance | None = None  # the row of a static member that is back, until the epoch is known
+        self._is_changed = self._are_topics_changed = self._is_migrated = False
+        self._epoch: int | None = None
+        self._hash: Any = None
+        self._targets: dict[int, tuple[int, Rebalance | None]] = {}  # epoch -> since when, its row
+        self._rows: dict[int, Rebalance] = {}  # the rows of the latest epochs
+        self._before: int = 0
+        self._sessions: dict[str, Session] = {}
+
+    def adopt(self, members: Iterable[str]) -> None:
+        """The group was a classic group with these members until now."""
+        self._is_migrated = True
+        self.members = {member_id: {} for member_id in members}
+        self._before = len(self.members)
+
+    def apply(self, record: Record) -> Iterator[Row]:
+        """The rows that a record leads to."""
+        if self._returned is not None and record.record_ts != self._returned.at_ms:
+            yield self._returned
+            self._returned = None
+        match record.key_version:
+            case k if k == MEMBER and record.is_tombstone:
+                self._remove(record)
+            case k if k == MEMBER:
+                yield from self._write_member(record)
+            case k if k == PATTERN and not record.is_tombstone:
+                self._is_changed = True
+            case k if k == TOPICS and not record.is_tombstone:
+                self._are_topics_changed = True
+            case k if k == TARGET and not record.is_tombstone and record.epoch is not None:
+                self._targets = {epoch: at for epoch, at in self._targets.items() if epoch >= record.epoch - 1}
+                self._targets[record.epoch] = (record.record_ts, self._rows.get(record.epoch))
+            case k if k == CURRENT and not record.is_tombstone and record.epoch is not None:
+                self._settle(record, record.epoch)
+            case k if k == EPOCH and record.is_tombstone:
+                yield from self._delete(record)
+            case k if k == EPOCH:
+                yield from self._begin_epoch(record)
+
+    def end(self) -> Iterator[Row]:
+        """The sessions that last."""
+        if self._returned is not None:
+            yield self._returned
+        yield from self._end_lost("leave_or_timeout")
+        yield from self._sessions.values()
+
+    def migrate(self, record: Record, staying: Iterable[str]) -> Iterator[Row]:
+        """The group becomes a classic group of these members."""
+        for member_id in list(self._sessions):
+            reason = "migrated" if member_id in staying else "leave_or_timeout"
+            yield from self._close(member_id, record.record_ts, reason)
+        self.__init__(self.group)  # type: ignore[misc]  # nothing of it is left
+
+    def _remove(self, record: Record) -> None:
+        value = self.members.pop(record.member_id or "", None)
+        if value is not None:
+            self.lost[record.member_id or ""] = value
+            self._came.discard(record.member_id or "")
+            if session := self._sessions.get(record.member_id or ""):
+                session.to_ts = record.record_ts
+
+    def _write_member(self, record: Record) -> Iterator[Row]:
+        member_id, value = record.member_id or "", record.value()
+        before = self.members.get(member_id)
+        old_id = self._predecessor(value) if before is None else None
+        self.members[member_id] = value
+        if old_id is not None:
+            before = self.lost.pop(old_id)
+            yield from self._close(old_id, record.record_ts, "static_rejoin")
+            size = len(self.members)
+            detail = f"returned: {member_id}"
+            self._returned = self._row(record, self._epoch, ["static_rejoin"], detail, [], [], size, size)
+        elif before is None:
+            self._came.add(member_id)
+        elif before:
+            self._is_changed |= any(before.get(name) != value.get(name) for name in WANTS)
+        self._continue_session(record, member_id, value)
+
+    def _predecessor(self, value: dict[str, Any]) -> str | None:
+        """The id of a member that is gone since the last epoch and had the same instance id."""
+        instance = value.get("instance_id")
+        if instance is None:
+            return None
+        return next((id_ for id_, lost in self.lost.items() if lost.get("instance_id") == instance), None)
+
+    def _begin_epoch(self, record: Record) -> Iterator[Row]:
+        digest = record.value().get("metadata_hash")
+        joined, left = sorted(self._came), sorted(self.lost)
+        other_topics = self._are_topics_changed or (self._hash is not None and digest != self._hash)
+        is_same = not joined and not left and not self._is_migrated and self._returned is None
+        causes = (
+            ["migrated"] * self._is_migrated
+            + ["static_rejoin"] * (self._returned is not None)  # it came back with other topics
+            + ["leave_or_timeout"] * bool(left)
+            + ["join"] * bool(joined)
+            + ["subscription_change"] * (is_same and self._is_changed)
+            + ["partition_count_change"] * (is_same and not self._is_changed and other_topics)
+        )
+        if self._epoch is None and not self._is_migrated and (record.epoch or 0) > FIRST_EPOCH:
+            causes, joined, left = ["unknown"], [], []  # what came before has been compacted away
+        parts = {"joined": joined, "gone": left}
+        returned = [self._returned.cause_detail] if self._returned else []
+        detail = "; ".join([f"{name}: {', '.join(ids)}" for name, ids in parts.items() if ids] + returned)
+        row = self._row(
+            record, record.epoch, causes or ["unknown"], detail, joined, left, self._before, len(self.members)
+        )
+        yield row
+        yield from self._end_lost("leave_or_timeout")
+        if record.epoch is not None:
+            self._rows = {epoch: one for epoch, one in self._rows.items() if epoch >= record.epoch - 1}
+            self._rows[record.epoch] = row
+        self._forget_changes()
+        self._epoch, self._hash = record.epoch, digest
+
+    def _forget_changes(self) -> None:
+        self._came, self.lost, self._returned = set(), {}, None
+        self._is_changed = self._are_topics_changed = self._is_migrated = False
+        self._before = len(self.members)
+
+    def _settle(self, record: Record, epoch: int) -> None:
+        since, row = self._targets.get(epoch, (0, None))
+        if row is not None:
+            row.epoch_settle_ms = max(0, record.record_ts - since)
+
+    def _delete(self, record: Record) -> Iterator[Row]:
+        yield self._row(record, None, ["deleted"], "", [], [], self._before, 0)
+        yield from self._end_lost("deleted")
+        for member_id in list(self._sessions):
+            yield from self._close(member_id, record.record_ts, "deleted")
+        self.__init__(self.group)  # type: ignore[misc]  # a group of that name is another one from now on
+        self._epoch = 0
+
+    def _continue_session(self, record: Record, member_id: str, value: dict[str, Any]) -> None:
+        session = self._sessions.get(member_id)
+        if session is None or session.to_ts is not None:
+            session = Session(self.group, "consumer", member_id, None, "", "", record.record_ts)
+            self._sessions[member_id] = session
+        session.instance_id = value.get("instance_id")
+        session.client_id, session.host = value.get("client_id", ""), value.get("client_host", "")
+
+    def _end_lost(self, reason: str) -> Iterator[Row]:
+        for member_id in self.lost:
+            session = self._sessions.get(member_id)
+            if session is not None and session.to_ts is not None:
+                yield from self._close(member_id, session.to_ts, reason)
+
+    def _close(self, member_id: str, at_ms: int, reason: str) -> Iterator[Row]:
+        if session := self._sessions.pop(member_id, None):
+            session.to_ts, session.end_reason = session.to_ts or at_ms, reason
+            yield session
+
+    def _row(
+        self,
+        record: Record,
+        epoch: int | None,
+        causes: list[str],
+        detail: str,
+        joined: list[str],
+        left: list[str],
+        before: int,
+        after: int,
+    ) -> Rebalance:
+        return Rebalance(
+            self.group,
+            "consumer",
+            epoch,
+            record.record_ts,
+            record.log_offset,
+            causes,
+            detail,
+            before,
+            after,
+            joined,
+            left,
+        )

@@ -1,0 +1,108 @@
+"""One group from its first record to its last, whatever its type: classic, consumer, and from one to the other."""
+
+from collections.abc import Iterable, Iterator
+
+from pipeline.history.classic import ClassicHistory
+from pipeline.history.consumer import ConsumerHistory
+from pipeline.history.departures import together
+from pipeline.history.gaps import CommitGaps
+from pipeline.history.ownership import Partition
+from pipeline.history.records import (
+    EPOCH,
+    GROUP_METADATA,
+    MEMBER,
+    STEPS,
+    Activity,
+    ClassicMember,
+    Rebalance,
+    Record,
+    Row,
+    read_generation,
+)
+
+HELD = 2  # rows of rebalances that may still change: members settle an epoch after it began
+
+
+class GroupHistory:
+    """Records and commits of a group go in, in log order; rows come out, each once it is complete."""
+
+    def __init__(self, group: str) -> None:
+        self._classic, self._consumer = ClassicHistory(group), ConsumerHistory(group)
+        self._gaps = CommitGaps()
+        self._step: dict[Partition, Activity] = {}
+        self._tombstone: Record | None = None  # of a group: the next record says whether it ended or migrated
+        self._rebalances: list[Rebalance] = []
+
+    def observe(self, topic: str, partition: int, activity: Activity) -> None:
+        """Take note of what was committed to a partition since the last record that began a step."""
+        self._step[topic, partition] = activity
+
+    def apply(self, record: Record) -> Iterator[Row]:
+        """The rows that are complete once this record is known."""
+        is_migrated = False
+        if self._tombstone is not None:
+            is_migrated = _is_migration(self._tombstone, record)
+            yield from self._keep(self._end_life(self._tombstone, record if is_migrated else None))
+            self._tombstone = None
+        is_group = record.key_version in STEPS
+        if is_group:
+            yield from self._close_step()
+        if is_group and record.is_tombstone:
+            self._tombstone = record
+        elif record.key_version == GROUP_METADATA:
+            yield from self._keep(self._classic.apply(record, self._step, is_migrated=is_migrated))
+        else:
+            yield from self._keep(self._consumer.apply(record))
+        if is_group:
+            self._step = {}
+
+    def end(self) -> Iterator[Row]:
+        """The rest: there are no more records."""
+        if self._tombstone is not None:
+            yield from self._keep(self._end_life(self._tombstone, None))
+        yield from self._close_step()
+        yield from self._rebalances
+        yield from self._classic.end()
+        yield from self._consumer.end()
+
+    def _keep(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Pass on all rows but rebalances, whose commit gap is known later."""
+        for row in rows:
+            if isinstance(row, Rebalance):
+                self._rebalances.append(row)
+                self._gaps.wait(row)
+            else:
+                yield row
+
+    def _close_step(self) -> Iterator[Row]:
+        total = together(self._step.values())
+        self._gaps.close(total)
+        if total is not None:
+            complete, self._rebalances = self._rebalances[:-HELD], self._rebalances[-HELD:]
+            yield from complete
+
+    def _end_life(self, tombstone: Record, successor: Record | None) -> Iterator[Row]:
+        """The group was deleted, or goes on as one of the other type with this record."""
+        if tombstone.key_version == GROUP_METADATA:
+            if successor is None:
+                yield from self._classic.apply(tombstone, {})
+                return
+            members = list(self._classic.members)
+            yield from self._classic.migrate(tombstone)
+            self._consumer.adopt(members)
+            return
+        if successor is None:
+            yield from self._consumer.apply(tombstone)
+            return
+        before = {**self._consumer.members, **self._consumer.lost}
+        staying = {member.member_id for member in read_generation(successor).members}
+        yield from self._consumer.migrate(tombstone, staying)
+        self._classic.adopt({id_: ClassicMember(id_, value.get("instance_id")) for id_, value in before.items()})
+
+
+def _is_migration(tombstone: Record, following: Record) -> bool:
+    """Whether a group is of the other type in the same moment; any other group with a tombstone was deleted."""
+    is_next = following.log_offset == tombstone.log_offset + 1 or following.record_ts == tombstone.record_ts
+    was_classic = tombstone.key_version == GROUP_METADATA
+    others = (MEMBER, EPOCH) if was_classic else (GROUP_METADATA,)
+    return is_next and not following.is_tombstone and following.key_version in others

@@ -1,0 +1,135 @@
+"""What a history is made of: a group's records, what its members committed between two of them, and the rows it yields.
+
+A *step* begins with a record that states the whole group: a generation of a classic group (GroupMetadata), an epoch of
+a consumer group (ConsumerGroupMetadata), or the tombstone of either.
+"""
+
+from typing import Any
+
+import msgspec
+
+GROUP_METADATA, EPOCH, TOPICS, MEMBER, TARGET, CURRENT, PATTERN = 2, 3, 4, 5, 6, 8, 16  # versions of keys
+STEPS = (GROUP_METADATA, EPOCH)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A row of `group_records`. `epoch` is the generation or the epoch that the record states."""
+
+    log_offset: int
+    record_ts: int
+    key_version: int
+    member_id: str | None
+    epoch: int | None
+    is_tombstone: bool
+    payload: str
+
+    def value(self) -> dict[str, Any]:
+        """The payload, decoded."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.payload)
+        return decoded
+
+
+class ClassicMember(msgspec.Struct, frozen=True):
+    """A member of a generation. `subscription` is a digest of what it wants, without what it owns at the moment."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout: int = -1
+    session_timeout: int = -1
+    subscription: str = ""
+    assignment: dict[str, tuple[int, ...]] = {}
+
+    @property
+    def owner(self) -> str:
+        """The name under which it owns partitions: a static member keeps them under a new member id."""
+        return self.group_instance_id or self.member_id
+
+
+class Generation(msgspec.Struct, frozen=True):
+    """The value of a GroupMetadata record."""
+
+    generation: int = 0
+    protocol: str | None = None
+    current_state_timestamp: int = -1
+    members: tuple[ClassicMember, ...] = ()
+
+
+_generations = msgspec.json.Decoder(Generation)
+
+
+def read_generation(record: Record) -> Generation:
+    """The generation that a record states; an empty one for a tombstone."""
+    return Generation() if record.is_tombstone else _generations.decode(record.payload)
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """Commits of some partitions within a step. `last_plain_ts` and `beats` leave transactional ones out.
+
+    `beats` say when the commits were, counted back from the next step: for each of `SCALES_MS` one bit for each of the
+    last 63 stretches of that length, bit 0 being the last.
+    """
+
+    first_ts: int
+    last_ts: int
+    last_plain_ts: int | None = None
+    beats: tuple[int, ...] = (0, 0, 0)
+
+
+SCALES_MS = (1_000, 4_000, 16_000)
+STRETCHES = 63  # they fit into a signed 64-bit number
+
+
+class Rebalance(msgspec.Struct):
+    """A row of `rebalances`."""
+
+    group: str
+    type: str
+    generation: int | None
+    at_ms: int
+    log_offset: int
+    causes: list[str]
+    cause_detail: str
+    members_before: int
+    members_after: int
+    joined: list[str]
+    left: list[str]
+    sync_ms: int | None = None
+    commit_gap_ms: int | None = None
+    epoch_settle_ms: int | None = None
+    partitions_moved: int | None = None
+    cause_source: str = "inferred"
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A row of `partition_moves`."""
+
+    group: str
+    generation: int | None
+    topic: str
+    partition: int
+    from_owner: str | None
+    to_owner: str | None
+    kind: str
+    log_offset: int
+    record_ts: int
+
+
+class Session(msgspec.Struct):
+    """A row of `member_sessions`."""
+
+    group: str
+    type: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    from_ts: int
+    to_ts: int | None = None
+    end_reason: str | None = None
+    generations: int | None = None
+    partitions_owned: int | None = None
+
+
+Row = Rebalance | Move | Session

@@ -1,0 +1,198 @@
+"""Rebalances, partition moves and member sessions: the history of each group (`pipeline.history`), told by Spark.
+
+Spark brings a group's records together in log order, with the commits between them reduced to a few numbers; the rules
+themselves are plain Python and see one record at a time, so a group may have any number of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+from pipeline.history.group import GroupHistory
+from pipeline.history.records import (
+    GROUP_METADATA,
+    SCALES_MS,
+    STEPS,
+    STRETCHES,
+    Activity,
+    Move,
+    Rebalance,
+    Record,
+    Row,
+    Session,
+)
+
+TEXTS = pa.list_(pa.string())
+ROWS = pa.schema(
+    [
+        (
+            "rebalance",
+            pa.struct(
+                [
+                    ("group", pa.string()), ("type", pa.string()), ("generation", pa.int32()), ("at_ms", pa.int64()),
+                    ("log_offset", pa.int64()), ("cause", pa.string()), ("causes", TEXTS),
+                    ("cause_detail", pa.string()), ("cause_source", pa.string()), ("members_before", pa.int32()),
+                    ("members_after", pa.int32()), ("joined", TEXTS), ("left", TEXTS), ("sync_ms", pa.int64()),
+                    ("commit_gap_ms", pa.int64()), ("epoch_settle_ms", pa.int64()), ("partitions_moved", pa.int32()),
+                ]
+            ),
+        ),
+        (
+            "move",
+            pa.struct(
+                [
+                    ("group", pa.string()), ("generation", pa.int32()), ("topic", pa.string()),
+                    ("partition", pa.int32()), ("from_owner", pa.string()), ("to_owner", pa.string()),
+                    ("kind", pa.string()), ("log_offset", pa.int64()), ("record_ts", pa.int64()),
+                ]
+            ),
+        ),
+        (
+            "session",
+            pa.struct(
+                [
+                    ("group", pa.string()), ("type", pa.string()), ("member_id", pa.string()),
+                    ("instance_id", pa.string()), ("client_id", pa.string()), ("host", pa.string()),
+                    ("from_ts", pa.int64()), ("to_ts", pa.int64()), ("end_reason", pa.string()),
+                    ("generations", pa.int64()), ("partitions_owned", pa.int32()),
+                ]
+            ),
+        ),
+    ]
+)  # fmt: skip
+COLUMNS = {Rebalance: "rebalance", Move: "move", Session: "session"}
+BATCH_ROWS = 4096
+
+
+def histories(records: DataFrame, commits: DataFrame) -> DataFrame:
+    """What happened to every group: each row has one of the structs `rebalance`, `move` and `session`.
+
+    `records` are raw group records, `commits` those of `offset_commits`. Kept by the caller, since three tables are
+    made of it (`rebalances`, `partition_moves`, `member_sessions`).
+    """
+    facts = records.select(
+        "group", "log_offset", F.lit(0).alias("kind"), "record_ts", "key_version", "member_id", "epoch",
+        "is_tombstone", "payload",
+    )  # fmt: skip
+    both = facts.unionByName(step_activity(records, commits).withColumn("kind", F.lit(1)), allowMissingColumns=True)
+    ordered = both.repartition("group").sortWithinPartitions("group", "log_offset", "kind")
+    return ordered.mapInArrow(_tell, _ddl())
+
+
+def rebalances(told: DataFrame) -> DataFrame:
+    """One row for each rebalance."""
+    return told.where("rebalance is not null").select("rebalance.*")
+
+
+def partition_moves(told: DataFrame) -> DataFrame:
+    """What became of each partition from one generation of a classic group to the next (`history.ownership`)."""
+    return told.where("move is not null").select("move.*")
+
+
+def member_sessions(told: DataFrame) -> DataFrame:
+    """From when to when each member belonged to its group, and how that ended; `to_ts` is null while it lasts."""
+    return told.where("session is not null").select("session.*")
+
+
+def stickiness(moves: DataFrame) -> DataFrame:
+    """(group, rebalances, kept, common, stickiness): of the partitions owned before and after, the share kept."""
+    kept = F.sum((F.col("kind") == "kept").cast("bigint"))
+    common = F.sum(F.col("kind").isin("kept", "moved").cast("bigint"))
+    counted = moves.groupBy("group").agg(
+        F.countDistinct("log_offset").alias("rebalances"), kept.alias("kept"), common.alias("common")
+    )
+    return counted.withColumn("stickiness", F.when(F.col("common") > 0, F.col("kept") / F.col("common")))
+
+
+def step_activity(records: DataFrame, commits: DataFrame) -> DataFrame:
+    """What was committed to each partition in each step of its group, as `history.activity.gather_activity` says it.
+
+    `log_offset` is that of the record that began the step, -1 before the first.
+    """
+    state_ts = F.get_json_object("payload", "$.current_state_timestamp").cast("bigint")
+    stated = (F.col("key_version") == GROUP_METADATA) & ~F.col("is_tombstone") & (state_ts > 0)
+    in_group = Window.partitionBy("group").orderBy("log_offset")
+    steps = (
+        records.where(F.col("key_version").isin(*STEPS))
+        .withColumn("step_ts", F.when(stated, state_ts).otherwise(F.col("record_ts")))
+        .withColumn("step", F.struct("log_offset", F.lead("step_ts").over(in_group).alias("until_ts")))
+    )
+    first = steps.groupBy("group").agg(F.min_by("step_ts", "log_offset").alias("first_ts"))
+    counted = commits.where("effective and not is_tombstone").select(
+        "group", "log_offset", "topic", "partition", "record_ts", "is_txn"
+    )
+    both = counted.join(F.broadcast(first.select("group")), "group", "left_semi").unionByName(
+        steps.select("group", "log_offset", "step"), allowMissingColumns=True
+    )
+    until_now = in_group.rowsBetween(Window.unboundedPreceding, 0)
+    placed = (
+        both.withColumn("step", F.last("step", ignorenulls=True).over(until_now))
+        .where("record_ts is not null")
+        .join(F.broadcast(first), "group")
+        .withColumn("until_ts", F.when(F.col("step").isNull(), F.col("first_ts")).otherwise(F.col("step.until_ts")))
+        .withColumn("log_offset", F.coalesce("step.log_offset", F.lit(-1).cast("bigint")))
+    )
+    plain = F.when(~F.col("is_txn"), F.col("record_ts"))
+    return placed.groupBy("group", "log_offset", "topic", "partition").agg(
+        F.min("record_ts").alias("first_ts"),
+        F.max("record_ts").alias("last_ts"),
+        F.max(plain).alias("last_plain_ts"),
+        *(F.coalesce(F.bit_or(_beat(ms)), F.lit(0)).alias(f"beats_{ms}") for ms in SCALES_MS),
+    )
+
+
+def _beat(ms: int) -> Any:
+    """The bit of a commit: how many stretches of so many ms before the end of its step."""
+    ago = f"cast(floor(greatest(until_ts - record_ts, 0) / {ms}) as bigint)"
+    return F.expr(f"case when not is_txn and {ago} < {STRETCHES} then shiftleft(1L, cast({ago} as int)) end")
+
+
+def _tell(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Groups one after the other, each in log order; runs in a worker."""
+    rows: list[Row] = []
+    for row in _rows(batches):
+        rows.append(row)
+        if len(rows) >= BATCH_ROWS:
+            yield _batch(rows)
+            rows = []
+    if rows:
+        yield _batch(rows)
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    group: str | None = None
+    history = GroupHistory("")
+    for batch in batches:
+        for row in batch.to_pylist():
+            if row["group"] != group:
+                yield from history.end()
+                group = row["group"]
+                history = GroupHistory(row["group"])
+            if row["kind"]:
+                beats = tuple(row[f"beats_{ms}"] for ms in SCALES_MS)
+                activity = Activity(row["first_ts"], row["last_ts"], row["last_plain_ts"], beats)
+                history.observe(row["topic"], row["partition"], activity)
+            else:
+                yield from history.apply(Record(*(row[name] for name in Record.__struct_fields__)))
+    yield from history.end()
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    told: list[dict[str, Any]] = []
+    for row in rows:
+        columns = msgspec.structs.asdict(row)
+        if isinstance(row, Rebalance):
+            columns["cause"] = row.causes[0]
+        told.append({COLUMNS[type(row)]: columns})
+    return pa.RecordBatch.from_pylist(told, schema=ROWS)
+
+
+def _ddl() -> str:
+    """The schema of `histories` as Spark writes it."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(ROWS).simpleString().removeprefix("struct<").removesuffix(">")

@@ -1,0 +1,335 @@
+"""Groups with habits, on the server's own engine: members that commit rarely or never, leave without a word, and die.
+
+    engine = Engine(directory)
+    for number in range(20):
+        live(engine, f"group-{number}", Random(number), happenings=20)
+
+`HabitCrowd` is a classic group, eager or cooperative; `ModernCrowd` one of KIP-848. What really happened is what the
+engine's events say.
+"""
+
+from random import Random
+from typing import Any
+
+from protocol.messages import consumer_protocol as embedded
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.pipeline.engine import BEAT_MS, MEMBER_ID_REQUIRED, Client, Crowd, Engine
+
+NEVER, RARELY, OFTEN = 0.0, 0.05, 0.9  # how probably a member commits at a heartbeat
+
+
+class HabitCrowd(Crowd):
+    """A classic group. Each member has its own rhythm of commits; those who stay may be slow to rejoin."""
+
+    def __init__(self, engine: Engine, group: str, dice: Random) -> None:
+        super().__init__(engine, group, dice)
+        self.is_cooperative = dice.random() < 0.5
+        self.session_ms = dice.choice((10_000, 45_000, 45_000))
+        self.rebalance_ms = dice.choice((60_000, 300_000))
+        self.habit = dice.choice((NEVER, RARELY, OFTEN, OFTEN, OFTEN))
+        self.is_slow = dice.random() < 0.3  # to rejoin
+        self.commits_while_slow = dice.random() < 0.3
+        self.shares: dict[str, dict[str, list[int]]] = {}
+
+    def live(self, happenings: int) -> None:
+        kinds = ("join", "leave_together", "leave_together", "time_out_together", "time_out_together", "static_rejoin",
+                 "subscription_change", "partition_growth", "fall_quiet", "miss_rebalance")  # fmt: skip
+        for _ in range(happenings):
+            while len(self.clients) < 2:
+                self.join()
+            getattr(self, self.dice.choice(kinds))()
+            for _ in range(self.dice.randrange(1, 40)):
+                self.work(self.clients)
+
+    def leave_together(self) -> None:
+        """One or two say goodbye, now and then after a last commit."""
+        for gone in self._some():
+            self.clients.remove(gone)
+            if self.dice.random() < 0.4:
+                self._commit(gone)
+            who = LeaveGroupRequestMemberIdentity(gone.member_id, gone.instance)
+            self.engine.asked(LeaveGroupRequest(self.group, members=(who,)), 5)
+            self.engine.wait(self.dice.randrange(200))
+        if self.clients:
+            self._dawdle()
+            self._rebalance()
+
+    def time_out_together(self) -> None:
+        """One or two fall silent in the same moment, and the others go on until their sessions end."""
+        gone = self._some()
+        self.clients = [client for client in self.clients if client not in gone]
+        while any(client.member_id in self._members() for client in gone):
+            self.work(self.clients)
+            if self.engine.shard.groups[self.group].state != "Stable":
+                self._rebalance_while_waiting(gone)
+                return
+        if self.clients:
+            self._rebalance()
+
+    def fall_quiet(self) -> None:
+        """Nothing to read: all beat, nobody commits."""
+        for _ in range(self.dice.randrange(5, 40)):
+            self._beat_all()
+
+    def miss_rebalance(self) -> None:
+        """A new member joins, and an old one does not rejoin although it beats and commits."""
+        stuck = self.dice.choice(self.clients)
+        self.clients.remove(stuck)
+        self._named += 1
+        self.clients.append(Client(f"app-{self._named}"))
+        self._rebalance_while_waiting([], stuck)
+
+    def work(self, clients: list[Client]) -> None:
+        self.engine.wait(BEAT_MS)
+        for client in clients:
+            beat = HeartbeatRequest(self.group, self.generation, client.member_id, client.instance)
+            if self.engine.asked(beat, 4).error_code == 0 and self.dice.random() < self.habit:
+                self._commit(client)
+
+    def _members(self) -> dict[str, Any]:
+        group = self.engine.shard.groups.get(self.group)
+        return {} if group is None else dict(group.members)
+
+    def _some(self) -> list[Client]:
+        return self.dice.sample(self.clients, min(len(self.clients), self.dice.choice((1, 1, 1, 2, 3))))
+
+    def _beat_all(self) -> None:
+        self.engine.wait(BEAT_MS)
+        for client in self.clients:
+            beat = HeartbeatRequest(self.group, self.generation, client.member_id, client.instance)
+            self.engine.asked(beat, 4)
+
+    def _dawdle(self) -> None:
+        """The others are busy before they rejoin; they beat, and may commit."""
+        for _ in range(self.dice.randrange(4, 18) if self.is_slow else self.dice.randrange(2)):
+            self._beat_all()
+            for client in self.clients if self.commits_while_slow else ():
+                if self.dice.random() < self.habit:
+                    self._commit(client)
+
+    def _rebalance(self, first: Client | None = None) -> None:
+        order = sorted(self.clients, key=lambda client: (client is not first, client.member_id != ""))
+        tickets = [(client, self._join(client)) for client in order]
+        self.engine.wait(self.dice.randrange(5, 400))
+        self._complete(tickets)
+
+    def _rebalance_while_waiting(self, gone: list[Client], stuck: Client | None = None) -> None:
+        """Rejoin while the join phase waits for members that do not come, until it gives them up."""
+        tickets = [(client, self._join(client)) for client in sorted(self.clients, key=lambda c: c.member_id != "")]
+        waiting = [stuck] if stuck else gone
+        while any(client.member_id in self._members() for client in waiting):
+            self.engine.wait(BEAT_MS)
+            if stuck is not None:
+                beat = HeartbeatRequest(self.group, self.generation, stuck.member_id, stuck.instance)
+                self.engine.asked(beat, 4)
+                if self.dice.random() < self.habit:
+                    self._commit(stuck)
+        if tickets:
+            self.engine.wait(BEAT_MS)
+            self._complete(tickets)
+
+    def _complete(self, tickets: list[tuple[Client, int]]) -> None:
+        """The join phase is over: the leader shares out, and all get their share."""
+        for _ in range(200):
+            if all(ticket in self.engine._answers for _, ticket in tickets):
+                break
+            self.engine.wait(BEAT_MS)
+        answers = {client.name: self.engine.answer(ticket) for client, ticket in tickets}
+        refused = [client for client, _ in tickets if answers[client.name].error_code]
+        for client in refused:
+            client.member_id, client.owned = "", {}
+        if refused:
+            self._rebalance()
+            return
+        for client, _ in tickets:
+            client.member_id = answers[client.name].member_id
+            self.generation = answers[client.name].generation_id
+        target = {client.name: Crowd._share(self, client) for client in self.clients}
+        before = {client.name: client.owned for client in self.clients}
+        self.shares = {name: self._allowed(name, share, before) for name, share in target.items()}
+        given = tuple(SyncGroupRequestAssignment(one.member_id, self._assignment(one)) for one in self.clients)
+        for client, _ in tickets:
+            leads = answers[client.name].leader == client.member_id
+            self._sync(client, self.generation, given if leads else ())
+        self._hand_over(before)
+
+    def _hand_over(self, before: dict[str, dict[str, list[int]]]) -> None:
+        """Those who had to give up partitions rejoin, so that others get them."""
+        for client in self.clients:
+            lost = [
+                (topic, number)
+                for topic, numbers in before[client.name].items()
+                for number in numbers
+                if number not in client.owned.get(topic, ())
+            ]
+            if lost and self.is_cooperative:
+                self.engine.leader_saw = self.engine.changed_metadata = "cooperative_handover"
+                self.engine.wait(self.dice.randrange(100))
+                self._rebalance(first=client)
+                self.engine.changed_metadata = "subscription_change"
+                return
+
+    def _allowed(
+        self, name: str, share: dict[str, list[int]], before: dict[str, dict[str, list[int]]]
+    ) -> dict[str, list[int]]:
+        """What a member may have now: in a cooperative group nothing that another one has not given up yet."""
+        if not self.is_cooperative:
+            return share
+        taken = {
+            (topic, number)
+            for other, owned in before.items()
+            for topic, numbers in owned.items()
+            for number in numbers
+            if other != name
+        }
+        return {topic: [n for n in numbers if (topic, n) not in taken] for topic, numbers in share.items()}
+
+    def _share(self, client: Client) -> dict[str, list[int]]:
+        return self.shares[client.name]
+
+    def static_rejoin(self) -> None:
+        static = [client for client in self.clients if client.instance]
+        if not static:
+            self.join()
+            return
+        client = self.dice.choice(static)
+        client.member_id = ""
+        self.engine.wait(self.dice.randrange(500, 5_000))
+        ticket = self._join(client)
+        if ticket not in self.engine._answers:  # the group moves already
+            others = [(one, self._join(one)) for one in self.clients if one is not client]
+            self.engine.wait(self.dice.randrange(5, 400))
+            self._complete([(client, ticket), *others])
+            return
+        answer = self.engine.answer(ticket)
+        client.member_id = answer.member_id
+        self._sync(client, answer.generation_id, ())
+
+    def partition_growth(self) -> None:
+        leader = self.engine.shard.groups[self.group].leader
+        if any(client.member_id == leader for client in self.clients):
+            super().partition_growth()
+
+    def subscription_change(self) -> None:
+        client = self.dice.choice(self.clients)
+        self.engine.leader_saw = "subscription_change"
+        client.topics = ("orders", "payments") if client.topics == ("orders",) else ("orders",)
+        self._rebalance(first=client)
+
+    def _join(self, client: Client) -> int:
+        owned = tuple(
+            embedded.ConsumerProtocolSubscriptionTopicPartition(topic, tuple(numbers))
+            for topic, numbers in client.owned.items()
+            if numbers and self.is_cooperative
+        )
+        said = embedded.ConsumerProtocolSubscription(topics=client.topics, owned_partitions=owned)
+        request = JoinGroupRequest(
+            self.group, self.session_ms, self.rebalance_ms, client.member_id, client.instance, "consumer",
+            (JoinGroupRequestProtocol("sticky" if self.is_cooperative else "range", embedded.write(said, 1)),),
+        )  # fmt: skip
+        ticket = self.engine.ask(request, 9, client.name)
+        answer = self.engine._answers.get(ticket)
+        if answer is not None and answer.error_code == MEMBER_ID_REQUIRED:
+            client.member_id = self.engine.answer(ticket).member_id
+            return self._join(client)
+        return ticket
+
+    def _sync(self, client: Client, generation: int, shares: tuple[SyncGroupRequestAssignment, ...]) -> None:
+        protocol = "sticky" if self.is_cooperative else "range"
+        request = SyncGroupRequest(
+            self.group, generation, client.member_id, client.instance, "consumer", protocol, shares
+        )
+        self.engine.ask(request, 5)
+        client.owned = self._share(client)
+
+
+class ModernCrowd:
+    """A consumer group (KIP-848) of dynamic and static members."""
+
+    def __init__(self, engine: Engine, group: str, dice: Random) -> None:
+        self.engine, self.group, self.dice = engine, group, dice
+        self.members: dict[str, tuple[int, str | None]] = {}  # member id -> epoch, instance id
+        self.habit = dice.choice((NEVER, RARELY, OFTEN))
+        self._named = 0
+
+    def live(self, happenings: int) -> None:
+        """So much happens, with work in between."""
+        kinds = ("join", "join", "leave", "time_out", "static_rejoin", "subscription_change")
+        for _ in range(happenings):
+            getattr(self, self.dice.choice(kinds) if len(self.members) > 1 else "join")()
+            for _ in range(self.dice.randrange(3, 12)):
+                self.work()
+
+    def join(self) -> None:
+        """A new member."""
+        self._named += 1
+        instance = f"{self.group}-{self._named}" if self.dice.random() < 0.4 else None
+        self._enter(f"member-{self._named}", instance)
+
+    def leave(self) -> None:
+        """One or two members say goodbye."""
+        for member in self._some():
+            self._beat(member, -1)
+
+    def time_out(self) -> None:
+        """One or two members fall silent."""
+        gone = self._some()
+        for member in gone:
+            del self.members[member]
+        while any(member in self.engine.shard.groups[self.group].members for member in gone):
+            self.work()
+
+    def static_rejoin(self) -> None:
+        """A static member goes away for a moment and comes back under another id."""
+        static = [member for member, (_, instance) in self.members.items() if instance]
+        if not static:
+            self.join()
+            return
+        member = self.dice.choice(static)
+        instance = self.members[member][1]
+        self._beat(member, -2)
+        self.engine.wait(1_000)
+        self._named += 1
+        self._enter(f"member-{self._named}", instance)
+
+    def subscription_change(self) -> None:
+        """A member wants another topic, too, or no longer."""
+        member = self.dice.choice(list(self.members))
+        self._beat(member, self.members[member][0], subscribed_topic_names=self.dice.choice((("orders",), ("orders", "payments"))))  # fmt: skip
+
+    def work(self) -> None:
+        """Some seconds in which all beat, and some commit."""
+        self.engine.wait(BEAT_MS)
+        for member in list(self.members):
+            self._beat(member, self.members[member][0])
+            if member in self.members and self.dice.random() < self.habit:
+                part = (OffsetCommitRequestPartition(0, self.dice.randrange(1000)),)
+                topics = (OffsetCommitRequestTopic("orders", partitions=part),)
+                epoch, instance = self.members[member]
+                self.engine.asked(OffsetCommitRequest(self.group, epoch, member, instance, topics=topics), 9)
+
+    def _some(self) -> list[str]:
+        return self.dice.sample(list(self.members), min(len(self.members), self.dice.choice((1, 1, 2))))
+
+    def _enter(self, member: str, instance: str | None) -> None:
+        self.members[member] = (0, instance)
+        self._beat(member, 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=())
+
+    def _beat(self, member: str, epoch: int, **fields: Any) -> None:
+        instance = self.members[member][1]
+        answer = self.engine.asked(ConsumerGroupHeartbeatRequest(self.group, member, epoch, instance, **fields), 1)
+        if answer.error_code == 0 and epoch >= 0:
+            self.members[member] = (answer.member_epoch, instance)
+        else:
+            self.members.pop(member, None)
+
+
+def live(engine: Engine, group: str, dice: Random, happenings: int) -> None:
+    """One group lives: every third is of the new protocol."""
+    crowd = ModernCrowd(engine, group, dice) if dice.randrange(3) == 0 else HabitCrowd(engine, group, dice)
+    crowd.live(happenings)

@@ -1,0 +1,332 @@
+"""The history of groups, from records alone: causes against the engine's events, and each case for itself."""
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.core.events import Cause
+from pipeline.decode.layout import TOPIC, log_dirs, spans
+from pipeline.decode.rows import read_table
+from pipeline.history.activity import activity_of, read_histories
+from pipeline.history.departures import together
+from pipeline.history.group import GroupHistory
+from pipeline.history.records import Move, Rebalance, Record, Row, Session
+from pipeline.synth_groups import write_lives
+from tests.pipeline.engine import TOLD, Engine
+from tests.pipeline.habits import live
+
+CERTAIN = (
+    "join", "leave", "timeout", "static_rejoin", "subscription_change", "partition_count_change",
+    "cooperative_handover", "migrated",
+)  # fmt: skip
+MODERN = {Cause.SUBSCRIPTION_CHANGED: "subscription_change", Cause.STATIC_MEMBER_RETURNED: "static_rejoin"}
+GROUPS, HAPPENINGS = 60, 15
+
+
+def read(directory: Path) -> list[Row]:
+    """All rows of a log that has no transactions."""
+    (log,) = log_dirs([str(directory)])
+    records = read_table(spans(log), "group_records").to_pylist()
+    return list(read_histories(records, read_table(spans(log), "offset_commits").to_pylist()))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    made = Engine(tmp_path_factory.mktemp("habits") / f"{TOPIC}-0")
+    for number in range(GROUPS):
+        live(made, f"group-{number}", Random(number), HAPPENINGS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def rows(engine: Engine) -> list[Row]:
+    return read(engine.directory)
+
+
+def true_causes(engine: Engine) -> dict[tuple[str, int], set[str]]:
+    """(group, log offset) -> causes for classic groups, (group, epoch) for consumer groups."""
+    told = {(one.group, one.at): set(one.causes) for one in engine.truth}
+    for event in engine.events:
+        cause = MODERN.get(event.cause) or TOLD.get(event.cause)
+        if event.type == "consumer" and cause:
+            told.setdefault((event.group, event.generation), set()).add(cause)
+    return told
+
+
+def test_certain_answers_are_right(engine: Engine, rows: list[Row]) -> None:
+    told = true_causes(engine)
+    claimed, wrong, happened, hit = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for row in rows:
+        if not isinstance(row, Rebalance):
+            continue
+        truth = told.get((row.group, row.log_offset if row.type == "classic" else row.generation or 0), set())
+        for cause in row.causes:
+            if cause in CERTAIN:
+                claimed[cause] += 1
+                wrong[cause] += cause not in truth
+        happened.update(truth)
+        hit.update(truth.intersection(row.causes))
+    for cause in CERTAIN:
+        recall = hit[cause] / happened[cause] if happened[cause] else 1.0
+        print(f"{cause:24} claimed {claimed[cause]:5} wrong {wrong[cause]:4} recall {recall:.2f} of {happened[cause]}")
+    total = sum(wrong.values()) / sum(claimed.values())
+    print(f"wrong: {total:.2%} of {sum(claimed.values())} certain answers")
+    assert min(claimed[cause] for cause in CERTAIN if cause != "migrated") > 10
+    assert total <= 0.02
+    assert all(wrong[cause] <= 0.05 * claimed[cause] for cause in CERTAIN), wrong
+
+
+def test_what_the_generator_made_up_is_inferred(tmp_path: Path) -> None:
+    truth = write_lives(tmp_path, seed=5, groups=25, rebalances=16)
+    rows = read(tmp_path / f"{TOPIC}-0")
+    found = sorted((row for row in rows if isinstance(row, Rebalance)), key=lambda row: row.log_offset)
+    assert [row.group for row in found] == [one.group for one in truth], "one row for each rebalance"
+    claimed, hit, happened = Counter[str](), Counter[str](), Counter[str]()
+    for row, one in zip(found, truth, strict=True):
+        claimed.update(row.causes)
+        happened[one.cause] += 1
+        hit[one.cause] += one.cause in row.causes
+    for cause in set(happened):
+        print(f"{cause:24} recall {hit[cause] / happened[cause]:.2f} of {happened[cause]}")
+        assert hit[cause] >= 0.98 * claimed[cause]
+        assert hit[cause] >= (0.7 if cause == "timeout" else 0.95) * happened[cause]
+    assert all(row.members_after - (row.members_before or 0) == len(row.joined) - len(row.left) for row in found)
+    assert all(5 <= (row.sync_ms or 0) < 400 for row in found)
+    assert all(row.commit_gap_ms is None or row.commit_gap_ms > 0 for row in found)
+    sessions = [row for row in rows if isinstance(row, Session)]
+    assert all((row.end_reason is None) == (row.to_ts is None) for row in sessions)
+    ended = Counter(row.end_reason for row in sessions)
+    assert ended["static_rejoin"] == happened["static_rejoin"]
+    assert ended["leave"] + ended["timeout"] + ended["leave_or_timeout"] == happened["leave"] + happened["timeout"]
+    seen = Counter((row.group, row.log_offset, row.topic, row.partition) for row in rows if isinstance(row, Move))
+    assert max(seen.values()) == 1
+
+
+def test_sessions_end_as_the_members_did(engine: Engine, rows: list[Row]) -> None:
+    ends = {Cause.MEMBER_LEFT: "leave", Cause.SESSION_EXPIRED: "timeout", Cause.REBALANCE_TIMED_OUT: "timeout"}
+    truth = {event.member: ends[event.cause] for event in engine.events if event.cause in ends and event.member}
+    sessions = [row for row in rows if isinstance(row, Session) and row.end_reason in ("leave", "timeout")]
+    wrong = [row for row in sessions if truth.get(row.member_id) != row.end_reason]
+    assert len(sessions) > 50
+    assert len(wrong) <= 0.02 * len(sessions), wrong
+
+
+class Script:
+    """Records of one group, one after the other, and the rows that they lead to. Times are in seconds."""
+
+    def __init__(self) -> None:
+        self.history = GroupHistory("g")
+        self.rows: list[Row] = []
+        self.offset = 0
+
+    def record(self, at: float, key_version: int, value: dict[str, Any] | None, member: str | None = None, epoch: int | None = None) -> None:  # fmt: skip
+        payload = msgspec.json.encode(value or {}).decode()
+        self.offset += 1
+        self.rows += self.history.apply(Record(self.offset, int(at * 1000), key_version, member, epoch, value is None, payload))  # fmt: skip
+
+    def generation(self, at: float, number: int, *, subscription: str = "s", session_s: int = 45, rebalance_s: int = 300, instances: dict[str, str] | None = None, **owned: list[int]) -> None:  # fmt: skip
+        """A generation of these members, each with its partitions of the topic `t`."""
+        members = [
+            {
+                "member_id": name, "group_instance_id": (instances or {}).get(name), "client_id": "c",
+                "client_host": "h", "rebalance_timeout": rebalance_s * 1000, "session_timeout": session_s * 1000,
+                "subscription": subscription, "assignment": {"t": numbers} if numbers else {},
+            }
+            for name, numbers in owned.items()
+        ]  # fmt: skip
+        value = {"generation": number, "protocol": "p", "current_state_timestamp": int(at * 1000), "members": members}
+        self.record(at, 2, value, epoch=number)
+
+    def commits(self, until: float, **times: list[float]) -> None:
+        """Commits since the last generation: partition `p<number>` -> times; the next generation is at `until`."""
+        for partition, ats in times.items():
+            parts = [activity_of(int(at * 1000), int(until * 1000), is_txn=False) for at in ats]
+            activity = together(parts)
+            assert activity is not None
+            self.history.observe("t", int(partition[1:]), activity)
+
+    def member(self, at: float, name: str, instance: str | None = None, topics: tuple[str, ...] = ("t",)) -> None:
+        """The metadata of a member of a consumer group."""
+        self.record(at, 5, {"instance_id": instance, "client_id": "c", "subscribed_topic_names": topics}, name)
+
+    def epoch(self, at: float, number: int, digest: int = 1) -> None:
+        """An epoch of a consumer group, its target, and all members that reach it."""
+        self.record(at, 3, {"epoch": number, "metadata_hash": digest}, epoch=number)
+
+    def end(self) -> "Script":
+        self.rows += self.history.end()
+        return self
+
+    def causes(self) -> list[list[str]]:
+        found = sorted((row for row in self.rows if isinstance(row, Rebalance)), key=lambda row: row.log_offset)
+        return [row.causes for row in found]
+
+    def ends(self) -> dict[str, str | None]:
+        return {row.member_id: row.end_reason for row in self.rows if isinstance(row, Session)}
+
+    def moves(self, offset: int) -> dict[int, tuple[str, str | None]]:
+        moves = [row for row in self.rows if isinstance(row, Move) and row.log_offset == offset]
+        return {row.partition: (row.kind, row.from_owner) for row in moves}
+
+
+def every(seconds: float, first: float, last: float) -> list[float]:
+    return [first + n * seconds for n in range(int((last - first) / seconds) + 1)]
+
+
+def test_a_cooperative_handover_is_a_cause_of_its_own_and_a_move() -> None:
+    script = Script()
+    script.generation(0, 1, a=[0, 1, 2, 3])
+    script.generation(10, 2, a=[0, 1], b=[])
+    script.generation(11, 3, a=[0, 1], b=[2, 3])
+    script.end()
+    assert script.causes() == [["join"], ["join"], ["cooperative_handover"]]
+    assert script.moves(2) == {0: ("kept", "a"), 1: ("kept", "a"), 2: ("revoked", "a"), 3: ("revoked", "a")}
+    assert script.moves(3) == {0: ("kept", "a"), 1: ("kept", "a"), 2: ("moved", "a"), 3: ("moved", "a")}
+
+
+def test_partitions_are_more_only_if_nobody_had_them() -> None:
+    script = Script()
+    script.generation(0, 1, a=[0, 1])
+    script.generation(10, 2, a=[0, 1, 2])
+    script.generation(20, 3, a=[0])
+    script.generation(9000, 4, a=[0, 1])
+    assert script.end().causes() == [["join"], ["partition_count_change"], ["unknown"], ["partition_count_change"]]
+
+
+def test_silence_alone_is_no_timeout() -> None:
+    """The others rejoin 48 s after a LeaveGroup, and say nothing meanwhile."""
+    script = Script()
+    script.generation(0, 1, a=[0], b=[1])
+    script.commits(148, p0=every(3, 0, 100), p1=every(3, 0, 100))
+    script.generation(148, 2, b=[0, 1])
+    assert script.end().causes()[1] == ["leave_or_timeout"]
+    assert script.ends()["a"] == "leave_or_timeout"
+
+
+def test_silence_among_busy_members_is_a_timeout() -> None:
+    script = Script()
+    script.generation(0, 1, a=[0], b=[1])
+    script.commits(148, p0=every(3, 0, 100), p1=every(3, 0, 147))
+    script.generation(148, 2, b=[0, 1])
+    assert script.end().causes()[1] == ["timeout"]
+
+
+def test_a_member_that_never_committed_tells_nothing() -> None:
+    script = Script()
+    script.generation(0, 1, a=[0], b=[1])
+    script.commits(148, p1=every(3, 0, 147))
+    script.generation(148, 2, b=[0, 1])
+    assert script.end().causes()[1] == ["leave_or_timeout"]
+
+
+def test_one_leaves_while_another_times_out() -> None:
+    script = Script()
+    script.generation(0, 1, a=[0], b=[1], c=[2])
+    script.commits(148, p0=every(3, 0, 100), p1=every(3, 0, 147), p2=every(3, 0, 146))
+    script.generation(148, 2, b=[0, 1, 2])
+    assert script.end().causes()[1] == ["leave", "timeout"]
+    assert script.ends() == {"a": "timeout", "b": None, "c": "leave"}
+
+
+def test_a_member_that_missed_a_rebalance_did_not_leave() -> None:
+    """It beats and commits, but does not rejoin when b joins; the join phase ends without it after 60 s."""
+    script = Script()
+    script.generation(0, 1, a=[0], rebalance_s=60)
+    script.commits(100, p0=every(3, 0, 99))
+    script.generation(100, 2, b=[0], rebalance_s=60)
+    assert script.end().causes()[1] == ["leave_or_timeout", "join"]
+
+
+def test_what_came_before_the_first_record_is_not_known() -> None:
+    script = Script()
+    script.generation(0, 57, a=[0])
+    script.generation(1, 58, a=[0], b=[])
+    assert script.end().causes() == [["unknown"], ["join"]]
+
+
+def test_a_group_that_was_deleted_begins_anew() -> None:
+    script = Script()
+    script.generation(0, 5, a=[0])
+    script.record(10, 2, None)
+    script.generation(20, 1, a=[0])
+    assert script.end().causes() == [["unknown"], ["deleted"], ["join"]]
+
+
+def test_a_group_migrates_and_its_members_stay() -> None:
+    script = Script()
+    script.generation(0, 1, a=[0], b=[1])
+    script.record(10, 2, None)
+    for name in "ab":
+        script.member(10, name)
+    script.epoch(10, 1)
+    script.member(10, "new")
+    script.epoch(10, 2)
+    for name in ("new", "b"):  # b leaves with the last member of the new protocol: a stays
+        script.record(20, 5, None, name)
+    script.record(20, 5, None, "a")
+    script.record(20, 3, None)
+    script.generation(20, 2, a=[0])
+    script.end()
+    assert script.causes() == [["join"], ["migrated"], ["join"], ["migrated", "leave_or_timeout"]]
+    ended = [(row.type, row.member_id, row.end_reason) for row in script.rows if isinstance(row, Session)]
+    assert sorted(ended, key=str) == [
+        ("classic", "a", "migrated"), ("classic", "a", None), ("classic", "b", "migrated"),
+        ("consumer", "a", "migrated"), ("consumer", "b", "leave_or_timeout"), ("consumer", "new", "leave_or_timeout"),
+    ]  # fmt: skip
+
+
+def test_a_static_member_of_a_consumer_group_comes_back() -> None:
+    script = Script()
+    script.member(0, "a", "i")
+    script.epoch(0, 1)
+    script.record(10, 5, None, "a")
+    script.member(10, "a2", "i")
+    script.member(20, "b")
+    script.epoch(20, 2)
+    script.record(30, 5, None, "a2")
+    script.member(30, "a3", "i", ("t", "u"))
+    script.epoch(30, 3)
+    script.end()
+    assert script.causes() == [["join"], ["static_rejoin"], ["join"], ["static_rejoin"]]
+    assert script.ends() == {"a": "static_rejoin", "a2": "static_rejoin", "a3": None, "b": None}
+
+
+def test_epochs_of_a_consumer_group_and_why() -> None:
+    script = Script()
+    script.member(0, "a")
+    script.epoch(0, 1)
+    script.record(0, 6, {}, epoch=1)
+    script.record(2, 8, {}, "a", 1)
+    script.member(10, "a", None, ("t", "u"))
+    script.epoch(10, 2)
+    script.epoch(20, 3, digest=2)
+    script.epoch(30, 4, digest=2)
+    script.record(40, 5, None, "a")
+    script.epoch(40, 5, digest=2)
+    script.record(50, 3, None)
+    script.member(86_400, "a")
+    script.epoch(86_400, 1)
+    script.record(86_400, 6, {}, epoch=1)
+    script.record(86_403, 8, {}, "a", 1)
+    script.end()
+    assert script.causes() == [
+        ["join"], ["subscription_change"], ["partition_count_change"], ["unknown"], ["leave_or_timeout"], ["deleted"],
+        ["join"],
+    ]  # fmt: skip
+    settled = [row.epoch_settle_ms for row in script.rows if isinstance(row, Rebalance) and row.generation == 1]
+    assert settled == [2000, 3000]
+
+
+def test_the_outage_is_from_the_last_commit_before_to_the_first_one_after() -> None:
+    script = Script()
+    script.generation(0, 1, a=[0])
+    script.commits(10, p0=[1, 8])
+    script.generation(10, 2, a=[0], b=[])
+    script.generation(11, 3, a=[0], b=[], c=[])
+    script.commits(20, p0=[15])
+    script.end()
+    assert [row.commit_gap_ms for row in script.rows if isinstance(row, Rebalance)] == [None, 7000, 7000]

@@ -1,0 +1,84 @@
+"""A log that was made anew in the same place is not read on, one that was cleaned is."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline import manifest
+from pipeline.decode.identity import find_replacement, identify
+from pipeline.decode.layout import TOPIC, LogDir, log_dirs
+from pipeline.decode.positions import Position, newest
+from pipeline.errors import UsageError
+from pipeline.jobs.ingest import ingest
+from pipeline.synth import Writer, commit
+
+
+def write(directory: Path, records: int, at_ms: int, segment_bytes: int = 1 << 20, first: int = 0) -> LogDir:
+    writer = Writer(directory, segment_bytes, first)
+    for n in range(records):
+        writer.append([commit(("g", "t", 0), n, at_ms + n)])
+    return log_dirs([str(directory)])[0]
+
+
+def clear(directory: Path) -> None:
+    for file in directory.iterdir():
+        file.unlink()
+
+
+def reading(log: LogDir) -> tuple[Position, manifest.Identity]:
+    position = newest(log)
+    identity = identify(log, position)
+    assert identity is not None
+    return position, identity
+
+
+def test_a_log_that_only_grew_is_the_same(tmp_path: Path) -> None:
+    directory = tmp_path / f"{TOPIC}-0"
+    position, identity = reading(write(directory, 50, 1000))
+    log = write(directory, 10, 2000, first=50)
+    assert find_replacement(log, identity, position) is None
+
+
+@pytest.mark.parametrize("records", [10, 50, 60])
+def test_a_log_that_was_made_anew_is_another(tmp_path: Path, records: int) -> None:
+    directory = tmp_path / f"{TOPIC}-0"
+    position, identity = reading(write(directory, 50, 1000))
+    clear(directory)
+    assert find_replacement(write(directory, records, 5000), identity, position)
+
+
+def test_also_where_its_segments_end_elsewhere(tmp_path: Path) -> None:
+    directory = tmp_path / f"{TOPIC}-0"
+    position, identity = reading(write(directory, 50, 1000, segment_bytes=900))
+    clear(directory)
+    anew = write(directory, 300, 5000, segment_bytes=1150)
+    assert identity.segment not in [int(file.stem) for file in directory.glob("*.log")]
+    assert find_replacement(anew, identity, position) == "its first batch is younger than what was read"
+    clear(directory)
+    assert "ends before" in (find_replacement(write(directory, 5, 5000), identity, position) or "")
+
+
+def test_a_log_whose_older_segments_were_cleaned_is_the_same(tmp_path: Path) -> None:
+    directory = tmp_path / f"{TOPIC}-0"
+    position, identity = reading(write(directory, 50, 1000, segment_bytes=900))
+    log = write(directory, 50, 2000, segment_bytes=900, first=position.next_offset)
+    file = directory / f"{identity.segment:020d}.log"
+    data = file.read_bytes()
+    file.write_bytes(data[12 + int.from_bytes(data[8:12], "big") :])  # its first batch was superseded
+    assert find_replacement(log, identity, position) is None
+    file.unlink()  # and now the segment has been merged into the one before
+    assert find_replacement(log, identity, position) is None
+
+
+def test_ingest_refuses_to_read_on(tmp_path: Path) -> None:
+    directory, out = tmp_path / f"{TOPIC}-0", tmp_path / "out"
+    log = write(directory, 50, 1000)
+    position, identity = reading(log)
+    out.mkdir()
+    known = manifest.Manifest(logs={log.name: position}, places={log.name: log.place}, identities={log.name: identity})
+    manifest.save(out, known)
+    clear(directory)
+    write(directory, 60, 5000)
+    with pytest.raises(UsageError, match="is not the log that was read before: another batch stands"):
+        ingest(None, [str(tmp_path)], out)  # type: ignore[arg-type]  # it is refused before Spark is asked
+    assert manifest.load(out) == known
