@@ -16,7 +16,7 @@ from tests.pipeline import burrow
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-LOGS = 20_000
+LOGS = 5_000
 
 
 def random_log(dice: random.Random, number: int, rows: dict[str, list[dict[str, Any]]]) -> replay.State:
@@ -49,7 +49,7 @@ def frame(spark: Any, rows: list[dict[str, Any]], schema: pa.Schema) -> Any:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
 
-def test_verdicts_equal_sequential_replay_on_twenty_thousand_logs(spark: Any) -> None:
+def test_verdicts_equal_sequential_replay_on_thousands_of_logs(spark: Any) -> None:
     dice = random.Random(20_000)
     rows: dict[str, list[dict[str, Any]]] = {"batches": [], "commits": []}
     want = {}
@@ -88,7 +88,7 @@ def random_window(dice: random.Random) -> tuple[burrow.Window, int]:
 
 def test_lag_status_equals_burrows_rules_on_random_windows(spark: Any) -> None:
     dice = random.Random(4000)
-    cases = [random_window(dice) for _ in range(6000)]
+    cases = [random_window(dice) for _ in range(2500)]
     seen: Counter[str] = Counter()
     rows, want = [], []
     now_ms = 50_000_999  # the clock is an argument of the table, so the windows are moved to it
@@ -105,7 +105,7 @@ def test_lag_status_equals_burrows_rules_on_random_windows(spark: Any) -> None:
         seen.update(got.values())
     table.unpersist()
     assert seen.keys() == {"OK", "WARN", "STALL", "STOP", "REWIND"}
-    assert min(seen.values()) > 50
+    assert min(seen.values()) > 20
 
 
 def commit_row(at: int, ts: int, offset: int | None, group: str = "g", **columns: Any) -> dict[str, Any]:
