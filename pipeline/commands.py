@@ -24,6 +24,11 @@ OK, FAILED, USAGE, PROBLEMS, MISMATCH = 0, 1, 2, 3, 4
 FILES = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 SMALL_BYTES = 100 << 20  # tables that were made of less are built with settings for little data
 
+DELTA = {  # what Delta's jar asks of a session
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
 
 def run(args: argparse.Namespace) -> int:
     """Run one job. What the user can mend is said in one line."""
@@ -105,10 +110,10 @@ def _in_words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _settings(args: argparse.Namespace, is_small: bool = False) -> Settings:
-    settings = Settings(
-        args.master, args.memory, args.executor_memory, tuple(args.conf), tuple(args.py_files), is_small
-    )
+def _settings(args: argparse.Namespace, is_small: bool = False, more: dict[str, str] | None = None) -> Settings:
+    """The settings of the command line; `more` of Spark's go behind them."""
+    conf = tuple(((more or {}) | dict(args.conf)).items())
+    settings = Settings(args.master, args.memory, args.executor_memory, conf, tuple(args.py_files), is_small)
     check(settings)
     return settings
 
@@ -217,12 +222,22 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
     if ends is not None:
         check_path(ends)
     size = sum(file.size for file in Store.of(out).tree("raw"))
-    settings = _settings(args, is_small=size < SMALL_BYTES and not args.master)
-    form = getattr(args, "format", None)
+    form = getattr(args, "format", None) or _format(out)
+    settings = _settings(args, size < SMALL_BYTES and not args.master, DELTA if form == "delta" else None)
     with _spark(args, settings, progress) as spark:
         counts = job(spark, out, events=events, ends=ends, now_ms=args.now, form=form, report=progress)
         problems = Tables(spark, out).derived("log_problems").where("severity = 'problem'").count()
     return counts, problems
+
+
+def _format(out: str) -> str | None:
+    """That of the tables that are there."""
+    from pipeline import published
+
+    try:
+        return published.load(out).format
+    except FileNotFoundError:
+        return None
 
 
 def follow(args: argparse.Namespace) -> int:
