@@ -78,9 +78,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
         )
 
 
-def positions(said: Mapping[str, list[int]]) -> dict[str, Position]:
-    """Positions from what JSON can say."""
-    return {name: Position(*numbers) for name, numbers in said.items()}
+def positions(numbers_of: Mapping[str, list[int]]) -> dict[str, Position]:
+    """Positions from their numbers, as JSON has them."""
+    return {name: Position(*numbers) for name, numbers in numbers_of.items()}
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:

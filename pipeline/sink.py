@@ -45,12 +45,12 @@ def write(task: Task, options: Options, directory: Store) -> pa.RecordBatch:
                 writers[rows.table].write(rows.batch)
             if (position := _end(span, decoder)) is not None:
                 ends[span.log.name] = {"position": json.dumps(position), "place": span.log.place}
-        said = [{"table": table, "file": file.close(), "rows": file.rows} for table, file in sorted(writers.items())]
+        written = [{"table": table, "file": file.close(), "rows": file.rows} for table, file in sorted(writers.items())]
     finally:
         for file in writers.values():
             file.discard()
-    said += [{"log": log, **end} for log, end in ends.items()]
-    return pa.RecordBatch.from_pylist(said, schema=WRITTEN)
+    written += [{"log": log, **end} for log, end in ends.items()]
+    return pa.RecordBatch.from_pylist(written, schema=WRITTEN)
 
 
 def _end(span: Span, decoder: SpanDecoder) -> list[int] | None:
