@@ -95,7 +95,7 @@ def bomb(count: int) -> bytes:
     """A batch of a few KB that unpacks to so many records, all of them alike."""
     plain = record_batch.encode([Record(None, b"", timestamp=1)])
     header = replace(record_batch.header_at(plain), attributes=GZIP, last_offset_delta=count - 1, count=count)
-    return record_batch.sealed(header, gzip.compress(plain[record_batch.HEADER_BYTES :] * count, 6))
+    return record_batch.seal(header, gzip.compress(plain[record_batch.HEADER_BYTES :] * count, 6))
 
 
 def commit(partitions: int, metadata: str = "") -> bytes:

@@ -111,8 +111,8 @@ class Setting(Struct, frozen=True):
         return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {self.may_be}")
 
 
-def shown(value: Value) -> str:
-    """A value as Kafka's tools print it."""
+def format_value(value: Value) -> str:
+    """Write a value as Kafka's tools print it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -70,23 +70,25 @@ class Stats:
         self.connections_closed: Counter[str] = Counter()  # by the server, by reason
         self._named: set[str] = set()
 
-    def answered(self, api_key: int, seconds: float, times: int = 1) -> None:
-        """`times` requests of one API were answered within `seconds` each."""
+    def count_response(self, api_key: int, seconds: float, times: int = 1) -> None:
+        """Count `times` responses of one API, each sent within `seconds` of its request."""
         latency = self.latency.get(api_key)
         if latency is None:
             latency = self.latency[api_key] = Latency()
         latency.observe(seconds, times)
 
-    def waited(self, api_key: int, seconds: float) -> None:
-        """A request that was parked was answered after so long."""
+    def count_wait(self, api_key: int, seconds: float) -> None:
+        """Count the response to a request that was parked for `seconds`."""
         latency = self.waits.get(api_key)
         if latency is None:
             latency = self.waits[api_key] = Latency()
         latency.observe(seconds)
 
-    def turn_ended(self, began_s: float, now_s: float) -> None:
-        """A turn has ended. Of a long one the processor time is counted too: a busy machine and a slow disk add nothing
-        to that. It is looked up now and then, because that is a system call."""
+    def count_turn(self, began_s: float, now_s: float) -> None:
+        """Count a turn, and the processor time of a long one, to which a busy machine and a slow disk add nothing.
+
+        That time is read now and then only, because reading it is a system call.
+        """
         seconds = now_s - began_s
         if seconds < SHORT_TURN_SECONDS:  # nearly all of them
             self.short_turns += 1
@@ -105,16 +107,16 @@ class Stats:
         found.buckets[LATENCY_SECONDS.index(SHORT_TURN_SECONDS)] += self.short_turns
         return found
 
-    def closed(self, reason: str) -> None:
-        """The server has closed a connection."""
+    def count_closed_connection(self, reason: str) -> None:
+        """Count a connection that the server has closed."""
         self.connections_closed[reason] += 1
 
-    def failed(self, api_key: int, code: int, times: int = 1) -> None:
-        """`times` error codes were answered."""
+    def count_error(self, api_key: int, code: int, times: int = 1) -> None:
+        """Count `times` error codes in responses."""
         self.errors[api_key, code] += times
 
-    def happened(self, event: Event) -> None:
-        """A group did something; a rebalance began when it left a settled state for an unsettled one."""
+    def count_event(self, event: Event) -> None:
+        """Count an event, and the rebalance that it begins: the step from a settled state to an unsettled one."""
         self.events[event.cause] += 1
         if event.after in UNSETTLED and event.before not in UNSETTLED:
             self.rebalances[self.label(event.group), event.type, event.cause] += 1
@@ -244,7 +246,7 @@ def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"
         ("muster_long_turn_cpu", "Processor time of the turns that took 10 ms or longer.", stats.long_turns),
     ):
         turns = Histogram(f"{name}_seconds", sentence)
-        turns.add_metric((), list(_cumulated(latency)), latency.sum)
+        turns.add_metric((), list(_cumulate(latency)), latency.sum)
         yield turns
         yield Gauge(f"{name}_longest_seconds", f"{sentence} The longest since the start.", value=latency.longest)
     errors = Count("muster_errors", "Error codes answered, by API and code.", labels=("api", "code"))
@@ -284,11 +286,11 @@ def _histogram(name: str, sentence: str, by_api: Mapping[str, Latency]) -> "Metr
 
     family = Histogram(name, sentence, labels=("api",))
     for api, latency in sorted(by_api.items()):
-        family.add_metric((api,), list(_cumulated(latency)), latency.sum)
+        family.add_metric((api,), list(_cumulate(latency)), latency.sum)
     return family
 
 
-def _cumulated(latency: Latency) -> Iterator[tuple[str, float]]:
+def _cumulate(latency: Latency) -> Iterator[tuple[str, float]]:
     total = 0
     for bound, count in zip((*map(str, LATENCY_SECONDS), "+Inf"), latency.buckets, strict=True):
         total += count

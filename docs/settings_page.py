@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from coordinator.config import SETTINGS, Setting, shown
+from coordinator.config import SETTINGS, Setting, format_value
 
 INTRODUCTION: Final = """\
 # Settings
@@ -27,7 +27,7 @@ def page() -> str:
 def rows() -> Iterator[str]:
     for setting in SETTINGS:
         unit = f" {setting.unit}" if setting.unit else ""
-        default = f"`{shown(setting.default)}`{unit}" if shown(setting.default) else "none"
+        default = f"`{format_value(setting.default)}`{unit}" if format_value(setting.default) else "none"
         yield f"| `{setting.name}` | {default} | {setting.may_be} | {setting.sentence}{difference(setting)} |"
 
 
@@ -35,4 +35,4 @@ def difference(setting: Setting) -> str:
     """How the default differs from Kafka's, and why; nothing if it does not."""
     if setting.kafka_default is None:
         return ""
-    return f" Kafka's default is {shown(setting.kafka_default)}; ours differs because {setting.why}."
+    return f" Kafka's default is {format_value(setting.kafka_default)}; ours differs because {setting.why}."

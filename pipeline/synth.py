@@ -69,7 +69,7 @@ class Writer:
         if codec:
             header = record_batch.header_at(batch)
             body = compressed(codec, batch[record_batch.HEADER_BYTES :])
-            batch = record_batch.sealed(msgspec.structs.replace(header, attributes=header.attributes | codec), body)
+            batch = record_batch.seal(msgspec.structs.replace(header, attributes=header.attributes | codec), body)
         if self._size and self._size + len(batch) > self.segment_bytes:
             self._roll()
         with self._path.open("ab") as file:

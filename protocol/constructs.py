@@ -235,8 +235,8 @@ def heap(subcon: Construct) -> int:
     return UUID_HEAP if isinstance(subcon, Bytes) else getattr(subcon, "heap", 0)
 
 
-def dotted(path: Any) -> str:
-    """A chain of pairs as people write it: `topics[3].name`."""
+def join_path(path: Any) -> str:
+    """Write a chain of pairs as people do: `topics[3].name`."""
     steps = []
     while isinstance(path, tuple):
         path, step = path

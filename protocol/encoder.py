@@ -59,10 +59,10 @@ class _Encoder:
         else:
             names = ["message"]
             self.struct(root, "message")
-        self.source.line(f"return {self.framed() if framed else self.joined()}")
+        self.source.line(f"return {self.frame_expression() if framed else self.join_expression()}")
         self.function = self.source.function(", ".join(names))
 
-    def joined(self) -> str:
+    def join_expression(self) -> str:
         """The expression for all that has been written."""
         if self.parts:
             self.spill()
@@ -70,18 +70,18 @@ class _Encoder:
         self.flush()
         return self.pieces[0] if len(self.pieces) == 1 else f"join(({', '.join(self.pieces)}))"
 
-    def framed(self) -> str:
+    def frame_expression(self) -> str:
         """The same, with its size before it; known now, if all is of fixed size."""
         if not self.pieces and not self.parts:
             size = struct.calcsize(">" + "".join(layout for layout, _ in self.run))
             self.run.insert(0, ("l", str(size)))
-            return self.joined()
-        self.source.line(f"frame = {self.joined()}")
+            return self.join_expression()
+        self.source.line(f"frame = {self.join_expression()}")
         return "size_of(len(frame)) + frame"
 
     # What waits: first the run, then pieces, then the list.
 
-    def packed(self, layout: str = "", value: str = "") -> str:
+    def pack_expression(self, layout: str = "", value: str = "") -> str:
         """The expression that packs the run and one value more."""
         run = [*self.run, (layout, value)]
         function = self.source.struct("".join(part for part, _ in run), "pack")
@@ -90,7 +90,7 @@ class _Encoder:
     def flush(self) -> None:
         if self.run:
             padding = all(layout == "x" for layout, _ in self.run)
-            self.pieces.append(repr(bytes(len(self.run))) if padding else self.packed())
+            self.pieces.append(repr(bytes(len(self.run))) if padding else self.pack_expression())
             self.run = []
 
     def spill(self) -> None:
@@ -153,7 +153,7 @@ class _Encoder:
             self.flush()
             return
         if self.run:
-            short, rest = self.packed("B", count), f"{self.packed()} + {long}({count})"
+            short, rest = self.pack_expression("B", count), f"{self.pack_expression()} + {long}({count})"
         else:
             short, rest = f"short[{count}]", f"{long}({count})"
         self.pieces.append(f"({short} if {count} < 128 else {rest})")
@@ -200,7 +200,7 @@ class _Encoder:
         elif isinstance(element, StructOf) and element.is_fixed and not has_tags(element):
             outer, self.run = self.run, []
             self.struct(element, item)
-            self.pieces.append(f"*[{self.packed()} for {item} in {items}]")
+            self.pieces.append(f"*[{self.pack_expression()} for {item} in {items}]")
             self.run = outer
         else:
             self.spill()

@@ -10,17 +10,17 @@ from typing import Any
 
 from construct import Construct, ConstructError
 
-from protocol.constructs import Reader, dotted
+from protocol.constructs import Reader, join_path
 from protocol.errors import ProtocolError
 
 
 def parse(root: Construct, data: bytes) -> Any:
-    """The value that `data` begins with; what is behind it is not looked at."""
-    return measured(root, data)[0]
+    """Read the value at the start of `data`; bytes after it are ignored."""
+    return parse_prefix(root, data)[0]
 
 
-def measured(root: Construct, data: bytes) -> tuple[Any, int]:
-    """The value that `data` begins with, and how many bytes it is."""
+def parse_prefix(root: Construct, data: bytes) -> tuple[Any, int]:
+    """Read the value at the start of `data`. Returns the value and its size in bytes."""
     reader = Reader(data)
     try:
         return root.parse_stream(reader), reader.position
@@ -39,7 +39,7 @@ def build(root: Construct, value: Any) -> bytes:
 
 def _path(error: ConstructError) -> str:
     """The field's path. The header's fields and the message's stand side by side, as in Kafka's documents."""
-    return dotted(error.path).removeprefix("body.")
+    return join_path(error.path).removeprefix("body.")
 
 
 def _reason(error: ConstructError) -> str:

@@ -179,7 +179,7 @@ def encode(
     base = facts[0].timestamp
     body = b"".join([records.write(fact, delta, fact.timestamp - base) for delta, fact in enumerate(facts)])
     attributes = (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
-    return sealed(
+    return seal(
         BatchHeader(
             base_offset, 0, 0, MAGIC, 0, attributes, len(facts) - 1, base, max([fact.timestamp for fact in facts]),
             producer_id, producer_epoch, base_sequence, len(facts),
@@ -202,8 +202,8 @@ def encode_marker(
     )
 
 
-def rewritten(header: BatchHeader, survivors: Sequence[Record]) -> bytes:
-    """The batch of `header` with only these of its records, at their own offsets; it spans what the header spans.
+def rewrite(header: BatchHeader, survivors: Sequence[Record]) -> bytes:
+    """Write the batch of `header` with only these of its records, at their own offsets; it spans what the header spans.
 
     The caller sets `base_timestamp` and the delete horizon in the header; compression is dropped, the rest is kept.
     With no survivors the batch is empty: compaction leaves those where only offsets or a producer's sequence matter.
@@ -211,11 +211,11 @@ def rewritten(header: BatchHeader, survivors: Sequence[Record]) -> bytes:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     body = b"".join([records.write(r, r.offset - base_offset, r.timestamp - base_timestamp) for r in survivors])
     attributes = header.attributes & ~COMPRESSION_MASK
-    return sealed(msgspec.structs.replace(header, attributes=attributes, count=len(survivors)), body)
+    return seal(msgspec.structs.replace(header, attributes=attributes, count=len(survivors)), body)
 
 
-def sealed(header: BatchHeader, body: bytes) -> bytes:
-    """Header and records as bytes, with the length and the crc that belong to them."""
+def seal(header: BatchHeader, body: bytes) -> bytes:
+    """Write header and records, with their length and crc."""
     raw = bytearray(HEADER_FAST.pack(*msgspec.structs.astuple(header)))
     struct.pack_into(">i", raw, 8, HEADER_BYTES - PREFIX_BYTES + len(body))
     struct.pack_into(">I", raw, 17, crc32c(body, crc32c(memoryview(raw)[CRC_FROM:])))
@@ -226,7 +226,7 @@ _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 
 
-def placed(batch: Buffer, base_offset: int, leader_epoch: int) -> tuple[bytes, Buffer, bytes, Buffer]:
-    """The batch at another offset, as parts to be joined: its records stay the client's bytes, and so does its crc."""
+def place(batch: Buffer, base_offset: int, leader_epoch: int) -> tuple[bytes, Buffer, bytes, Buffer]:
+    """Move a batch to another offset. Returns parts to be joined: records and crc are unchanged."""
     view = memoryview(batch)
     return _OFFSET.pack(base_offset), view[8:12], _EPOCH.pack(leader_epoch), view[16:]

@@ -49,7 +49,7 @@ _SMALL = 1024
 _VARINTS = tuple(varint(number) for number in range(_SMALL))
 
 
-def _written(number: int) -> bytes:
+def _write_varint(number: int) -> bytes:
     return _VARINTS[number] if 0 <= number < _SMALL else varint(number)
 
 
@@ -66,18 +66,18 @@ def write(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
         key or b"",
         small[value_bytes] if 0 <= value_bytes < _SMALL else varint(value_bytes),
         value or b"",
-        _headers_written(record.headers) if record.headers else b"\0",
+        _write_headers(record.headers) if record.headers else b"\0",
     ))  # fmt: skip
     size = len(body)
     return (small[size] if size < _SMALL else varint(size)) + body
 
 
-def _headers_written(headers: Headers) -> bytes:
-    parts = [_written(len(headers))]
+def _write_headers(headers: Headers) -> bytes:
+    parts = [_write_varint(len(headers))]
     for name, value in headers:
         raw = name.encode("utf-8", "surrogateescape")
-        parts += (_written(len(raw)), raw)
-        parts += (b"\1",) if value is None else (_written(len(value)), value)
+        parts += (_write_varint(len(raw)), raw)
+        parts += (b"\1",) if value is None else (_write_varint(len(value)), value)
     return b"".join(parts)
 
 
@@ -215,8 +215,8 @@ def outlines(data: bytes, position: int, end: int, count: int, base_offset: int,
     return found
 
 
-def keyed(data: bytes, position: int, end: int, count: int) -> tuple[list[bytes], list[int]] | None:
-    """The keys of the records of `data[position:end]`, and their offsets from the batch's base.
+def read_keys(data: bytes, position: int, end: int, count: int) -> tuple[list[bytes], list[int]] | None:
+    """Read the keys of the records of `data[position:end]`, and their offsets from the batch's base.
 
     None where a record has no key or no value, and where something is wrong: then `outlines` says more. It costs twice
     as much, and nearly every record has both.

@@ -87,7 +87,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     def keyed(self) -> tuple[list[bytes], list[int]] | None:
         """Keys and offsets, where every record has a key and a value, which is so in nearly every batch."""
-        found = records.keyed(self.data, self.start, self.end, self.header.count)
+        found = records.read_keys(self.data, self.start, self.end, self.header.count)
         if found is None:
             return None
         base_offset = self.header.base_offset
@@ -276,7 +276,7 @@ class Repacker:
             base_timestamp=first if horizon is None else horizon, max_timestamp=latest,
             producer_id=NO_PRODUCER, producer_epoch=-1, base_sequence=NO_SEQUENCE, count=0,
         )  # fmt: skip
-        return record_batch.rewritten(header, records)
+        return record_batch.rewrite(header, records)
 
     def _alone(self, batch: Batch, kept: Remainder) -> bytes:
         """A batch that keeps its header, because it is large, or says something of a producer or of its records'
@@ -293,7 +293,7 @@ class Repacker:
         latest = max([o.timestamp for o in outlines], default=header.max_timestamp)
         attributes = header.attributes & ~COMPRESSION_MASK
         changed = msgspec.structs.replace(header, attributes=attributes, max_timestamp=latest, count=len(outlines))
-        return record_batch.sealed(changed, b"".join([batch.data[o.start : o.end] for o in outlines]))
+        return record_batch.seal(changed, b"".join([batch.data[o.start : o.end] for o in outlines]))
 
     def _with_horizon(self, batch: Batch, outlines: list[Outline], horizon_ms: int | None) -> bytes:
         """The batch with another delete horizon, or none any more: timestamps are told from the base, which changes."""
@@ -306,4 +306,4 @@ class Repacker:
         changed = msgspec.structs.replace(
             header, attributes=attributes, base_timestamp=base_timestamp, max_timestamp=latest
         )
-        return record_batch.rewritten(changed, batch.records(outlines))
+        return record_batch.rewrite(changed, batch.records(outlines))

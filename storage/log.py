@@ -209,7 +209,7 @@ class Log:
             header = BatchHeader(offset, *HEADER_FAST.unpack_from(batch)[1:])
             assert header.size == len(batch), "one batch each, whole"
             headers.append(header)
-            parts += record_batch.placed(batch, offset, self.leader_epoch)
+            parts += record_batch.place(batch, offset, self.leader_epoch)
             offset = header.next_offset
         data = b"".join(parts)
         segment = self._segment_for(len(data), offset)

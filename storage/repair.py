@@ -169,13 +169,13 @@ class _Salvage:
             records = record_batch.read(batch, 0, header)
         except ProtocolError as error:
             self.unreadable.append(Unreadable(self.path, position, header.base_offset, header.next_offset, str(error)))
-            return record_batch.rewritten(header, [])
+            return record_batch.rewrite(header, [])
         reasons = self.check(header, records)
         for offset, reason in reasons.items():
             self.unreadable.append(Unreadable(self.path, position, offset, offset + 1, reason))
         if not reasons:
             return batch
-        return record_batch.rewritten(header, [record for record in records if record.offset not in reasons])
+        return record_batch.rewrite(header, [record for record in records if record.offset not in reasons])
 
     def _whole_at(self, position: int) -> bytes | None:
         """The batch, its offset and epoch put right if they contradict what is known; None if its checksum does not
@@ -197,7 +197,7 @@ class _Salvage:
             return batch
         what = f"base offset {header.base_offset}, leader epoch {header.leader_epoch}: now {self.expected}, {epoch}"
         self.mended.append(MendedBatch(self.path, position, what))
-        return b"".join(record_batch.placed(batch, self.expected, epoch))
+        return b"".join(record_batch.place(batch, self.expected, epoch))
 
     def _mended(self, position: int, size: int) -> bytes | None:
         """The batch as it was before a header field or one bit of it changed, if its checksum proves that."""
@@ -207,7 +207,7 @@ class _Salvage:
         self.mended.append(MendedBatch(self.path, position, mended.what))
         header = record_batch.header_at(mended.batch)
         epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
-        return b"".join(record_batch.placed(mended.batch, self.expected, epoch))
+        return b"".join(record_batch.place(mended.batch, self.expected, epoch))
 
     def _lost(self, position: int, size: int, end_offset: int) -> None:
         self.losses.append(Loss(self.path, position, size, self.expected, end_offset))
@@ -220,7 +220,7 @@ def empty_batches(first_offset: int, end_offset: int, leader_epoch: int) -> Iter
     while first_offset < end_offset:
         last = min(end_offset - 1, first_offset + 2**31 - 1)
         header = BatchHeader(first_offset, 0, leader_epoch, MAGIC, 0, 0, last - first_offset, -1, -1, -1, -1, -1, 0)
-        yield record_batch.sealed(header, b"")
+        yield record_batch.seal(header, b"")
         first_offset = last + 1
 
 

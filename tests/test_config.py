@@ -11,18 +11,18 @@ from coordinator.config import (
     ConfigError,
     Layer,
     find_setting,
+    format_value,
     limits,
     read_environment,
     read_pairs,
     read_table,
-    shown,
 )
 from coordinator.core.limits import Limits
 
 
 def test_every_knob_accepts_its_own_default() -> None:
     for setting in SETTINGS:
-        assert setting.parse(shown(setting.default)) == setting.default, setting.name
+        assert setting.parse(format_value(setting.default)) == setting.default, setting.name
 
 
 def test_names_are_kafkas_and_there_once() -> None:

@@ -163,11 +163,11 @@ def test_every_exit_code_is_documented() -> None:
 
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats = Stats()
-    stats.answered(12, 0.001)
-    stats.waited(11, 0.001)
-    stats.turn_ended(1.0, 1.02)
-    stats.closed("idle")
-    stats.failed(12, 25)
+    stats.count_response(12, 0.001)
+    stats.count_wait(11, 0.001)
+    stats.count_turn(1.0, 1.02)
+    stats.count_closed_connection("idle")
+    stats.count_error(12, 25)
     stats.rebalances["g", "classic", "member_joined"] += 1
     stats.events["member_joined"] += 1
     now = Snapshot(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from coordinator.cli import fail
 from coordinator.cli.parser import add_json_option
 from coordinator.cli.settings import add_settings, read_settings
-from coordinator.config import Config, ConfigError, Setting, Value, find_setting, shown
+from coordinator.config import Config, ConfigError, Setting, Value, find_setting, format_value
 
 EXAMPLES: Final = """\
 muster config
@@ -58,8 +58,8 @@ def _lines(config: Config, setting: Setting, value: Value) -> Iterator[str]:
     unit = f" {setting.unit}" if setting.unit else ""
     note = ""
     if config.is_set(setting.name):
-        note = f"; set by {config.source(setting.name)}; the default is {shown(setting.default)}{unit}"
-    yield f"{setting.name} = {shown(value)}{unit}  ({setting.may_be}{note})"
+        note = f"; set by {config.source(setting.name)}; the default is {format_value(setting.default)}{unit}"
+    yield f"{setting.name} = {format_value(value)}{unit}  ({setting.may_be}{note})"
     yield f"    {setting.sentence}"
     if setting.kafka_default is not None:
-        yield f"    Kafka's default is {shown(setting.kafka_default)}{unit}; ours differs because {setting.why}."
+        yield f"    Kafka's default is {format_value(setting.kafka_default)}{unit}; ours differs because {setting.why}."

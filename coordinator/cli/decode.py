@@ -70,7 +70,7 @@ def to_json(frame: bytes, is_response: bool, api_word: str | None, version: int 
         api, version = _identify(frame, api_word, version)
         root = request_frame(api, version)
     try:
-        message, used = interpret.measured(root, frame)
+        message, used = interpret.parse_prefix(root, frame)
     except ProtocolError as error:
         raise error.of(api.name, version) from None
     fields = dict(_fields(root, message, ""))

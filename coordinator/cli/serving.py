@@ -29,7 +29,7 @@ from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
 from coordinator.server import descriptors
 from coordinator.server.frontend import Frontend
-from coordinator.server.listener import Listener, listen, shown
+from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.poller import Poller
 from protocol.apis import APIS
 from storage import reserve
@@ -195,7 +195,7 @@ class Server:
         """What the logs and the admin port may come to need is kept from the clients: an append that finds no
         descriptor ends the process."""
         kept = FILES_MAX + len(self._node.partitions) + CONNECTIONS_MAX
-        return descriptors.room_for_clients(descriptors.raised(), kept)
+        return descriptors.room_for_clients(descriptors.raise_limit(), kept)
 
     async def _load_and_tend(self) -> None:
         """Load what the logs hold, between the turns of those who are served already; then look after them."""
@@ -232,7 +232,7 @@ class Server:
     def _say_ready(self) -> None:
         seconds = round(time.monotonic() - self._options.started, 2)
         listeners = [listener.address for listener in self._listeners]
-        advertised = [shown(listener.host, listener.port) for listener in self._listeners]
+        advertised = [format_address(listener.host, listener.port) for listener in self._listeners]
         admin = f"http://{self._admin.address}" if self._admin else None
         data = self._options.data_dir
         told = "" if advertised == listeners else f" advertised={','.join(dict.fromkeys(advertised))}"
@@ -255,7 +255,7 @@ class Server:
 
     def _tell(self, event: Event) -> None:
         """A group did something: count it, and say so in the log."""
-        self._stats.happened(event)
+        self._stats.count_event(event)
         self._events.tell(event)
         if group_log.isEnabledFor(logging.INFO):
             for level, message, facts in self._group_log.lines(event, is_debug=group_log.isEnabledFor(logging.DEBUG)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from coordinator.config import Config, shown
+from coordinator.config import Config, format_value
 from coordinator.core.catalog.settings import BrokerSetting, Settings
 from coordinator.core.catalog.topic_configs import BOOLEAN, DOUBLE, INT, INT_MAX, LIST, LONG, STRING
 from storage.log import LogConfig
@@ -22,11 +22,11 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
         broker=tuple(
             BrokerSetting(
                 name=setting.name,
-                value=shown(value),
+                value=format_value(value),
                 kind=_KINDS.get(setting.kind) or (INT if (setting.most or 0) <= INT_MAX else LONG),
                 doc=setting.sentence,
                 is_default=not config.is_set(setting.name),
-                default=shown(setting.default if setting.kafka_default is None else setting.kafka_default),
+                default=format_value(setting.default if setting.kafka_default is None else setting.kafka_default),
             )
             for setting, value in config.items()
         ),

@@ -10,7 +10,7 @@ OPEN_MAX: Final = 10_240  # what macOS gives where it calls the hard limit infin
 SLACK: Final = 96  # listeners, the lock, the catalog's and the events' files, Trio's own, files that are only read
 
 
-def raised() -> int:
+def raise_limit() -> int:
     """Raise the soft limit to the hard one. Returns how many descriptors the process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (hard, max(soft, OPEN_MAX)):

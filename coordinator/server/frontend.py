@@ -148,7 +148,7 @@ class Frontend:
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
-        self._stats.closed(reason)
+        self._stats.count_closed_connection(reason)
         connection.closing = True
         connection.backlog.clear()
         connection.frames = type(connection.frames)(connection.frames.limit)
@@ -261,7 +261,7 @@ class Frontend:
 
     def ended(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""
-        self._stats.turn_ended(self._began_s, self.real_s())
+        self._stats.count_turn(self._began_s, self.real_s())
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 
@@ -373,7 +373,7 @@ class Frontend:
             self.close(connection, "internal error")
             return
         for code in codes(response):
-            self._stats.failed(api_key, code)
+            self._stats.count_error(api_key, code)
         self._owe_bytes(connection, data)
 
     def _owe_bytes(self, connection: Connection, data: bytes) -> None:
@@ -389,7 +389,7 @@ class Frontend:
         connection.parked = None
         connection.heard_s = now_s = self._checked_s
         self._touched[connection] = None
-        self._stats.waited(parked.api_key, now_s - parked.since_s)
+        self._stats.count_wait(parked.api_key, now_s - parked.since_s)
         if response is not NO_ANSWER:
             self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response)
         self._enqueue(connection)
@@ -417,8 +417,8 @@ class Frontend:
             return
         now_s, stats = self.real_s(), self._stats
         for api_key, times in self._decided.items():
-            stats.answered(api_key, now_s - self._began_s, times)
+            stats.count_response(api_key, now_s - self._began_s, times)
         self._decided.clear()
         for api_key, arrived_s in self._decided_late:
-            stats.answered(api_key, now_s - arrived_s)
+            stats.count_response(api_key, now_s - arrived_s)
         self._decided_late.clear()

@@ -24,11 +24,11 @@ class Listener(Struct, frozen=True):
     def address(self) -> str:
         """Where it is bound, as HOST:PORT."""
         host, port = self.sock.getsockname()[:2]
-        return shown(host, port)
+        return format_address(host, port)
 
 
-def shown(host: str, port: int) -> str:
-    """HOST:PORT, with the brackets that IPv6 needs."""
+def format_address(host: str, port: int) -> str:
+    """Write HOST:PORT, with the brackets that IPv6 needs."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import SETTINGS, shown
+from coordinator.config import SETTINGS, format_value
 from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.listed import LISTED, PAGE
 from tests.conformance.muster import stop
@@ -106,7 +106,7 @@ def test_every_default_that_is_not_kafka_s_is_listed() -> None:
     """Name and both values, and no default that is Kafka's."""
     found = re.findall(r"^\| `([a-z.]+)` \| (-?\w+) \| (-?\w+) \|", PAGE.read_text(), re.MULTILINE)
     assert found == [
-        (setting.name, shown(setting.kafka_default), shown(setting.default))
+        (setting.name, format_value(setting.kafka_default), format_value(setting.default))
         for setting in SETTINGS
         if setting.kafka_default is not None
     ]

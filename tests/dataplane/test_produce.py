@@ -13,7 +13,7 @@ from protocol import record_batch
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
-from protocol.record_batch import HEADER_BYTES, sealed
+from protocol.record_batch import HEADER_BYTES, seal
 from protocol.record_walk import RecordWalk
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, finish
 
@@ -27,7 +27,7 @@ def broker() -> Broker:
 
 def resealed(data: bytes, **fields: int) -> bytes:
     """The batch with other header fields, and the checksum that belongs to them."""
-    return sealed(replace(record_batch.header_at(data), **fields), data[HEADER_BYTES:])
+    return seal(replace(record_batch.header_at(data), **fields), data[HEADER_BYTES:])
 
 
 def test_batches_stand_one_after_the_other(broker: Broker) -> None:
@@ -91,7 +91,7 @@ BAD = {
     "nothing": (b"", ErrorCode.INVALID_RECORD),
     "an old message set": (bytes(8) + struct.pack(">i", 45) + bytes(4) + b"\1" + bytes(40), ErrorCode.INVALID_RECORD),
     "a record longer than its batch": (
-        sealed(record_batch.header_at(GOOD), b"\x7f" + GOOD[62:]),
+        seal(record_batch.header_at(GOOD), b"\x7f" + GOOD[62:]),
         ErrorCode.INVALID_RECORD,
     ),
     "too large": (batch("x" * 2_000_000), ErrorCode.MESSAGE_TOO_LARGE),
@@ -139,7 +139,7 @@ def test_where_there_is_no_partition(broker: Broker, topic: str, partition: int,
 )
 def test_every_compression_is_passed_through(broker: Broker, codec: int, compress) -> None:  # type: ignore[no-untyped-def]
     plain = batch("a", "b")
-    data = sealed(replace(record_batch.header_at(plain), attributes=codec), bytes(compress(plain[HEADER_BYTES:])))
+    data = seal(replace(record_batch.header_at(plain), attributes=codec), bytes(compress(plain[HEADER_BYTES:])))
     assert broker.produce("t", 0, data).base_offset == 0
     assert broker.fetch("t").records[16:] == data[16:]
     assert broker.values("t") == ["a", "b"]
@@ -147,7 +147,7 @@ def test_every_compression_is_passed_through(broker: Broker, codec: int, compres
 
 def test_zstd_is_for_those_who_know_it(broker: Broker) -> None:
     plain = batch("a")
-    data = sealed(
+    data = seal(
         replace(record_batch.header_at(plain), attributes=4), bytes(cramjam.zstd.compress(plain[HEADER_BYTES:]))
     )
     assert broker.produce("t", 0, data, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from protocol import record_batch, records
 from protocol.batch_validation import Accepted, Allowance, Refusal, Rules, validate, validate_in_steps
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.record_batch import HEADER_BYTES, encode, header_at, sealed
+from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.record_walk import HEADERS_MAX, NAMED_MAX, RecordWalk
 from protocol.records import Record, varint
 
@@ -26,13 +26,13 @@ KEYLESS = encode([Record(None, b"a", (), 0, NOW), Record(b"k", b"b", (), 0, NOW)
 
 def resealed(data: bytes, **fields: int) -> bytes:
     """The batch with other header fields, and the checksum that belongs to them."""
-    return sealed(replace(header_at(data), **fields), data[HEADER_BYTES:])
+    return seal(replace(header_at(data), **fields), data[HEADER_BYTES:])
 
 
 def compressed(data: bytes) -> bytes:
     """The batch with its records in zstd."""
     body = bytes(cramjam.zstd.compress(data[HEADER_BYTES:]))
-    return sealed(replace(header_at(data), attributes=record_batch.compression.Compression.ZSTD), body)
+    return seal(replace(header_at(data), attributes=record_batch.compression.Compression.ZSTD), body)
 
 
 def refusal(data: bytes | None, rules: Rules = ANYTHING, version: int = VERSION) -> Refusal:
@@ -100,7 +100,7 @@ def test_sizes_are_bounded_packed_and_unpacked() -> None:
 
 
 def test_offsets_are_places() -> None:
-    misplaced = sealed(header_at(GOOD), record(place=0) + record(place=0))
+    misplaced = seal(header_at(GOOD), record(place=0) + record(place=0))
     assert refusal(misplaced).message == "Record 1 does not have its place as its offset"
 
 
@@ -265,7 +265,7 @@ def tiny(count: int, headers: bytes = b"\0") -> bytes:
     """A compressed batch of so many records without a key and a value."""
     body = b"".join(record(place=place, key=b"\1", value=b"\1", headers=headers) for place in range(count))
     header = replace(header_at(GOOD), attributes=4, count=count, last_offset_delta=count - 1)
-    return sealed(header, bytes(cramjam.zstd.compress(body)))
+    return seal(header, bytes(cramjam.zstd.compress(body)))
 
 
 def steps_of(data: bytes, allowance: Allowance) -> tuple[int, Refusal | Accepted]:
@@ -338,4 +338,4 @@ def test_the_largest_batch_of_small_records_that_a_producer_makes_is_accepted() 
     body = b"".join(record(place=place, key=b"\1", value=b"\1") for place in range(100_000))
     assert len(body) < 1_000_000
     header = replace(header_at(GOOD), count=100_000, last_offset_delta=99_999)
-    assert isinstance(validate(sealed(header, body), VERSION, ANYTHING, NOW), Accepted)
+    assert isinstance(validate(seal(header, body), VERSION, ANYTHING, NOW), Accepted)

@@ -80,7 +80,7 @@ def test_what_a_header_says() -> None:
 
 def test_placing_a_batch_leaves_its_checksum_alone() -> None:
     raw = encode([Record(b"a", b"1")])
-    moved = b"".join(record_batch.placed(raw, 2**40, 3))
+    moved = b"".join(record_batch.place(raw, 2**40, 3))
     header = header_at(moved)
     assert (header.base_offset, header.leader_epoch) == (2**40, 3)
     assert record_batch.is_intact(moved, 0, header)
@@ -98,7 +98,7 @@ def test_records_are_read_as_they_were_written(facts: list[Record], base_offset:
     expected = [msgspec.structs.replace(fact, offset=base_offset + n) for n, fact in enumerate(facts)]
     assert read(raw, 0, header) == expected
     assert header.max_timestamp == max(fact.timestamp for fact in facts)
-    again = record_batch.rewritten(header, expected)
+    again = record_batch.rewrite(header, expected)
     assert again == raw
 
 
@@ -126,7 +126,7 @@ def test_outlines_are_the_records_without_their_insides(facts: list[Record], bas
 @given(st.lists(RECORDS, min_size=1, max_size=100))
 def test_keys_are_told_where_every_record_has_a_key_and_a_value(facts: list[Record]) -> None:
     raw = encode(facts)
-    found = records.keyed(raw, 61, len(raw), len(facts))
+    found = records.read_keys(raw, 61, len(raw), len(facts))
     if all(fact.key is not None and fact.value is not None for fact in facts):
         assert found == ([fact.key for fact in facts], list(range(len(facts))))
     else:
@@ -140,7 +140,7 @@ def test_keys_and_outlines_of_long_records_at_distant_offsets_and_times(size: in
     ]
     for number, fact in enumerate(facts):
         raw = records.write(fact, fact.offset, fact.timestamp - 5)
-        assert records.keyed(raw, 0, len(raw), 1) == ([fact.key], [fact.offset])
+        assert records.read_keys(raw, 0, len(raw), 1) == ([fact.key], [fact.offset])
         (outline,) = records.outlines(raw, 0, len(raw), 1, 0, 5)
         assert (outline.key, outline.offset, outline.timestamp) == (fact.key, fact.offset, fact.timestamp), number
 
@@ -158,7 +158,7 @@ def test_keys_and_outlines_of_long_records_at_distant_offsets_and_times(size: in
     ],
 )
 def test_keys_are_not_told_of_what_is_wrong_or_out_of_the_common(record: bytes) -> None:
-    assert records.keyed(record, 0, len(record), 1) is None
+    assert records.read_keys(record, 0, len(record), 1) is None
 
 
 @given(st.binary(max_size=60), st.integers(-1, 100))
@@ -240,7 +240,7 @@ def test_batches_one_after_the_other() -> None:
 
 
 def test_empty_batches_have_no_records() -> None:
-    raw = record_batch.rewritten(header_at(encode([Record(b"a", b"1")] * 4)), [])
+    raw = record_batch.rewrite(header_at(encode([Record(b"a", b"1")] * 4)), [])
     header = header_at(raw)
     assert (header.count, header.last_offset, len(raw)) == (0, 3, 61)
     assert read(raw, 0, header) == []

@@ -13,7 +13,7 @@ import pytest
 from protocol import record_batch
 from protocol.compression import XERIAL_BLOCKS_MAX, Compression, DecompressedTooLarge, decompress
 from protocol.errors import ProtocolError
-from protocol.record_batch import encode, header_at, read, sealed
+from protocol.record_batch import encode, header_at, read, seal
 from protocol.records import Record
 
 FACTS = [Record(b"key %d" % n, b"value " * n, (("h", b"x"),), n, 1000 + n) for n in range(50)]
@@ -41,7 +41,7 @@ FORMS: dict[str, tuple[Compression, Callable[[bytes], bytes]]] = {
 def compressed(form: str, facts: list[Record] = FACTS) -> bytes:
     codec, compress = FORMS[form]
     plain = encode(facts)
-    return sealed(msgspec.structs.replace(header_at(plain), attributes=codec), compress(plain[61:]))
+    return seal(msgspec.structs.replace(header_at(plain), attributes=codec), compress(plain[61:]))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -76,7 +76,7 @@ def test_bytes_that_do_not_decompress_are_a_protocol_error(form: str, damage: st
     codec, compress = FORMS[form]
     data = compress(encode(FACTS)[61:])
     bad = {"cut": data[: len(data) // 2], "garbage": b"\x07" * 40, "nothing": b""}[damage]
-    raw = sealed(msgspec.structs.replace(header_at(encode(FACTS)), attributes=codec), bad)
+    raw = seal(msgspec.structs.replace(header_at(encode(FACTS)), attributes=codec), bad)
     with pytest.raises(ProtocolError):
         read(raw, 0, header_at(raw))
 
@@ -109,5 +109,5 @@ def test_no_compression_is_no_work_and_an_unknown_one_is_refused() -> None:
 
 def test_an_empty_compressed_batch_is_not_decompressed() -> None:
     header = msgspec.structs.replace(header_at(encode(FACTS)), attributes=4, count=0)
-    raw = sealed(header, b"")
+    raw = seal(header, b"")
     assert record_batch.read(raw, 0, header_at(raw)) == []

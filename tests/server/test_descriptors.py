@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from coordinator.server.descriptors import SLACK, raised, room_for_clients
+from coordinator.server.descriptors import SLACK, raise_limit, room_for_clients
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_a_hard_limit_that_is_not_meant_is_not_asked_for(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: (now[0], resource.RLIM_INFINITY))
     monkeypatch.setattr(resource, "setrlimit", give)
-    assert raised() == 10_240 == now[0]
+    assert raise_limit() == 10_240 == now[0]
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
     try:
-        assert raised() == hard
+        assert raise_limit() == hard
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

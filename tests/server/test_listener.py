@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from coordinator.server.listener import address, listen, shown
+from coordinator.server.listener import address, format_address, listen
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from coordinator.server.listener import address, listen, shown
 )
 def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
     assert address(text) == (host, port)
-    assert not host or shown(host, port) == text
+    assert not host or format_address(host, port) == text
 
 
 @pytest.mark.parametrize(

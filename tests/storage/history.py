@@ -86,7 +86,7 @@ class Model:
     def begin(self, batches: list[bytes]) -> None:
         end = self.states[-1][0]
         for batch in batches:
-            placed = b"".join(record_batch.placed(batch, end, 0))
+            placed = b"".join(record_batch.place(batch, end, 0))
             header = header_at(placed)
             self.replay.apply([(header, record_batch.read(placed, 0, header))])
             end = header.next_offset

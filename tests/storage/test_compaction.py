@@ -175,7 +175,7 @@ def test_compressed_batches_are_compacted_too() -> None:
     plain = encode([Record(b"a", b"1"), Record(b"b", b"1")])
     body = bytes(cramjam.zstd.compress(plain[61:]))
     header = record_batch.header_at(plain)
-    log.append(record_batch.sealed(msgspec.structs.replace(header, attributes=4), body))
+    log.append(record_batch.seal(msgspec.structs.replace(header, attributes=4), body))
     put(log, (b"a", b"2"))
     cleaner.run(log, 0)
     assert records(log) == [(1, b"b", b"1"), (2, b"a", b"2")]

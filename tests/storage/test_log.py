@@ -202,7 +202,7 @@ def test_compressed_records_are_found_by_their_time() -> None:
     plain = batch(3)
     header = msgspec.structs.replace(header_at(plain), attributes=3)
     log = new_log()
-    log.append(record_batch.sealed(header, bytes(cramjam.lz4.compress(plain[61:]))))
+    log.append(record_batch.seal(header, bytes(cramjam.lz4.compress(plain[61:]))))
     assert log.offset_for_time(1001) == (1, 1001)
 
 
@@ -319,7 +319,7 @@ def test_progress_is_told_on_long_logs() -> None:
 def test_a_copy_of_another_brokers_log_is_adopted_with_its_gaps_and_epochs() -> None:
     files = CrashingDisk()
     parts = [
-        b"".join(record_batch.placed(batch(2), offset, epoch)) for offset, epoch in ((5, 0), (9, 0), (30, 2), (32, 3))
+        b"".join(record_batch.place(batch(2), offset, epoch)) for offset, epoch in ((5, 0), (9, 0), (30, 2), (32, 3))
     ]
     files.put(f"{DIRECTORY}/00000000000000000003.log", b"".join(parts[:2]))
     files.put(f"{DIRECTORY}/00000000000000000028.log", b"".join(parts[2:]))

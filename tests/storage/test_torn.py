@@ -14,7 +14,7 @@ import pytest
 
 from protocol import record_batch
 from protocol.compression import Compression
-from protocol.record_batch import encode, header_at, sealed
+from protocol.record_batch import encode, header_at, seal
 from protocol.records import Record
 from storage import layout, mending, repair
 from storage.layout import DamagedLog
@@ -37,7 +37,7 @@ COMPRESS: dict[Compression, Callable[[bytes], Any]] = {
 
 def in_codec(batch: bytes, codec: Compression) -> bytes:
     body = bytes(COMPRESS[codec](batch[record_batch.HEADER_BYTES :]))
-    return sealed(msgspec.structs.replace(header_at(batch), attributes=codec.value), body)
+    return seal(msgspec.structs.replace(header_at(batch), attributes=codec.value), body)
 
 
 def killed(codec: Compression = Compression.NONE, batches: int = 5, records: int = 40) -> CrashingDisk:
@@ -187,7 +187,7 @@ def test_a_log_from_before_kafka_0_11_is_refused_and_not_cut(magic: int) -> None
 
 def test_offsets_that_no_log_reaches_are_damage() -> None:
     disk = CrashingDisk()
-    disk.put(PATH, b"".join(record_batch.placed(encode([Record(None, b"v")]), 2**63 - 1, 0)))
+    disk.put(PATH, b"".join(record_batch.place(encode([Record(None, b"v")]), 2**63 - 1, 0)))
     assert "greater than any log's" in refused(disk).reason
     disk = killed()
     disk.put(f"{DIRECTORY}/99999999999999999999.log", b"")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.record_batch import encode, header_at, sealed
+from protocol.record_batch import encode, header_at, seal
 from protocol.records import Record
 from storage import cleaner, layout
 from storage.files import StorageFailed
@@ -145,7 +145,7 @@ def test_an_interrupted_finish_can_be_finished_again() -> None:
     files = CrashingDisk()
     filled(files).close()
     header = header_at(next(iter(empty_batches(0, 20, 0))))
-    files.put(f"{DIRECTORY}/{0:020d}.log.swap", sealed(header, b""))
+    files.put(f"{DIRECTORY}/{0:020d}.log.swap", seal(header, b""))
     found = layout.look(files, DIRECTORY)
     layout.tidy(files, DIRECTORY, found)
     assert [base for base, _ in layout.look(files, DIRECTORY).segments if base < 20] == [0]
