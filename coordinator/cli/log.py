@@ -12,10 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from coordinator.cli import fail
 from coordinator.cli.logdump import FACTS, lines_of
+from coordinator.cli.parser import add_actions
 from coordinator.cli.settings import add_settings, read_settings
 from coordinator.config import ConfigError
 from coordinator.dataplane.settings import own_log_config
@@ -27,20 +28,28 @@ from storage.log import Log, LogConfig
 from storage.names import partition_of
 from storage.repair import Survey
 
+EXAMPLES: Final = """\
+muster log verify muster-data
+muster log dump muster-data/orders-0
+muster log dump muster-data --json | jq 'select(.type == "OffsetCommit")'
+muster log repair muster-data                       show what a repair would keep and lose
+muster log repair muster-data --accept-loss"""
 DAMAGED = 3
 LOCK_FILE = "muster.lock"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(parser)
     dump = actions.add_parser("dump", help="print every batch and record, keys and values decoded")
     dump.add_argument("path", metavar="DIR|FILE")
-    dump.add_argument("--json", action="store_true", help="for programs: one object a record")
-    verify = actions.add_parser("verify", help="read every batch and compare checksums and neighbours")
+    dump.add_argument("--json", action="store_true", help="print a JSON object for each batch and each record")
+    verify = actions.add_parser(
+        "verify", help="read every batch, and check checksums, offsets and the coordinator's own records"
+    )
     verify.add_argument("path", metavar="DIR")
-    mend = actions.add_parser("repair", help="say what a repair would save and lose; with --accept-loss, do it")
+    mend = actions.add_parser("repair", help="show what a repair would keep and lose; with --accept-loss, repair")
     mend.add_argument("path", metavar="DIR")
-    mend.add_argument("--accept-loss", action="store_true", help="carry it out")
+    mend.add_argument("--accept-loss", action="store_true", help="carry out the repair")
     compact = actions.add_parser("compact", help="keep the latest record of each key, in the coordinator's own logs")
     compact.add_argument("path", metavar="DIR")
     add_settings(compact)
@@ -48,7 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if not Path(args.path).exists():
-        return fail("log", f"{args.path} is not there", 2)
+        return fail("log", f"invalid DIR {args.path!r}: no such file or directory", 2)
+    if Path(args.path).is_dir() and not logs_of(args.path):
+        return fail("log", f"invalid DIR {args.path!r}: expected a data directory or the directory of a log", 2)
+    if not Path(args.path).is_dir() and args.action != "dump":
+        return fail("log", f"invalid DIR {args.path!r}: expected a directory", 2)
     action = {"dump": _dump, "verify": _verify, "repair": _repair, "compact": _compact}[args.action]
     try:
         return action(args)
@@ -74,8 +87,9 @@ def _dump(args: argparse.Namespace) -> int:
     for file in files:
         if not args.json:
             print(f"{file}")
+        log = {"log": file.resolve().parent.name}
         for line in lines_of(file):
-            print(json.dumps(line, default=str) if args.json else _shown(line))
+            print(json.dumps(log | line, default=str) if args.json else _format(line))
     return 0
 
 
@@ -83,17 +97,19 @@ def _segments(log: str) -> list[Path]:
     return [Path(log, name) for _, name in layout.look(RealFiles(), log).segments]
 
 
-def _shown(line: dict[str, Any]) -> str:
+def _format(line: dict[str, Any]) -> str:
+    """A line for people: records are indented under their batch, and values are JSON where they have blanks."""
     indent = "  " if "key" in line else ""
-    return indent + " ".join(f"{name}={_text(value)}" for name, value in line.items())
+    return indent + " ".join(f"{name}={_format_value(value)}" for name, value in line.items())
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)
+def _format_value(value: Any) -> str:
+    is_plain = isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "=')
+    return str(value) if is_plain else json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _verify(args: argparse.Namespace) -> int:
-    """Every log is looked at, also those behind a damaged one."""
+    """Verify every log, also those after a damaged one."""
     files, code = RealFiles(), 0
     for log in logs_of(args.path):
         try:
@@ -105,8 +121,9 @@ def _verify(args: argparse.Namespace) -> int:
         for one in plan.unreadable:
             where = DamagedLog(one.path, one.position, f"offset {one.first_offset}: {one.reason}")
             code = fail("log", where, DAMAGED)
+        batches = f"{found.batches} batch{'' if found.batches == 1 else 'es'}"
         torn = f", a torn write of {found.cut.size} bytes at its end" if found.cut else ""
-        print(f"{log}: offsets {found.checkpoint.start_offset} to {found.end_offset}, {found.batches} batches{torn}")
+        print(f"{log}: offsets {found.checkpoint.start_offset} to {found.end_offset}, {batches}{torn}")
     return code
 
 
@@ -119,17 +136,17 @@ def _repair(args: argparse.Namespace) -> int:
     files = RealFiles()
     is_needed = False
     for log in logs_of(args.path):
-        # What is carried out is what was found while nobody else could write.
+        # A repair must be of the log as it is: no other process may write between the survey and the repair.
         with _held(files, log) if args.accept_loss else contextlib.nullcontext():
             is_needed |= _repair_one(files, log, args.accept_loss)
     if is_needed and not args.accept_loss:
-        print("nothing was changed; --accept-loss carries this out")
+        print("nothing was changed; --accept-loss changes it")
         return DAMAGED
     return 0
 
 
 def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
-    """Tell what there is to repair in one log, and do it if that was asked for. Returns whether there was anything."""
+    """Show what there is to repair in one log, and with `accept_loss` repair it. Returns whether there is anything."""
     found = layout.look(files, log, is_repair=True)
     plan = repair.survey(files, log, found, _check_of(log))
     for line in _plan_lines(log, plan):
@@ -157,7 +174,7 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
     if not plan.is_needed:
         yield f"{log}: nothing to repair"
     for mended in plan.mended:
-        yield f"{mended.path}:{mended.position}: can be put right without loss: {mended.what}"
+        yield f"{mended.path}:{mended.position}: can be mended without loss: {mended.what}"
     for loss in plan.losses:
         where = f"{loss.path}:{loss.position}: {loss.size} bytes"
         if loss.first_offset == loss.end_offset:
@@ -165,14 +182,14 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
         else:
             yield f"{where}: LOSES offsets {loss.first_offset} to {loss.end_offset - 1}"
     for name, reason in plan.swaps:
-        yield f"{log}/{name}: put aside, for the segment that it was to replace is there: {reason}"
+        yield f"{log}/{name}: put aside, because the segment that it was to replace exists: {reason}"
     for one in plan.unreadable:
         offsets = f"offset {one.first_offset}"
         if one.end_offset > one.first_offset + 1:
             offsets = f"offsets {one.first_offset} to {one.end_offset - 1}"
         yield f"{one.path}:{one.position}: LOSES {offsets}, which cannot be read: {one.reason}"
     if plan.forgets_checkpoint:
-        yield f"{log}/muster.checkpoint: unreadable; deleted records that a segment still holds come back"
+        yield f"{log}/muster.checkpoint: unreadable: deleted records that a segment still holds return"
 
 
 @contextlib.contextmanager
@@ -194,7 +211,7 @@ def _compact(args: argparse.Namespace) -> int:
     for directory in logs_of(args.path):
         partition = partition_of(Path(directory).resolve().name)
         if partition is None or partition[0] not in FACTS:
-            print(f"{directory}: left as it is: what its topic keeps is for the server to decide")
+            print(f"{directory}: left as it is: only the server compacts the logs of topics")
             continue
         with _held(files, directory):
             log = Log.open(files, directory, config)

@@ -89,6 +89,8 @@ class Shell:
         line = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>", line)
         line = re.sub(r'(_ms": )1[789]\d{11}\b', r"\1<ms>", line)
         line = re.sub(r'("timestamp": )1[789]\d{11}\b', r"\1<ms>", line)
+        line = re.sub(r"(timestamp=)1[789]\d{11}\b", r"\1<ms>", line)
+        line = re.sub(r"""(crc32c(?:=|": "))[0-9a-f]{8}""", r"\1<crc>", line)
         return re.sub(r"\b[0-9a-f]{32}\b", "<topic id>", line).rstrip()
 
 

@@ -200,7 +200,7 @@ def test_dump_prints_every_record_decoded(data: Path, capsys: pytest.CaptureFixt
     assert "key=abort" in text
     assert "producer_id=1000" in text
     assert "delete_horizon_ms=1700000061000" in text
-    assert "value=value 19" in text
+    assert 'value="value 19"' in text
 
 
 def test_dump_for_programs_is_an_object_a_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,6 +210,7 @@ def test_dump_for_programs_is_an_object_a_line(data: Path, capsys: pytest.Captur
     assert [line["base_offset"] for line in lines if "base_offset" in line] == [24, 37]
     assert lines[1]["key"] == {"group": "payments", "topic": "orders", "partition": 0}
     assert lines[-1] == {
+        "log": "__consumer_offsets-0",
         "offset": 38,
         "timestamp": 1700000000021,
         "type": "GroupMetadata",
@@ -269,13 +270,13 @@ def test_verify_calls_a_torn_tail_by_its_name(data: Path, capsys: pytest.Capture
     assert "10 bytes of a torn write are cut off" in capsys.readouterr().out
 
 
-def test_repair_tells_what_is_put_right_and_what_is_forgotten(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repair_shows_what_it_mends_and_what_it_forgets(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = sorted((data / "orders-0").glob("*.log"))[0]
     path.write_bytes(b"\1" + path.read_bytes()[1:])
     (data / "__consumer_offsets-0" / "muster.checkpoint").write_text("nonsense")
     assert muster_log("repair", str(data)) == 3
     said = capsys.readouterr().out
-    assert f"{path}:0: can be put right without loss" in said
+    assert f"{path}:0: can be mended without loss" in said
     assert "muster.checkpoint: unreadable" in said
 
 
