@@ -26,6 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
     seed: int = 1
     partitions: int = 4
     groups: int = 20
+    prefix: str = "group-"  # of their names
     topics: int = 5
     topic_partitions: int = 6
     records: int = 10_000
@@ -137,7 +138,7 @@ def fact(key: facts.Key, value: facts.Value | None, at_ms: int) -> Record:
 def write_logs(directory: Path, plan: Plan) -> None:
     """Logs `__consumer_offsets-0` and so on below the directory, each group in the log where Kafka would keep it."""
     dice = random.Random(plan.seed)
-    names = [f"group-{i}" for i in range(plan.groups)]
+    names = [f"{plan.prefix}{i}" for i in range(plan.groups)]
     homes: dict[int, list[str]] = {}
     for name in names:
         homes.setdefault(partition_of(name, plan.partitions), []).append(name)

@@ -28,7 +28,7 @@ TYPE_NAMES = {
 _EPOCH_FIELDS = ("generation", "epoch", "assignment_epoch", "member_epoch")
 
 
-class Typed(msgspec.Struct, frozen=True):
+class GroupRecord(msgspec.Struct, frozen=True):
     """A group's record, decoded. `index` is its place in the records, `payload` JSON of its value."""
 
     index: int
@@ -42,7 +42,7 @@ class Typed(msgspec.Struct, frozen=True):
     payload: str
 
 
-class Strange(msgspec.Struct, frozen=True):
+class UndecodedRecord(msgspec.Struct, frozen=True):
     """A record that could not be decoded, and why."""
 
     index: int
@@ -53,38 +53,38 @@ class Strange(msgspec.Struct, frozen=True):
     reason: str
 
 
-def decode(found: Records, others: Array, versions: Array) -> tuple[list[Typed], list[Strange]]:
+def decode(records: Records, others: Array, versions: Array) -> tuple[list[GroupRecord], list[UndecodedRecord]]:
     """The records at the indexes `others`: those that could be read, and those that could not."""
-    typed: list[Typed] = []
-    unread: list[Strange] = []
+    decoded: list[GroupRecord] = []
+    unread: list[UndecodedRecord] = []
     for index in others.tolist():
-        row = _one(found, index, int(versions[index]))
-        if isinstance(row, Typed):
-            typed.append(row)
+        row = _one(records, index, int(versions[index]))
+        if isinstance(row, GroupRecord):
+            decoded.append(row)
         else:
             unread.append(row)
-    return typed, unread
+    return decoded, unread
 
 
-def strange(found: Records, index: int, key_version: int, reason: str) -> Strange:
+def undecoded(records: Records, index: int, key_version: int, reason: str) -> UndecodedRecord:
     """The row that keeps a record's bytes."""
-    key, value = _bytes(found.data, found.key[index], found.key_length[index]), _value(found, index)
-    return Strange(index, key_version, _version(value), key, value, reason)
+    key, value = _bytes(records.data, records.key[index], records.key_length[index]), _value(records, index)
+    return UndecodedRecord(index, key_version, _version(value), key, value, reason)
 
 
-def _one(found: Records, index: int, key_version: int) -> Typed | Strange:
-    key, value = _bytes(found.data, found.key[index], found.key_length[index]), _value(found, index)
+def _one(records: Records, index: int, key_version: int) -> GroupRecord | UndecodedRecord:
+    key, value = _bytes(records.data, records.key[index], records.key_length[index]), _value(records, index)
     if key is None:
-        return strange(found, index, key_version, "no key")
+        return undecoded(records, index, key_version, "no key")
     try:
         record = facts.decode(key, value)
     except ProtocolError as error:
-        return strange(found, index, key_version, f"cannot be read: {error}")
+        return undecoded(records, index, key_version, f"cannot be read: {error}")
     if isinstance(record.key, facts.UnknownKey | facts.OffsetCommitKey):
-        return strange(found, index, key_version, "unknown record type")
+        return undecoded(records, index, key_version, "unknown record type")
     group: str = getattr(record.key, "group" if key_version == 2 else "group_id", "")
     epochs = [getattr(record.value, name) for name in _EPOCH_FIELDS if hasattr(record.value, name)]
-    return Typed(
+    return GroupRecord(
         index=index,
         key_version=key_version,
         type=TYPE_NAMES.get(key_version, f"type {key_version}"),
@@ -142,8 +142,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _value(found: Records, index: int) -> bytes | None:
-    return _bytes(found.data, found.value[index], found.value_length[index])
+def _value(records: Records, index: int) -> bytes | None:
+    return _bytes(records.data, records.value[index], records.value_length[index])
 
 
 def _bytes(data: bytes, start: int, length: int) -> bytes | None:

@@ -69,7 +69,7 @@ def _before(rows: pa.Table, epoch: str, offset: str, ends: dict[int, int]) -> pa
 
 
 class Reduction:
-    """What may still win. `sure` counts for certain, `open` waits for a marker.
+    """What may still win. `settled` rows count, `pending` ones wait for a marker.
 
     `marks` are the ends of transactions, producer id -> offset -> commits. They are forgotten when what waits has been
     settled by them: rows of the same log that come later lie behind them, and another copy of it brings its own.
@@ -77,8 +77,8 @@ class Reduction:
 
     def __init__(self, key: list[str], schema: pa.Schema) -> None:
         self.key = key
-        self.sure = schema.empty_table()
-        self.open = schema.empty_table()
+        self.settled = schema.empty_table()
+        self.pending = schema.empty_table()
         self.marks: dict[int, dict[int, bool]] = {}
 
     def mark(self, ends: Iterable[tuple[int, int, int]]) -> None:
@@ -89,22 +89,22 @@ class Reduction:
     def add(self, rows: pa.Table) -> None:
         """Rows: the key's columns, `log_offset`, `producer_id`, `is_txn`, `is_tombstone`, and where they are from."""
         certain = pc.or_(pc.invert(rows["is_txn"]), rows["is_tombstone"])
-        self.sure = pa.concat_tables([self.sure, _winners(rows.filter(certain), self.key)])
-        self.open = pa.concat_tables([self.open, rows.filter(pc.invert(certain))])
-        if len(self.sure) + len(self.open) > KEEP_ROWS:
+        self.settled = pa.concat_tables([self.settled, _winners(rows.filter(certain), self.key)])
+        self.pending = pa.concat_tables([self.pending, rows.filter(pc.invert(certain))])
+        if len(self.settled) + len(self.pending) > KEEP_ROWS:
             self.settle()
 
     def settle(self) -> None:
-        """Decide what the marks decide: `sure` then holds one row a key, `open` what still waits."""
-        ended, committed = verdicts(self.open, self.marks)
-        self.sure = _winners(pa.concat_tables([self.sure, self.open.filter(pa.array(committed))]), self.key)
-        self.open = _winners(self.open.filter(pa.array(~ended)), [*self.key, "producer_id"])
+        """Decide what the marks decide: `settled` then holds one row a key, `pending` what still waits."""
+        ended, committed = verdicts(self.pending, self.marks)
+        self.settled = _winners(pa.concat_tables([self.settled, self.pending.filter(pa.array(committed))]), self.key)
+        self.pending = _winners(self.pending.filter(pa.array(~ended)), [*self.key, "producer_id"])
         self.marks = {}
 
     def result(self) -> pa.Table:
         """The winners; what still waits does not count."""
         self.settle()
-        return self.sure.filter(pc.invert(self.sure["is_tombstone"]))
+        return self.settled.filter(pc.invert(self.settled["is_tombstone"]))
 
 
 def _winners(rows: pa.Table, key: list[str]) -> pa.Table:

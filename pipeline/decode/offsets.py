@@ -21,7 +21,7 @@ from pipeline.decode.records import Records
 NEWEST_VALUE = 4
 
 
-def spread(data: bytes, starts: Array, lengths: Array, null: Array) -> pa.Array:
+def byte_strings(data: bytes, starts: Array, lengths: Array, null: Array) -> pa.Array:
     """Byte strings of the data as an Arrow binary array, without a Python object each.
 
     Offsets (0, start, end, start, end, ...) laid over the data make an array whose odd entries are the wanted ones;
@@ -54,23 +54,23 @@ class Commits:
     that is not known yet.
     """
 
-    def __init__(self, found: Records, index: Array) -> None:
-        data, key = found.data, found.key[index]
+    def __init__(self, records: Records, index: Array) -> None:
+        data, key = records.data, records.key[index]
         self.index = index
         self.key_version = gather(data, key, ">i2")
         group_length = gather(data, key + 2, ">i2").astype(np.int64)
         topic_at = key + 4 + group_length
         topic_length = gather(data, topic_at, ">i2").astype(np.int64)
-        self.group, bad_group = text(spread(data, key + 4, group_length, np.zeros(len(index), bool)))
-        self.topic, bad_topic = text(spread(data, topic_at + 2, topic_length, np.zeros(len(index), bool)))
+        self.group, bad_group = text(byte_strings(data, key + 4, group_length, np.zeros(len(index), bool)))
+        self.topic, bad_topic = text(byte_strings(data, topic_at + 2, topic_length, np.zeros(len(index), bool)))
         self.bad_utf8 = bad_group | bad_topic
         self.partition = gather(data, topic_at + 2 + topic_length, ">i4")
-        self._value(found, index)
+        self._value(records, index)
 
-    def _value(self, found: Records, index: Array) -> None:
-        data = found.data
+    def _value(self, records: Records, index: Array) -> None:
+        data = records.data
         limit = len(data) - 16
-        at, length = found.value[index], found.value_length[index]
+        at, length = records.value[index], records.value_length[index]
         end = at + np.maximum(length, 0)
         self.is_tombstone = length < 0
         readable = length >= 2
@@ -95,7 +95,7 @@ class Commits:
         self.topic_id = self._topic_ids(data, np.flatnonzero(readable & flexible), tail, end)
         shown = readable & ~null
         starts = np.where(shown, text_at, at)
-        raw = spread(data, starts, np.where(shown, metadata_length, 0), ~shown)
+        raw = byte_strings(data, starts, np.where(shown, metadata_length, 0), ~shown)
         self.metadata, bad = text(raw)
         self.bad_utf8 |= bad
         self.readable = readable
@@ -127,7 +127,7 @@ class Commits:
         ids: list[bytes | None] = [None] * len(tail)
         alone = which[tail[which] + 19 == end[which]]
         alone = alone[gather(data, tail[alone], ">u4") >> 8 == 0x010010]
-        plain = spread(data, tail[alone] + 3, np.full(len(alone), 16), np.zeros(len(alone), bool))
+        plain = byte_strings(data, tail[alone] + 3, np.full(len(alone), 16), np.zeros(len(alone), bool))
         for i in np.setdiff1d(which[end[which] - tail[which] > 1], alone).tolist():
             ids[i] = _tag_zero(data, int(tail[i]), int(end[i]))
         result = pa.array(ids, pa.binary())
@@ -165,21 +165,21 @@ def _tag_zero(data: bytes, pos: int, end: int) -> bytes | None:
     return None
 
 
-def key_versions(found: Records) -> Array:
+def key_versions(records: Records) -> Array:
     """The int16 that every key begins with; -1 where there is no key or it is too short."""
-    long_enough = found.key_length >= 2
-    versions = gather(found.data, np.where(long_enough, found.key, 0), ">i2")
+    long_enough = records.key_length >= 2
+    versions = gather(records.data, np.where(long_enough, records.key, 0), ">i2")
     result: Array = np.where(long_enough, versions, -1)
     return result
 
 
-def is_commit(found: Records, versions: Array) -> Array:
+def is_commit(records: Records, versions: Array) -> Array:
     """Which records have the whole key of an offset commit."""
     candidate = (versions == 0) | (versions == 1)
-    limit = len(found.data) - 16
-    end = found.key + found.key_length
-    group = gather(found.data, np.minimum(found.key + 2, limit), ">i2").astype(np.int64)
-    topic_at = found.key + 4 + np.maximum(group, 0)
-    topic = gather(found.data, np.minimum(topic_at, limit), ">i2").astype(np.int64)
+    limit = len(records.data) - 16
+    end = records.key + records.key_length
+    group = gather(records.data, np.minimum(records.key + 2, limit), ">i2").astype(np.int64)
+    topic_at = records.key + 4 + np.maximum(group, 0)
+    topic = gather(records.data, np.minimum(topic_at, limit), ">i2").astype(np.int64)
     whole: Array = candidate & (group >= 0) & (topic_at + 2 <= end) & (topic >= 0)
     return whole & (topic_at + 2 + np.maximum(topic, 0) + 4 <= end)

@@ -78,9 +78,9 @@ class SpanDecoder:
         others = np.flatnonzero(~commit)
         unknown = [self._undecoded(found, commits)]
         if len(others):
-            typed, strange = groups.decode(found, others, versions)
-            yield Rows("group_records", self._kept(self._group_rows(found, typed)))
-            unknown.append(strange)
+            decoded, undecoded = groups.decode(found, others, versions)
+            yield Rows("group_records", self._kept(self._group_rows(found, decoded)))
+            unknown.append(undecoded)
         yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
 
     def _within(self, rows: Rows) -> Rows:
@@ -184,31 +184,31 @@ class SpanDecoder:
             },
         )
 
-    def _group_rows(self, found: Records, typed: list[groups.Typed]) -> pa.RecordBatch:
-        at = np.array([row.index for row in typed], np.int64)
+    def _group_rows(self, found: Records, decoded: list[groups.GroupRecord]) -> pa.RecordBatch:
+        at = np.array([row.index for row in decoded], np.int64)
         columns: dict[str, object] = {
             "log_offset": found.offset[at],
             "leader_epoch_of_log": found.headers.leader_epoch[found.batch[at]],
             "record_ts": found.ts[at],
         }
         for name in GROUP_RECORDS.names[5:]:
-            columns[name] = [getattr(row, name) for row in typed]
-        return self._batch(GROUP_RECORDS, len(typed), columns)
+            columns[name] = [getattr(row, name) for row in decoded]
+        return self._batch(GROUP_RECORDS, len(decoded), columns)
 
-    def _undecoded(self, found: Records, commits: Commits) -> list[groups.Strange]:
+    def _undecoded(self, found: Records, commits: Commits) -> list[groups.UndecodedRecord]:
         """Offset commits whose value is of a later version, or cannot be read."""
         rows = []
         for i in np.flatnonzero(commits.undecodable | commits.newer).tolist():
             reason = "value cannot be read" if commits.undecodable[i] else "value of a later version, read as version 4"
-            rows.append(groups.strange(found, int(commits.index[i]), int(commits.key_version[i]), reason))
+            rows.append(groups.undecoded(found, int(commits.index[i]), int(commits.key_version[i]), reason))
         return rows
 
-    def _unknown_rows(self, found: Records, strange: list[groups.Strange]) -> pa.RecordBatch:
-        at = np.array([row.index for row in strange], np.int64)
+    def _unknown_rows(self, found: Records, undecoded: list[groups.UndecodedRecord]) -> pa.RecordBatch:
+        at = np.array([row.index for row in undecoded], np.int64)
         columns: dict[str, object] = {"log_offset": found.offset[at], "record_ts": found.ts[at]}
         for name in UNKNOWN_RECORDS.names[4:]:
-            columns[name] = [getattr(row, name) for row in strange]
-        return self._batch(UNKNOWN_RECORDS, len(strange), columns)
+            columns[name] = [getattr(row, name) for row in undecoded]
+        return self._batch(UNKNOWN_RECORDS, len(undecoded), columns)
 
     def _problem_rows(self, found: list[Problem]) -> pa.RecordBatch:
         columns: dict[str, object] = {name: [getattr(p, name) for p in found] for name in LOG_PROBLEMS.names[3:]}

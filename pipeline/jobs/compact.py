@@ -19,7 +19,7 @@ from pipeline.decode import replay
 from pipeline.decode.headers import Headers
 from pipeline.decode.latest import Reduction
 from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, logs_at, spans
-from pipeline.decode.offsets import spread
+from pipeline.decode.offsets import byte_strings
 from pipeline.decode.records import Records, markers, records
 from pipeline.decode.spans import Chunk, SpanReader
 from protocol import record_batch
@@ -130,11 +130,11 @@ def _survivors(found: list[Span], drop_before_ms: int | None) -> tuple[np.ndarra
             raise CompactionRefusedError(f"{span.segment.path}: {hurt[0].kind} at byte {hurt[0].pos}, {hurt[0].detail}")
         end = max(end, reader.next_offset)
     reduction.settle()
-    sure = reduction.sure
+    settled = reduction.settled
     if drop_before_ms is not None:
-        old = sure["is_tombstone"].to_numpy() & (sure["record_ts"].to_numpy() < drop_before_ms)
-        sure = sure.filter(pa.array(~old))
-    offsets = np.concatenate([sure["log_offset"].to_numpy(), reduction.open["log_offset"].to_numpy()])
+        old = settled["is_tombstone"].to_numpy() & (settled["record_ts"].to_numpy() < drop_before_ms)
+        settled = settled.filter(pa.array(~old))
+    offsets = np.concatenate([settled["log_offset"].to_numpy(), reduction.pending["log_offset"].to_numpy()])
     return np.sort(offsets), min(started.values(), default=end), seen
 
 
@@ -159,7 +159,7 @@ def _keyed(read: Records) -> pa.Table:
     null = read.key_length < 0
     h, of = read.headers, read.batch
     columns = {
-        "key": spread(read.data, read.key, np.maximum(read.key_length, 0), null),
+        "key": byte_strings(read.data, read.key, np.maximum(read.key_length, 0), null),
         "log_offset": read.offset,
         "record_ts": read.ts,
         "producer_id": h.producer_id[of],

@@ -138,7 +138,7 @@ class Follower:
         ends = {log.name: newest(log, known.logs.get(log.name, START), most) for log in logs}
         grown = [log for log in logs if ends[log.name].next_offset > known.logs.get(log.name, START).next_offset]
         if not grown:
-            self._note_idle(begun_ms)
+            self._note_idle(begun_ms, logs)
             return 0
         given = source_options(self.paths, known, self.out, self.options)
         rows = _by_this_process(given, plan.tasks(given, grown, known.logs, ends), lambda _line: None)
@@ -149,9 +149,10 @@ class Follower:
         self.known = after
         return read
 
-    def _note_idle(self, begun_ms: int) -> None:
-        """The logs have been read up to now, though nothing was new. Saved now and then."""
+    def _note_idle(self, begun_ms: int, logs: list[LogDir]) -> None:
+        """Note now and then that the logs have been read, though nothing was new, and that they still are the same."""
         if begun_ms >= self.known.read_ms + IDLE_MS:
+            self.known.check_identities(logs)
             manifest.check_unchanged(self.out, self.known)
             self.known = msgspec.structs.replace(self.known, read_ms=begun_ms)
             manifest.save(self.out, self.known)

@@ -101,7 +101,7 @@ class History:
 
     def _group_delete(self) -> None:
         group = self.dice.choice((self._group(), f"simple-{self.engine.number}-{self.dice.randrange(3)}"))
-        self.engine.done(self.engine.shard.delete(group, self.engine.now_ms))
+        self.engine.done(self.engine.shard.delete(group, self.engine.call(2)))
 
     def _restart(self) -> None:
         self.engine.restart()

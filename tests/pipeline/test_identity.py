@@ -9,7 +9,7 @@ from pipeline.decode.identity import find_replacement, identify
 from pipeline.decode.layout import TOPIC, LogDir, log_dirs
 from pipeline.decode.positions import Position, newest
 from pipeline.errors import UsageError
-from pipeline.jobs.ingest import ingest
+from pipeline.jobs.ingest import Follower, ingest
 from pipeline.synth import Writer, commit
 
 
@@ -70,6 +70,33 @@ def test_a_log_whose_older_segments_were_cleaned_is_the_same(tmp_path: Path) -> 
     assert find_replacement(log, identity, position) is None
 
 
+@pytest.mark.parametrize("records", [10, 60])
+def test_follow_ends_when_a_log_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int) -> None:
+    """Also where the new one is shorter, so that nothing seems to be written to it."""
+    monkeypatch.setattr("pipeline.jobs.ingest.IDLE_MS", 0)
+    directory = tmp_path / f"{TOPIC}-0"
+    write(directory, 50, 1000)
+    with Follower([str(tmp_path)], tmp_path / "out").locked() as follower:
+        assert follower.step() == 50
+        before = manifest.load(tmp_path / "out")
+        clear(directory)
+        write(directory, records, 5000)
+        with pytest.raises(UsageError, match="is not the log that was read before"):
+            follower.step()
+        assert manifest.load(tmp_path / "out") == before
+
+
+def test_what_topics_took_in_is_cut_off_when_the_logs_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock runs on while they are read; what counts is when they were listed."""
+    clock = iter(range(1_000, 100_000, 1_000))
+    monkeypatch.setattr("pipeline.jobs.ingest._now_ms", lambda: next(clock))
+    write(tmp_path / f"{TOPIC}-0", 5, 1000)
+    assert ingest(None, [str(tmp_path)], tmp_path / "out").read_ms == 1_000
+    assert ingest(None, [str(tmp_path)], tmp_path / "out").read_ms == 2_000
+
+
 def test_ingest_refuses_to_read_on(tmp_path: Path) -> None:
     directory, out = tmp_path / f"{TOPIC}-0", tmp_path / "out"
     log = write(directory, 50, 1000)
@@ -80,5 +107,5 @@ def test_ingest_refuses_to_read_on(tmp_path: Path) -> None:
     clear(directory)
     write(directory, 60, 5000)
     with pytest.raises(UsageError, match="is not the log that was read before: another batch stands"):
-        ingest(None, [str(tmp_path)], out)  # type: ignore[arg-type]  # it is refused before Spark is asked
+        ingest(None, [str(tmp_path)], out)
     assert manifest.load(out) == known

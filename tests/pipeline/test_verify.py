@@ -135,15 +135,19 @@ def test_values_that_cannot_be_read_are_no_tombstones(tmp_path: Path) -> None:
     assert (found.keys, found.equal) == (1, True), found.differences
 
 
-def with_mishaps(root: Path, seed: int) -> None:
-    """A log of two brokers with transactions, to which something happens that real logs do not survive."""
+def with_mishaps(root: Path, seed: int, first: int = 0) -> None:
+    """Two logs of two brokers, from partition `first` on, to which something happens that is not meant to happen."""
     dice = random.Random(seed)
-    plan = Plan(seed=seed, records=300, groups=4, topics=2, topic_partitions=2, partitions=2, segment_bytes=5000, batch=(1, 8), txn_share=0.3, tombstone_share=0.05)  # fmt: skip
-    write_logs(root / "a", plan)
-    shutil.copytree(root / "a", root / "b")
+    plan = Plan(seed=seed, prefix=f"group-{seed}-", records=300, groups=4, topics=2, topic_partitions=2, partitions=2, segment_bytes=5000, batch=(1, 8), txn_share=0.3, tombstone_share=0.05)  # fmt: skip
+    write_logs(root / "new", plan)
+    for partition in range(2):
+        written = root / "new" / f"{TOPIC}-{partition}"
+        for broker in "ab":
+            shutil.copytree(written, root / broker / f"{TOPIC}-{first + partition}")
+    shutil.rmtree(root / "new")
     for broker in "ab":
         for partition in range(2):
-            directory = root / broker / f"{TOPIC}-{partition}"
+            directory = root / broker / f"{TOPIC}-{first + partition}"
             match dice.choice(("nothing", "cut", "flip", "diverge", "epoch", "stray", "lag behind")):
                 case "cut":
                     file = dice.choice(sorted(directory.glob("*.log")))
@@ -157,12 +161,12 @@ def with_mishaps(root: Path, seed: int) -> None:
                     end = next_offset(directory)
                     writer = Writer(directory, first_offset=end)
                     for n in range(dice.randrange(1, 5)):
-                        writer.append([commit((f"group-{dice.randrange(4)}", "topic-0", 0), n, 1 << 41)])
+                        writer.append([commit((f"group-{seed}-{dice.randrange(4)}", "topic-0", 0), n, 1 << 41)])
                     if dice.random() < 0.5:
                         with_epoch(directory / f"{end:020d}.log", 3)
                 case "stray":
                     Writer(directory, first_offset=next_offset(directory)).append(
-                        [commit(("stray", "t", 0), 1, 1 << 41)]
+                        [commit((f"stray-{seed}", "t", 0), 1, 1 << 41)]
                     )
                 case "lag behind":
                     for file in sorted(directory.glob("*.log"))[-2:]:
@@ -173,7 +177,7 @@ def next_offset(directory: Path) -> int:
     return newest(log_dirs([str(directory)])[0]).next_offset
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_readers_agree_or_a_problem_says_why_not(tmp_path: Path, seed: int) -> None:
     with_mishaps(tmp_path, seed)
     found = verify([str(tmp_path)])
