@@ -1,18 +1,20 @@
 """Copies of a log that diverged, groups in two logs, damage that is met twice: one answer, and a row that says why."""
 
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.decode.layout import TOPIC
+from pipeline.decode.layout import TOPIC, log_dirs
+from pipeline.decode.replay import State, merged, replay
 from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS
 from pipeline.synth import Writer, commit
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.copies import Copies, log_problems, strays
 from tests.pipeline.test_source import load
 from tests.pipeline.test_tables_commits import commit_row, frame
-from tests.pipeline.test_verify import diverged_copies
+from tests.pipeline.test_verify import diverged_copies, with_mishaps
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -65,3 +67,28 @@ def test_a_damaged_spot_that_was_read_twice_is_one_problem(spark: Any) -> None:
     empty = strays(frame(spark, [], OFFSET_COMMITS), frame(spark, [], GROUP_RECORDS))
     found = log_problems(frame(spark, rows, LOG_PROBLEMS), [], empty).orderBy("pos").collect()
     assert [(row.pos, row.to_offset) for row in found] == [(5, 9), (700, None)]
+
+
+def test_tables_of_random_mishaps_equal_a_replay_or_a_problem_says_why_not(spark: Any, tmp_path: Path) -> None:
+    for seed in range(12):
+        with_mishaps(tmp_path, 100 + seed, first=2 * seed)
+    batches, raw = load(spark, tmp_path, table="batches").cache(), load(spark, tmp_path).cache()
+    copies = Copies(batches)
+    found = strays(copies.reduce(raw), frame(spark, [], GROUP_RECORDS)).cache()
+    commits = offset_commits(copies.reduce(raw), copies.reduce_batches(), found)
+    problems = log_problems(load(spark, tmp_path, table="log_problems"), copies.problems(raw), found).collect()
+    damaged = {row.log_partition for row in problems if row.severity == "problem"}
+    elsewhere = {(row.group, row.log_partition) for row in found.collect()}
+    got = {
+        (row.log_partition, row.group, row.topic, row.partition): (row.log_offset, row.committed_offset)
+        for row in latest_offsets(commits, 0).collect()
+    }
+    want = {}
+    for partition, logs in groupby(log_dirs([str(tmp_path)]), key=lambda log: log.partition):
+        state = replay(merged(list(logs)), State(offsets={}, pending={}, group_records={}))
+        want |= {(partition, *key): (at, value.offset) for key, (at, value) in state.offsets.items()}
+    differing = {key for key in want.keys() | got.keys() if want.get(key) != got.get(key)}
+    assert {key for key in differing if key[0] not in damaged and (key[1], key[0]) not in elsewhere} == set()
+    assert 0 < len(damaged) < 24
+    for kept in (batches, raw, found):
+        kept.unpersist()
