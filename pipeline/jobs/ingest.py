@@ -7,7 +7,7 @@ files.
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from pipeline.options import SourceOptions, parse
 Written = Iterable[Mapping[str, Any]]  # rows as `sink.WRITTEN`
 Report = Callable[[str], None]
 IDLE_MS = 10_000  # a log that does not grow is noted as read this often
+GRACE_S = 60.0  # for who reads the files of a manifest that has been replaced since
 FEW_BYTES = 512 << 20  # so much one process decodes in less time than Spark takes to start and share it out
 
 
@@ -121,6 +122,7 @@ class Follower:
     def __init__(self, paths: list[str], out: Place, max_bytes: int | None = None, **options: str) -> None:
         self.paths, self.out, self.max_bytes, self.options = paths, Store.of(out), max_bytes, options
         self.known = Manifest()
+        self._merged: list[tuple[float, str]] = []  # files that no manifest names any more, and since when
 
     @contextmanager
     def locked(self) -> Iterator["Follower"]:
@@ -143,8 +145,10 @@ class Follower:
         given = source_options(self.paths, known, self.out, self.options)
         rows = _by_this_process(given, plan.tasks(given, grown, known.logs, ends), lambda _line: None)
         manifest.check_unchanged(self.out, self.known)
-        after = merge_small_files(self.out, _after(known, rows, self.paths, grown, begun_ms))
+        more = _after(known, rows, self.paths, grown, begun_ms)
+        after = merge_small_files(self.out, more)
         manifest.save(self.out, after)
+        self._remove_merged(more, after)
         read = sum(after.logs[log.name].next_offset - known.logs.get(log.name, START).next_offset for log in grown)
         self.known = after
         return read
@@ -156,6 +160,17 @@ class Follower:
             manifest.check_unchanged(self.out, self.known)
             self.known = msgspec.structs.replace(self.known, read_ms=begun_ms)
             manifest.save(self.out, self.known)
+
+    def _remove_merged(self, before: Manifest, after: Manifest) -> None:
+        """Remove files a while after they were merged into others, unless a build is reading them perhaps."""
+        named = {file for files in after.files.values() for file in files}
+        now = time.monotonic()
+        self._merged += [(now, file) for files in before.files.values() for file in files if file not in named]
+        if self.out.local is None or not self._merged or self._merged[0][0] > now - GRACE_S:
+            return
+        with suppress(manifest.TablesInUseError), manifest.locked(self.out, manifest.BUILDER):
+            while self._merged and self._merged[0][0] <= now - GRACE_S:
+                self.out.remove(self._merged.pop(0)[1])
 
 
 def follow(

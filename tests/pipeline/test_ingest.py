@@ -201,14 +201,20 @@ def test_a_log_of_another_broker_is_not_taken_for_the_first_ones(tmp_path: Path)
 
 def test_many_small_steps_leave_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimizing, "SMALL_FILES_MAX", 4)
+    monkeypatch.setattr("pipeline.jobs.ingest.GRACE_S", 0.0)
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(logs / f"{TOPIC}-0")
     with Follower([str(logs)], out).locked() as follower:
         for n in range(30):
             writer.append([commit(("g", "t", 0), n, n)])
             follower.step()
+            if n == 15:
+                with manifest.locked(out, manifest.BUILDER):
+                    writer.append([commit(("g", "t", 0), n, n)])
+                    follower.step()  # a build is reading what may be merged now: it is removed later
         assert all(len(files) < 8 for files in follower.known.files.values())
-    assert ids(out) == [(0, n) for n in range(30)]
+        assert len(list((out / "raw").rglob("*.parquet"))) == sum(map(len, follower.known.files.values()))
+    assert ids(out) == [(0, n) for n in range(31)]
 
 
 def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -> None:
