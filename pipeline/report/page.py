@@ -56,7 +56,7 @@ def table(columns: dict[str, Callable[[Row], Any]], rows: Iterable[Row], empty: 
             value = of(row)
             cell = value if isinstance(value, Cell) else Cell(value)
             is_number = isinstance(cell.text, int | float) and not isinstance(cell.text, bool)
-            text = "-" if cell.text is None else number(cell.text) if is_number else cell.text  # type: ignore[arg-type]  # a number
+            text = "-" if cell.text is None else _full(cell.text) if is_number else cell.text
             kinds = " ".join(kind for kind in (NUMERIC if is_number else "", cell.kind) if kind)
             tip = f' title="{safe(cell.full)}"' if cell.full and str(cell.full) != str(cell.text) else ""
             cells.append(f'<td class="{kinds}"{tip}>{safe(text)}</td>')
@@ -65,6 +65,10 @@ def table(columns: dict[str, Callable[[Row], Any]], rows: Iterable[Row], empty: 
         return f'<p class="none">{safe(empty)}</p>'
     head = "".join(f"<th>{safe(name)}</th>" for name in columns)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+
+
+def _full(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def _get(name: str) -> Callable[[Row], Any]:
@@ -113,7 +117,7 @@ def _head(data: ReportData, title: str) -> str:
     where = ", ".join(data.paths)
     return (
         f'<h1>{safe(title)}</h1><p class="how">{safe(span)}</p><div class="tiles">{boxes}</div>'
-        f"<details><summary>Read from {len(data.logs)} logs</summary>"
+        f"<details><summary>Logs that were read: {len(data.logs)}</summary>"
         f"<p>{safe(where, 400)}: {safe(read, 4000)}</p></details>"
     )
 
@@ -194,7 +198,10 @@ def _story(story: Story) -> tuple[str, str]:
         for row in story.rebalances
     ]
     used = {row["cause"].replace("_", " "): CAUSES.get(row["cause"], OTHER) for row in story.rebalances}
-    key = f"<p class='how'>Rebalances, by cause:</p>{legend(used)}" if used else ""
+    key = (
+        legend({line.name: line.colour for line in bands[0].lines}) if story.lag and isinstance(bands[0], Lines) else ""
+    )
+    key += f'<p class="how">Rebalances, by cause:</p>{legend(used)}' if used else ""
     return title, timeline(bands, marks, span) + key
 
 
@@ -204,7 +211,9 @@ def _lag_band(story: Story) -> Lines | None:
         parts.setdefault(f"{row['topic']}-{row['partition']}", []).append((row["ts"], float(row["lag"])))
     if not parts:
         return None
-    lines = [Line(f"{name}: lag", points, INK[i % len(INK)]) for i, (name, points) in enumerate(sorted(parts.items()))]
+    lines = [
+        Line(f"lag of {name}", points, INK[i % len(INK)]) for i, (name, points) in enumerate(sorted(parts.items()))
+    ]
     return Lines("Lag of each partition", "records", lines)
 
 

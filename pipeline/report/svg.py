@@ -87,7 +87,7 @@ def timeline(bands: Sequence[Lines | Lanes], marks: Sequence[Mark], span: tuple[
         y = 26
     for band in bands:
         titles.append(f'<text x="0" y="{y + 13:.0f}" class="band">{safe(_title(band), 80)}</text>')
-        y += 20
+        y += 24
         drawn, height = _lines(band, y, span) if isinstance(band, Lines) else _lanes(band, y, span)
         parts += drawn
         y += height + 10
