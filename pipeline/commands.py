@@ -210,9 +210,7 @@ def build(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict[str, int], int]:
     """(rows of the derived tables, problems of the logs)"""
-    from pipeline.jobs.build import Tables
-    from pipeline.jobs.build import build as job
-    from pipeline.jobs.ends import check_path
+    from pipeline.decode.ends import check_path
 
     events = [Path(file) for file in args.events]
     for file in events:
@@ -224,6 +222,9 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
     size = sum(file.size for file in Store.of(out).tree("raw"))
     form = getattr(args, "format", None) or _format(out)
     settings = _settings(args, size < SMALL_BYTES and not args.master, DELTA if form == "delta" else None)
+    from pipeline.jobs.build import Tables
+    from pipeline.jobs.build import build as job
+
     with _spark(args, settings, progress) as spark:
         counts = job(spark, out, events=events, ends=ends, now_ms=args.now, form=form, report=progress)
         problems = Tables(spark, out).derived("log_problems").where("severity = 'problem'").count()

@@ -6,13 +6,16 @@ there is one; of the others every batch header is read.
 
 import re
 import struct
+from pathlib import Path
 
 import msgspec
 
 from pipeline.decode.files import Entry, Store
 from pipeline.decode.layout import LogDir, Segment, Span, entries, segments
 from pipeline.decode.spans import SpanReader
+from pipeline.errors import UsageError
 
+CHECKPOINT = "replication-offset-checkpoint"
 SAMPLES = 1_000  # of each partition, evenly over its offsets, the first and the last among them
 _DIRECTORY = re.compile(r"^(?!__)(.+)-(\d+)$")
 
@@ -25,6 +28,14 @@ class End(msgspec.Struct, frozen=True):
     ts: int
     leo: int
     source: str = "log"
+
+
+def check_path(path: Path) -> None:
+    """Raise for a path that cannot hold log ends, as far as that can be seen without reading it."""
+    if not path.exists():
+        raise FileNotFoundError(f"invalid --ends {path}: expected a directory of topics' logs, or a file of log ends")
+    if path.is_file() and path.suffix not in (".parquet", ".json", ".jsonl", ".ndjson") and path.name != CHECKPOINT:
+        raise UsageError(f"invalid --ends {path}: expected .parquet, .json, .jsonl, a directory or {CHECKPOINT}")
 
 
 def log_ends(path: str) -> list[End]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
-from pipeline.decode.ends import log_ends
+from pipeline.decode.ends import CHECKPOINT, check_path, log_ends
 from pipeline.decode.files import Store
 from pipeline.decode.layout import high_watermarks
 from pipeline.decode.schema import ddl
@@ -22,16 +22,7 @@ ENDS = pa.schema(
         ("source", pa.string()),
     ]
 )
-CHECKPOINT = "replication-offset-checkpoint"
 NEEDED = ("topic", "partition", "ts", "leo")
-
-
-def check_path(path: Path) -> None:
-    """Raise for a path that cannot hold log ends, as far as that can be seen without reading it."""
-    if not path.exists():
-        raise FileNotFoundError(f"invalid --ends {path}: expected a directory of topics' logs, or a file of log ends")
-    if path.is_file() and path.suffix not in (".parquet", ".json", ".jsonl", ".ndjson") and path.name != CHECKPOINT:
-        raise UsageError(f"invalid --ends {path}: expected .parquet, .json, .jsonl, a directory or {CHECKPOINT}")
 
 
 def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
