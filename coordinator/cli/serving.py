@@ -90,7 +90,7 @@ def _bound(stack: contextlib.ExitStack, option: str, text: str, advertise: str |
     try:
         listener = listen(text, advertise)
     except OSError as error:
-        raise StartFailed(f"{option}: cannot listen on {text}: {error.strerror or error}") from None
+        raise StartFailed(f"cannot listen on {text} ({option}): {error.strerror or error}") from None
     stack.callback(listener.sock.close)
     return listener
 
@@ -251,7 +251,7 @@ class Server:
                 "pid": os.getpid(),
                 "seconds": seconds,
             }
-            _write_whole(Path(self._options.ready_file), json.dumps(facts) + "\n")
+            _write_atomically(Path(self._options.ready_file), json.dumps(facts) + "\n")
 
     def _tell(self, event: Event) -> None:
         """A group did something: count it, and say so in the log."""
@@ -289,21 +289,19 @@ class Server:
 
 
 def _check_ready_file(name: str | None) -> None:
-    """Say now, and not when the server is ready, that the file could not be written. Raises ConfigError."""
+    """Refuse a file that cannot be written, now rather than when the server is ready. Raises ConfigError."""
     if name is None:
         return
     path = Path(name)
-    if path.is_dir():
-        raise ConfigError(f"--ready-file: {path} is a directory; it may be a file in one that can be written to")
-    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
-        raise ConfigError(f"--ready-file: {path.parent} is no directory that can be written to")
+    if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
+        raise ConfigError(f"invalid --ready-file {name!r}: expected a file in a directory that can be written to")
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Whoever reads the file reads all of it."""
+def _write_atomically(path: Path, text: str) -> None:
+    """Write a file atomically: a reader never sees half of it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, "utf-8")
         beside.replace(path)
     except OSError as error:
-        raise StartFailed(f"--ready-file: cannot write {path}: {error.strerror}") from None
+        raise StartFailed(f"cannot write {path} (--ready-file): {error.strerror}") from None

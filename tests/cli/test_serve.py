@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator import __version__
-from coordinator.cli import Parser
+from coordinator.cli import Parser, main
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
 from coordinator.client import Client
@@ -53,16 +53,16 @@ def test_version() -> None:
         ),
         (
             ["serve", "--ready-file", "absent/ready.json"],
-            "muster serve: --ready-file: absent is no directory that can be written to",
+            "muster serve: invalid --ready-file 'absent/ready.json': expected a file in a directory that can be written to",
         ),
         (
             ["serve", "--ready-file", "/"],
-            "muster serve: --ready-file: / is a directory; it may be a file in one that can be written to",
+            "muster serve: invalid --ready-file '/': expected a file in a directory that can be written to",
         ),
         (["serve", "--admin", "x:y"], "muster serve: invalid --admin 'x:y': expected HOST:PORT"),
         (
             ["serve", "--listen", "a:1", "--advertise", "b:1", "--advertise", "c:1"],
-            "muster serve: invalid --advertise: expected one address, or one for each of the 1 --listen",
+            "muster serve: invalid --advertise 'b:1,c:1': expected one address, or one for each of the 1 addresses of --listen",
         ),
         (["serve", "--advertise", "x"], "muster serve: invalid --advertise 'x': expected HOST:PORT"),
         (
@@ -94,6 +94,45 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], complaint: str 
     assert complaint is None or done.stderr.strip() == complaint
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('listen = ["nowhere"]', "invalid listen 'nowhere' (m.toml, line 2): expected HOST:PORT"),
+        ("listen = 5", "invalid listen 5 (m.toml, line 2): expected a list of strings"),
+        (
+            'topic = "orders"',
+            "invalid topic 'orders' (m.toml, line 2): expected NAME:PARTITIONS with 1 to 10000 partitions",
+        ),
+        (
+            'log-level = "inf"',
+            "invalid log-level 'inf' (m.toml, line 2): expected one of debug, info, warning, error; did you mean info?",
+        ),
+        ("lisen = 5", "unknown option lisen (m.toml, line 2); did you mean listen?"),
+        (
+            "[set]\n\ngroup.max.size = 0",
+            "invalid group.max.size 0 (m.toml, line 4): expected a whole number from 1 to 2147483647",
+        ),
+        (
+            '[set.group]\n"max.size" = 0',
+            "invalid group.max.size 0 (m.toml, line 3): expected a whole number from 1 to 2147483647",
+        ),
+        (
+            "[set]\ngroup.max.siz = 5",
+            "unknown setting group.max.siz (m.toml, line 3): did you mean group.max.size or group.consumer.max.size?",
+        ),
+        ("set = 5", "invalid set (m.toml, line 2): expected a table, [set]"),
+        ("listen = [", "invalid m.toml: expected TOML: Invalid value (at end of document)"),
+    ],
+)
+def test_a_bad_value_in_the_file_names_its_line(
+    text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.toml").write_text(f"# a comment\n{text}\n")
+    assert main(["serve", "--config", "m.toml"]) == 2
+    assert capsys.readouterr().err == f"muster serve: {complaint}\n"
+
+
 def test_a_bad_value_in_the_environment_names_its_variable() -> None:
     done = muster("serve", KAFKA_GROUP_MAX_SIZE="0")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -105,7 +144,7 @@ def test_an_address_that_is_taken_is_one_line_and_exit_code_1(tmp_path: Path) ->
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         done = muster("serve", "--listen", where, "--data-dir", str(tmp_path / "data"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"muster serve: --listen: cannot listen on {where}: Address already in use\n"
+    assert done.stderr == f"muster serve: cannot listen on {where} (--listen): Address already in use\n"
 
 
 def test_a_data_directory_that_cannot_be_made_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
@@ -119,7 +158,7 @@ def test_a_ready_file_that_cannot_be_written_after_all_is_one_line_and_exit_code
     name = tmp_path / ("r" * 255)
     done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", "--ephemeral", "--ready-file", str(name))
     assert done.returncode == 1
-    assert done.stderr == f"muster serve: --ready-file: cannot write {name}: File name too long\n"
+    assert done.stderr == f"muster serve: cannot write {name} (--ready-file): File name too long\n"
 
 
 def test_the_ready_line_and_the_ready_file_say_the_same(tmp_path: Path) -> None:
