@@ -262,7 +262,7 @@ def find_setting(name: str, source: str = "") -> Setting:
     hint = f"did you mean {' or '.join(near)}?" if near else "`muster config` lists the settings"
     came_from = f" ({source})" if source else ""
     if is_kafkas(name):
-        raise ConfigError(f"{name}{came_from} has no effect: Muster does not use this setting of Kafka")
+        raise ConfigError(has_no_effect(name, source))
     raise ConfigError(f"unknown setting {name}{came_from}: {hint}")
 
 
@@ -271,6 +271,15 @@ def is_kafkas(name: str) -> bool:
     from coordinator.kafka_settings import NAMES  # 340 names, which few starts need
 
     return name in NAMES
+
+
+def has_no_effect(name: str, source: str = "") -> str:
+    """The sentence about a setting of Kafka that is not used here, with what to use instead."""
+    from coordinator.kafka_settings import INSTEAD
+
+    came_from = f" ({source})" if source else ""
+    reason = f"use {INSTEAD[name]}" if name in INSTEAD else "Muster does not use this setting of Kafka"
+    return f"{name}{came_from} has no effect: {reason}"
 
 
 def read_pairs(pairs: Iterable[str], source: str = "--set") -> Layer:

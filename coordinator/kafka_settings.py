@@ -4,8 +4,17 @@ A setting that is not in `coordinator/config.py` has no effect here: it is accep
 Kafka can be used as it is, and the server says so in one line.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
+INSTEAD: Final[Mapping[str, str]] = {  # the option or setting that does here what this setting does in Kafka
+    "listeners": "--listen",
+    "advertised.listeners": "--advertise",
+    "log.dirs": "--data-dir",
+    "log.dir": "--data-dir",
+    "log.retention.hours": "log.retention.ms",
+    "log.retention.minutes": "log.retention.ms",
+}
 NAMES: Final = frozenset(
     {
         "add.partitions.to.txn.retry.backoff.max.ms",

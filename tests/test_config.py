@@ -12,12 +12,14 @@ from coordinator.config import (
     Layer,
     find_setting,
     format_value,
+    has_no_effect,
     limits,
     read_environment,
     read_pairs,
     read_table,
 )
 from coordinator.core.limits import Limits
+from coordinator.kafka_settings import INSTEAD, NAMES
 
 
 def test_every_knob_accepts_its_own_default() -> None:
@@ -107,8 +109,13 @@ def test_a_setting_of_kafka_that_has_no_effect_is_accepted_and_reported() -> Non
     assert read_environment({"KAFKA_ZOOKEEPER_CONNECT": "x", "KAFKA_LOG_DIRS": "/data"}).ignored == {
         "log.dirs": "KAFKA_LOG_DIRS"
     }, "Kafka 4 has no ZooKeeper"
-    with pytest.raises(ConfigError, match=r"^log\.dirs has no effect: Muster does not use this setting of Kafka$"):
+    with pytest.raises(ConfigError, match=r"^log\.dirs has no effect: use --data-dir$"):
         find_setting("log.dirs")
+    assert has_no_effect("log.cleaner.threads", "--set") == (
+        "log.cleaner.threads (--set) has no effect: Muster does not use this setting of Kafka"
+    )
+    assert INSTEAD.keys() <= NAMES
+    assert {name for name in INSTEAD.values() if not name.startswith("--")} <= BY_NAME.keys()
 
 
 def test_a_table_may_be_dotted_or_quoted() -> None:

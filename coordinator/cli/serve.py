@@ -10,7 +10,7 @@ from typing import Final
 from coordinator.cli import fail
 from coordinator.cli.parser import expect, one_of
 from coordinator.cli.settings import add_settings
-from coordinator.config import ConfigError
+from coordinator.config import ConfigError, has_no_effect
 
 EXAMPLES: Final = """\
 muster serve
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         return fail("serve", error, 2)
     for name, source in options.ignored.items():
-        print(f"muster serve: {name} ({source}) has no effect: Muster does not use this setting", file=sys.stderr)
+        print(f"muster serve: {has_no_effect(name, source)}", file=sys.stderr)
     from coordinator.cli.serving import serve
 
     return serve(options)

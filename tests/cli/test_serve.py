@@ -295,6 +295,14 @@ def test_the_image_serves_everybody_and_keeps_its_data_whatever_arguments_are_gi
     assert (chosen.data_dir, chosen.advertise) == ("/var/lib/muster", (advertised,))
 
 
+def test_a_setting_of_kafka_without_effect_is_a_line_and_the_server_starts(tmp_path: Path) -> None:
+    with Muster(
+        tmp_path, "--ephemeral", "--set", "log.cleaner.threads=2", environment={"KAFKA_LOG_DIRS": "/x"}
+    ) as server:
+        assert "muster serve: log.cleaner.threads (--set) has no effect: " in server.log()
+        assert "muster serve: log.dirs (KAFKA_LOG_DIRS) has no effect: use --data-dir\n" in server.log()
+
+
 def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
     with (
         Muster(tmp_path, "--ephemeral", "--advertise", "kafka.test:19092") as server,
