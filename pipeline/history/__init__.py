@@ -1,1 +1,1 @@
-"""What happened to a group, from its records in log order: pure state machines, without Spark and without I/O."""
+"""State machines that read a group's records in log order and yield its rebalances, moves and sessions. No I/O."""

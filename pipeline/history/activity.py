@@ -28,7 +28,7 @@ Steps = dict[Partition, Activity]
 
 
 def read_histories(records: Iterable[Mapping[str, Any]], commits: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """All rows of all groups, from rows of `group_records` and of effective `offset_commits`."""
+    """Yield all rows of all groups, from rows of `group_records` and of effective `offset_commits`."""
     of_group: dict[str, list[Record]] = defaultdict(list)
     for row in records:
         of_group[row["group"]].append(msgspec.convert(dict(row), Record, strict=False))
@@ -57,7 +57,7 @@ def _observe(history: GroupHistory, step: Steps) -> None:
 
 
 def gather_activity(records: list[Record], commits: Iterable[Mapping[str, Any]]) -> dict[int, Steps]:
-    """What was committed in each step, by the offset of the record that began it (-1: before the first)."""
+    """Gather the commits of each step, by the offset of the record that began it (-1: before the first)."""
     steps = [record for record in records if record.key_version in STEPS]
     offsets = [record.log_offset for record in steps]
     found: dict[int, Steps] = defaultdict(dict)
@@ -72,7 +72,7 @@ def gather_activity(records: list[Record], commits: Iterable[Mapping[str, Any]])
 
 
 def activity_of(ts: int, until_ts: int | None, *, is_txn: bool) -> Activity:
-    """One commit, in a step that ends at `until_ts` (None: the last one)."""
+    """Return the activity that is one commit, in a step that ends at `until_ts` (None: the last one)."""
     if is_txn or until_ts is None:
         return Activity(ts, ts, None if is_txn else ts)
     ago = [max(0, until_ts - ts) // ms for ms in SCALES_MS]
@@ -80,7 +80,7 @@ def activity_of(ts: int, until_ts: int | None, *, is_txn: bool) -> Activity:
 
 
 def step_ts(record: Record) -> int:
-    """When a step begins: for a generation the end of its join phase."""
+    """Return when a step begins (ms): for a generation the end of its join phase."""
     if record.key_version == GROUP_METADATA and not record.is_tombstone:
         since = read_generation(record).current_state_timestamp
         return since if since > 0 else record.record_ts

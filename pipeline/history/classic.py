@@ -47,11 +47,11 @@ class ClassicHistory:
         self._sessions: dict[str, Session] = {}
 
     def adopt(self, members: Members) -> None:
-        """The group was a consumer group with these members until now."""
+        """Begin with the members of the consumer group that this group was until now."""
         self.members, self._value, self._is_seen = members, Generation(), True
 
     def apply(self, record: Record, step: Mapping[Partition, Activity], *, is_migrated: bool = False) -> Iterator[Row]:
-        """The rows that a record leads to; `step` is what was committed since the record before."""
+        """Apply a record and yield the rows that it leads to; `step` has the commits since the record before."""
         value = read_generation(record)
         if record.is_tombstone:
             yield from self._delete(record)
@@ -71,11 +71,11 @@ class ClassicHistory:
         self.members, self._value, self._is_seen = now, value, True
 
     def end(self) -> Iterator[Row]:
-        """The sessions that last."""
+        """Yield the sessions that last."""
         yield from self._sessions.values()
 
     def migrate(self, record: Record) -> Iterator[Row]:
-        """The group becomes a consumer group: its sessions go on there."""
+        """End all sessions: the group goes on as a consumer group."""
         yield from self._close_all(record, "migrated")
         self._forget()
 
@@ -131,7 +131,7 @@ class ClassicHistory:
             yield from self._close(record, member_id, "static_rejoin")
 
     def _changes_of_the_same_members(self, now: Members, changes: list[Change]) -> list[str]:
-        """What else moved a group whose members stayed the same."""
+        """Name the change that moved a group whose members stayed the same."""
         if self._wants_other(now):
             return ["subscription_change"]
         if any(change.is_handed_over for change in changes):
@@ -164,7 +164,7 @@ class ClassicHistory:
         step: Mapping[Partition, Activity],
         is_prompted: bool,
     ) -> dict[str, str]:
-        """How each member left."""
+        """Say of each member that is gone how it left."""
         at_ts = _at(record, value)
         patience_ms = max((member.rebalance_timeout for member in self.members.values()), default=0)
         missed = is_prompted and at_ts - self._formed_ts >= patience_ms

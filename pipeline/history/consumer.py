@@ -1,4 +1,4 @@
-"""The history of a consumer group (KIP-848): what was written since the epoch before says why there is a new one.
+"""The history of a consumer group (KIP-848): the records since the epoch before say why there is a new one.
 
     the group's tombstone                               deleted, or a part of `migrated`
     members are gone                                    leave_or_timeout: how, the log does not tell
@@ -39,13 +39,13 @@ class ConsumerHistory:
         self._sessions: dict[str, Session] = {}
 
     def adopt(self, members: Iterable[str]) -> None:
-        """The group was a classic group with these members until now."""
+        """Begin with the members of the classic group that this group was until now."""
         self._is_migrated = True
         self.members = {member_id: {} for member_id in members}
         self._before = len(self.members)
 
     def apply(self, record: Record) -> Iterator[Row]:
-        """The rows that a record leads to."""
+        """Apply a record and yield the rows that it leads to."""
         if self._returned is not None and record.record_ts != self._returned.at_ms:
             yield self._returned
             self._returned = None
@@ -69,14 +69,14 @@ class ConsumerHistory:
                 yield from self._begin_epoch(record)
 
     def end(self) -> Iterator[Row]:
-        """The sessions that last."""
+        """Yield the sessions that last."""
         if self._returned is not None:
             yield self._returned
         yield from self._end_lost("leave_or_timeout")
         yield from self._sessions.values()
 
     def migrate(self, record: Record, staying: Iterable[str]) -> Iterator[Row]:
-        """The group becomes a classic group of these members."""
+        """End all sessions: the group goes on as a classic group of the members `staying`."""
         for member_id in list(self._sessions):
             reason = "migrated" if member_id in staying else "leave_or_timeout"
             yield from self._close(member_id, record.record_ts, reason)

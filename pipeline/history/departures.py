@@ -3,7 +3,7 @@
 Both look the same in a log: a generation without the member. What tells them apart is when it was last alive. Every
 commit of a member renews its session, so a member that is gone within its session after one did not time out, unless a
 rebalance that had begun for another reason waited for it in vain. The other way round, silence for a session proves
-nothing: a member that commits rarely may leave, and the others may take their time to rejoin. A timeout is told only
+nothing: a member that commits rarely may leave, and the others may take their time to rejoin. A timeout is named only
 if the member and all that stayed committed so often that after a LeaveGroup they would have rejoined long before, and
 if the silence is as long as a session and hardly longer. Of a group that is empty then, nobody could say so. In all
 other cases the log cannot tell: `leave_or_timeout`.
@@ -70,7 +70,7 @@ def _fell_silent(
 
 
 def longest_pause(beats: int, first: int, last: int) -> int:
-    """The largest distance between neighbouring set bits from `first` to `last`, as if those two were set.
+    """Return the largest distance between neighbouring set bits from `first` to `last`, as if those two were set.
 
     In stretches: 1 for a commit in every stretch.
     """
@@ -82,7 +82,7 @@ def longest_pause(beats: int, first: int, last: int) -> int:
 
 
 def together(parts: Iterable[Activity]) -> Activity | None:
-    """The activity of several partitions as one; None for none."""
+    """Join the activity of several partitions into one; None for none."""
     known = list(parts)
     if not known:
         return None

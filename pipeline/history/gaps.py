@@ -11,12 +11,12 @@ class CommitGaps:
         self._last_ts: int | None = None
 
     def wait(self, rebalance: Rebalance) -> None:
-        """A rebalance, of which only what was before it is known as yet."""
+        """Note a rebalance; the first commit after it is not known yet."""
         if self._last_ts is not None:
             self._waiting.append((rebalance, self._last_ts))
 
     def close(self, step: Activity | None) -> None:
-        """A step is over, in which the group committed this."""
+        """End a step with these commits of the group (None: none)."""
         if step is None:
             return
         for rebalance, before in self._waiting:

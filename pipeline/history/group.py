@@ -34,11 +34,11 @@ class GroupHistory:
         self._rebalances: list[Rebalance] = []
 
     def observe(self, topic: str, partition: int, activity: Activity) -> None:
-        """Take note of what was committed to a partition since the last record that began a step."""
+        """Note the commits to a partition since the last record that began a step."""
         self._step[topic, partition] = activity
 
     def apply(self, record: Record) -> Iterator[Row]:
-        """The rows that are complete once this record is known."""
+        """Apply a record and yield the rows that are complete now."""
         is_migrated = False
         if self._tombstone is not None:
             is_migrated = _is_migration(self._tombstone, record)
@@ -57,7 +57,7 @@ class GroupHistory:
             self._step = {}
 
     def end(self) -> Iterator[Row]:
-        """The rest: there are no more records."""
+        """Yield the rest: there are no more records."""
         if self._tombstone is not None:
             yield from self._keep(self._end_life(self._tombstone, None))
         yield from self._close_step()
@@ -82,7 +82,7 @@ class GroupHistory:
             yield from complete
 
     def _end_life(self, tombstone: Record, successor: Record | None) -> Iterator[Row]:
-        """The group was deleted, or goes on as one of the other type with this record."""
+        """Delete the group, or let it go on as one of the other type if it has a successor."""
         if tombstone.key_version == GROUP_METADATA:
             if successor is None:
                 yield from self._classic.apply(tombstone, {})

@@ -12,7 +12,7 @@ Partition = tuple[str, int]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What became of a partition: kept, moved, gained (nobody had it) or revoked (nobody has it)."""
+    """The fate of a partition: kept, moved, gained (nobody had it) or revoked (nobody has it)."""
 
     partition: Partition
     from_owner: str | None
@@ -55,7 +55,7 @@ class Ownership:
 
 
 def owners_of(members: tuple[ClassicMember, ...]) -> dict[Partition, str]:
-    """Each assigned partition's owner."""
+    """Return the owner of each assigned partition."""
     return {
         (topic, number): member.owner
         for member in members

@@ -193,12 +193,12 @@ def build(
             "group_state",
             groups.group_state(made["group_metadata"], made["new_group_records"], made["latest_offsets"]),
         )
-        told = history.histories(records, made["offset_commits"]).persist(StorageLevel.DISK_ONLY)
-        put("partition_moves", history.partition_moves(told))
+        happened = history.histories(records, made["offset_commits"]).persist(StorageLevel.DISK_ONLY)
+        put("partition_moves", history.partition_moves(happened))
         put("stickiness", history.stickiness(made["partition_moves"]))
-        put("rebalances", with_events(history.rebalances(told), read_events(spark, events or [])))
-        put("member_sessions", history.member_sessions(told))
-        told.unpersist()
+        put("rebalances", with_events(history.rebalances(happened), read_events(spark, events or [])))
+        put("member_sessions", history.member_sessions(happened))
+        happened.unpersist()
         put("log_end_offsets", lag.log_end_offsets(given, made["offset_commits"]))
         put("lag_history", lag.lag_history(made["offset_commits"], made["log_end_offsets"]))
         put("lag_status", lag.lag_status(made["offset_commits"], made["log_end_offsets"], now_ms))

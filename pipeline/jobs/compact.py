@@ -202,9 +202,7 @@ def _batch(chunk: Chunk, headers: Headers, i: int, count: int, keep: np.ndarray)
     header = record_batch.header_at(chunk.data, start)
     offsets = keep[np.searchsorted(keep, header.base_offset) : np.searchsorted(keep, header.last_offset, side="right")]
     wanted = set(offsets.tolist())
-    return record_batch.rewrite(
-        header, [r for r in record_batch.read(chunk.data, start, header) if r.offset in wanted]
-    )
+    return record_batch.rewrite(header, [r for r in record_batch.read(chunk.data, start, header) if r.offset in wanted])
 
 
 def same(log: LogDir, directory: Path) -> bool:

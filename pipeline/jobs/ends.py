@@ -54,13 +54,13 @@ def _checked(path: Path, read: DataFrame) -> DataFrame:
         raise UsageError(f"{path} has no column {', '.join(missing)}: a log end has {', '.join(NEEDED)}")
     if types["ts"] not in ("bigint", "int"):
         raise UsageError(f"{path}: ts is {types['ts']}, and must be milliseconds since 1970")
-    told = F.col("source").cast("string") if "source" in types else F.lit(None).cast("string")
+    given = F.col("source").cast("string") if "source" in types else F.lit(None).cast("string")
     rows = read.select(
         F.col("topic").cast("string"),
         F.col("partition").cast("int"),
         F.col("ts").cast("bigint"),
         F.col("leo").cast("bigint"),
-        F.coalesce(told, F.lit("list_offsets")).alias("source"),
+        F.coalesce(given, F.lit("list_offsets")).alias("source"),
     )
     whole = " and ".join(f"{name} is not null" for name in NEEDED)
     said = rows.agg(F.count("*").alias("all"), F.count_if(F.expr(whole)).alias("whole")).first()

@@ -55,9 +55,11 @@ def generations(events: DataFrame) -> DataFrame:
     stays = (F.col("type") == "consumer") | (
         F.col("cause").isin(*WITHIN) & ((F.col("before") == F.col("after")) | F.col("cause").startswith("protocol"))
     )
+    # The end of a join phase that was not waited for any longer has no member; the members that it removed have.
+    is_phase = (F.col("cause") == "rebalance_timed_out") & (F.coalesce("member", F.lit("")) == "")
     return (
         events.withColumn("event_cause", names[F.col("cause")])
-        .where("event_cause is not null")
+        .where(F.col("event_cause").isNotNull() & ~is_phase)
         .select(
             "group",
             "type",

@@ -77,8 +77,8 @@ def group_state(metadata: DataFrame, new: DataFrame, latest: DataFrame) -> DataF
             "log_offset",
         )
     )
-    told = classic.unionByName(_consumer_state(new))
-    return told.unionByName(_offsets_only(latest.join(told, "group", "left_anti")))
+    with_records = classic.unionByName(_consumer_state(new))
+    return with_records.unionByName(_offsets_only(latest.join(with_records, "group", "left_anti")))
 
 
 def _offsets_only(latest: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Rebalances, partition moves and member sessions: the history of each group (`pipeline.history`), told by Spark.
+"""Rebalances, partition moves and member sessions: the history of each group (`pipeline.history`), by Spark.
 
 Spark brings a group's records together in log order, with the commits between them reduced to a few numbers; the rules
 themselves are plain Python and see one record at a time, so a group may have any number of them.
@@ -69,7 +69,7 @@ BATCH_ROWS = 4096
 
 
 def histories(records: DataFrame, commits: DataFrame) -> DataFrame:
-    """What happened to every group: each row has one of the structs `rebalance`, `move` and `session`.
+    """Return the history of every group: each row has one of the structs `rebalance`, `move` and `session`.
 
     `records` are raw group records, `commits` those of `offset_commits`. Kept by the caller, since three tables are
     made of it (`rebalances`, `partition_moves`, `member_sessions`).
@@ -80,22 +80,22 @@ def histories(records: DataFrame, commits: DataFrame) -> DataFrame:
     )  # fmt: skip
     both = facts.unionByName(step_activity(records, commits).withColumn("kind", F.lit(1)), allowMissingColumns=True)
     ordered = both.repartition("group").sortWithinPartitions("group", "log_offset", "kind")
-    return ordered.mapInArrow(_tell, _ddl())
+    return ordered.mapInArrow(_histories, _ddl())
 
 
-def rebalances(told: DataFrame) -> DataFrame:
-    """One row for each rebalance."""
-    return told.where("rebalance is not null").select("rebalance.*")
+def rebalances(rows: DataFrame) -> DataFrame:
+    """Select the rebalances, one row each."""
+    return rows.where("rebalance is not null").select("rebalance.*")
 
 
-def partition_moves(told: DataFrame) -> DataFrame:
-    """What became of each partition from one generation of a classic group to the next (`history.ownership`)."""
-    return told.where("move is not null").select("move.*")
+def partition_moves(rows: DataFrame) -> DataFrame:
+    """Select the fate of each partition from one generation of a classic group to the next (`history.ownership`)."""
+    return rows.where("move is not null").select("move.*")
 
 
-def member_sessions(told: DataFrame) -> DataFrame:
-    """From when to when each member belonged to its group, and how that ended; `to_ts` is null while it lasts."""
-    return told.where("session is not null").select("session.*")
+def member_sessions(rows: DataFrame) -> DataFrame:
+    """Select the memberships: from when to when, and how each ended; `to_ts` is null while it lasts."""
+    return rows.where("session is not null").select("session.*")
 
 
 def stickiness(moves: DataFrame) -> DataFrame:
@@ -109,7 +109,7 @@ def stickiness(moves: DataFrame) -> DataFrame:
 
 
 def step_activity(records: DataFrame, commits: DataFrame) -> DataFrame:
-    """What was committed to each partition in each step of its group, as `history.activity.gather_activity` says it.
+    """Return the commits to each partition in each step of its group, as `history.activity.gather_activity` says it.
 
     `log_offset` is that of the record that began the step, -1 before the first.
     """
@@ -151,7 +151,7 @@ def _beat(ms: int) -> Any:
     return F.expr(f"case when not is_txn and {ago} < {STRETCHES} then shiftleft(1L, cast({ago} as int)) end")
 
 
-def _tell(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _histories(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Groups one after the other, each in log order; runs in a worker."""
     rows: list[Row] = []
     for row in _rows(batches):
@@ -182,13 +182,13 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
 
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:
-    told: list[dict[str, Any]] = []
+    structs: list[dict[str, Any]] = []
     for row in rows:
         columns = msgspec.structs.asdict(row)
         if isinstance(row, Rebalance):
             columns["cause"] = row.causes[0]
-        told.append({COLUMNS[type(row)]: columns})
-    return pa.RecordBatch.from_pylist(told, schema=ROWS)
+        structs.append({COLUMNS[type(row)]: columns})
+    return pa.RecordBatch.from_pylist(structs, schema=ROWS)
 
 
 def _ddl() -> str:

@@ -49,21 +49,21 @@ def rows(engine: Engine) -> list[Row]:
 
 def true_causes(engine: Engine) -> dict[tuple[str, int], set[str]]:
     """(group, log offset) -> causes for classic groups, (group, epoch) for consumer groups."""
-    told = {(one.group, one.at): set(one.causes) for one in engine.truth}
+    truths = {(one.group, one.at): set(one.causes) for one in engine.truth}
     for event in engine.events:
         cause = MODERN.get(event.cause) or TOLD.get(event.cause)
         if event.type == "consumer" and cause:
-            told.setdefault((event.group, event.generation), set()).add(cause)
-    return told
+            truths.setdefault((event.group, event.generation), set()).add(cause)
+    return truths
 
 
 def test_certain_answers_are_right(engine: Engine, rows: list[Row]) -> None:
-    told = true_causes(engine)
+    truths = true_causes(engine)
     claimed, wrong, happened, hit = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for row in rows:
         if not isinstance(row, Rebalance):
             continue
-        truth = told.get((row.group, row.log_offset if row.type == "classic" else row.generation or 0), set())
+        truth = truths.get((row.group, row.log_offset if row.type == "classic" else row.generation or 0), set())
         for cause in row.causes:
             if cause in CERTAIN:
                 claimed[cause] += 1

@@ -27,6 +27,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     made = Engine(tmp_path_factory.mktemp("groups") / f"{TOPIC}-0")
     for number in range(4):
         Crowd(made, f"group-{number}", Random(number)).live(12)
+    for number in (1, 5, 10, 13):  # a consumer group, and cooperative ones
         live(made, f"habits-{number}", Random(number), 4)
     return made
 
@@ -36,7 +37,7 @@ def tables(spark: Any, engine: Engine) -> dict[str, Any]:
     directory = engine.directory.parent
     records = load(spark, directory, table="group_records").cache()
     commits = offset_commits(load(spark, directory), load(spark, directory, table="batches")).cache()
-    return {"records": records, "commits": commits, "told": history.histories(records, commits).cache()}
+    return {"records": records, "commits": commits, "history": history.histories(records, commits).cache()}
 
 
 def plain(directory: Path) -> list[Row]:
@@ -51,10 +52,10 @@ def as_rows(rows: list[Row], kind: type) -> list[dict[str, Any]]:
 
 def test_spark_tells_what_plain_python_tells(engine: Engine, tables: dict[str, Any]) -> None:
     rows = plain(engine.directory)
-    told = tables["told"].collect()
+    found = tables["history"].collect()
     for column, kind in (("rebalance", Rebalance), ("move", Move), ("session", Session)):
         want = as_rows(rows, kind)
-        got = [row[column].asDict() for row in told if row[column] is not None]
+        got = [row[column].asDict() for row in found if row[column] is not None]
         for one in got:
             if column == "rebalance":
                 assert one.pop("cause") == one["causes"][0]
@@ -66,10 +67,15 @@ def test_the_event_log_is_believed_before_any_inference(
     spark: Any, engine: Engine, tables: dict[str, Any], tmp_path: Path
 ) -> None:
     events = read_events(spark, [engine.write_events(tmp_path / "events.jsonl")])
-    rows = with_events(history.rebalances(tables["told"]), events).where("group like 'group-%'").collect()
-    assert {row.cause_source for row in rows} == {"event_log"}
+    rows = with_events(history.rebalances(tables["history"]), events).where("type = 'classic'").collect()
+    assert {row.cause_source for row in rows if row.group.startswith("group-")} == {"event_log"}
     causes = {row.log_offset: set(row.causes) - {"emptied"} for row in rows}  # what became of it, not why
-    assert causes == {one.at: set(one.causes) for one in engine.truth if one.group.startswith("group-")}
+    truth = {one.at: set(one.causes) for one in engine.truth}
+    assert causes.keys() == truth.keys()
+    lives = {row.log_offset for row in rows if row.group.startswith("group-")}
+    assert {at: causes[at] for at in lives} == {at: truth[at] for at in lives}
+    assert [at for at in causes if not causes[at] <= truth[at]] == [], "also where members miss a generation"
+    assert sum(row.causes == ["cooperative_handover"] for row in rows) > 3
     timeouts = [row for row in rows if row.cause == "timeout"]
     assert timeouts
     assert all("last heartbeat 45.0 s before" in row.cause_detail for row in timeouts)
