@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from coordinator import __version__
 from tests.compat.consumers import STOPS
 from tests.live import Muster
 
@@ -110,3 +111,11 @@ def test_the_glossary_names_files_that_exist() -> None:
     named = re.findall(r"`((?:coordinator|protocol|storage|pipeline|tests)/[\w./]*)`", text)
     assert len(named) > 30
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_the_newest_release_of_the_changelog_is_the_version_of_the_package() -> None:
+    releases = re.findall(
+        r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert releases[0] == project["version"] == __version__
