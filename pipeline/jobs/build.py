@@ -1,6 +1,7 @@
 """Raw tables to derived tables, in an order in which each finds what it reads already written."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,9 +80,10 @@ class Tables:
         if (column := HISTORY.get(name)) is not None:
             rows = rows.withColumn("date", F.to_date(F.timestamp_millis(F.col(column))))
         place = self.out.spark_uri(self._path(name))
-        if self.form == "delta" and name in KEYS and DeltaTable.is_there(self.spark, place):
-            DeltaTable.merge(self.spark, place, rows, KEYS[name])
-        else:
+        if self.form == "delta" and name == "latest_offsets":
+            rows = rows.drop("age_ms")  # it would change every row each time
+        is_there = self.form == "delta" and name in KEYS and DeltaTable.is_there(self.spark, place)
+        if not is_there or not DeltaTable.merge(self.spark, place, rows, KEYS[name]):
             writer = rows.write.mode("overwrite").format(self.form).option("overwriteSchema", "true")
             (writer.partitionBy("date") if name in HISTORY else writer).save(place)
         reader = self.spark.read.format(self.form)
@@ -104,15 +106,18 @@ class Tables:
 
     def _table(self, name: str, rows: DataFrame) -> published.Table:
         path = self._path(name)
-        version = DeltaTable.version(self.spark, self.out.spark_uri(path)) if self.form == "delta" else None
+        version = DeltaTable.version(self.out, path) if self.form == "delta" else None
         files = sorted(f"{path}/{unquote(file).rpartition(f'/{path}/')[2]}" for file in rows.inputFiles())
         filesystem, root = self.out.opened()
         metadata = [pq.read_metadata(f"{root.rstrip('/')}/{file}", filesystem=filesystem) for file in files]
         return published.Table(path, tuple(files), sum(one.num_rows for one in metadata), rows.schema.json(), version)
 
 
+GONE = "muster_gone"  # a column of changes: whether the row is to be removed
+
+
 class DeltaTable:
-    """What a table of Delta is asked by SQL, so that no package beside its jar is needed."""
+    """What a table of Delta is asked, without any package beside its jar."""
 
     @staticmethod
     def is_there(spark: SparkSession, place: str) -> bool:
@@ -124,23 +129,37 @@ class DeltaTable:
         return True
 
     @staticmethod
-    def version(spark: SparkSession, place: str) -> int:
-        """The number of its last commit."""
-        row = spark.sql(f"DESCRIBE HISTORY delta.`{place}` LIMIT 1").first()
-        assert row is not None, "a table that was written has a history"
-        return int(row["version"])
+    def version(store: Store, path: str) -> int:
+        """The number of its last commit, which is the name of a file of its log."""
+        names = (entry.name for entry in store.list(f"{path}/_delta_log"))
+        return max(int(name.removesuffix(".json")) for name in names if re.fullmatch(r"\d{20}\.json", name))
 
     @staticmethod
-    def merge(spark: SparkSession, place: str, rows: DataFrame, keys: tuple[str, ...]) -> None:
-        """Make the table hold these rows, in one commit that writes only the files of rows that differ."""
-        rows.createOrReplaceTempView("muster_merge_source")
-        same = " AND ".join(f"old.`{key}` <=> new.`{key}`" for key in keys)
-        differ = " OR ".join(f"NOT old.`{name}` <=> new.`{name}`" for name in rows.columns if name not in keys)
-        spark.sql(
-            f"MERGE WITH SCHEMA EVOLUTION INTO delta.`{place}` AS old USING muster_merge_source AS new ON {same} "
-            f"WHEN MATCHED AND ({differ}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
-            "WHEN NOT MATCHED BY SOURCE THEN DELETE"
-        )
+    def merge(spark: SparkSession, place: str, rows: DataFrame, keys: tuple[str, ...]) -> bool:
+        """Make the table hold these rows, in one commit that touches only files of rows that differ; none if none do.
+
+        False, with nothing done, if the table has other columns.
+        """
+        old = spark.read.format("delta").load(place)
+        if set(old.columns) != set(rows.columns):
+            return False
+        rows = rows.select(*old.columns)
+        changed = rows.subtract(old).withColumn(GONE, F.lit(False))
+        gone = old.join(rows.select(*keys), list(keys), "left_anti").withColumn(GONE, F.lit(True))
+        changes = changed.unionByName(gone).cache()
+        if not changes.isEmpty():
+            changes.createOrReplaceTempView("muster_changes")
+            columns = [f"`{name}`" for name in old.columns]
+            same = " AND ".join(f"old.`{key}` = new.`{key}`" for key in keys)
+            spark.sql(
+                f"MERGE INTO delta.`{place}` AS old USING muster_changes AS new ON {same} "
+                f"WHEN MATCHED AND new.{GONE} THEN DELETE "
+                f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{name} = new.{name}' for name in columns)} "
+                f"WHEN NOT MATCHED AND NOT new.{GONE} THEN INSERT ({', '.join(columns)}) "
+                f"VALUES ({', '.join(f'new.{name}' for name in columns)})"
+            )
+        changes.unpersist()
+        return True
 
 
 def build(
