@@ -34,14 +34,16 @@ class Muster:
         environment: dict[str, str] | None = None,
         files_max: int | None = None,
         may_fail: bool = False,
+        has_listen: bool = True,
     ) -> None:
-        """`files_max`: how many descriptors the process may have, where that is not what this one may. `may_fail`: it
+        """`has_listen`: whether it is told by `--listen` to take a free port, and not by its environment. `files_max`: how many descriptors the process may have, where that is not what this one may. `may_fail`: it
         is the test's own matter whether the server ends by itself, or logs an error."""
         self.folder = folder
         self.options = options
         self.environment = environment or {}
         self.files_max = files_max
         self.may_fail = may_fail
+        self.has_listen = has_listen
         self.data_dir = folder / "data"
         self.ready: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -96,7 +98,8 @@ class Muster:
         where = [] if {"--ephemeral", "--data-dir"} & set(self.options) else ["--data-dir", str(self.data_dir)]
         listen = self.ready.get("kafka", "127.0.0.1:0")
         admin = self.ready.get("admin", "http://127.0.0.1:0").removeprefix("http://")
-        command = [sys.executable, "-m", "coordinator", "serve", "--listen", listen, "--admin", admin]
+        command = [sys.executable, "-m", "coordinator", "serve", "--admin", admin]
+        command += ["--listen", listen] if self.has_listen else []
         command += ["--ready-file", str(ready_file), *where, *self.options]
         if self.files_max is not None:
             command = ["sh", "-c", f'ulimit -n {self.files_max}; exec "$0" "$@"', *command]

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +17,10 @@ import trio
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
 from coordinator.cli.group_log import GroupLog
+from coordinator.cli.listeners import Endpoint
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
-from coordinator.config import ConfigError
+from coordinator.config import Config, ConfigError
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
 from coordinator.events import EventLog, Events, Ring
@@ -50,11 +52,8 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
-            listeners = [
-                _bound(stack, "--listen", text, advertise)
-                for text, advertise in zip(options.listen, options.advertise, strict=True)
-            ]
-            admin = _bound(stack, "--admin", options.admin) if options.admin else None
+            listeners = [_bound(stack, "--listen", one, options.config.node_id) for one in options.endpoints]
+            admin = _bound(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
             files, data_dir = _storage(stack, options)
             server = Server(options, listeners, admin, files, data_dir, lines)
             trio.run(server.run)
@@ -86,13 +85,23 @@ class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
     """An address that cannot be listened on, or a ready file that cannot be written."""
 
 
-def _bound(stack: contextlib.ExitStack, option: str, text: str, advertise: str | None = None) -> Listener:
+def _bound(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, node_id: int = 0) -> Listener:
     try:
-        listener = listen(text, advertise)
+        listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id)
     except OSError as error:
-        raise StartFailed(f"cannot listen on {text} ({option}): {error.strerror or error}") from None
+        raise StartFailed(f"cannot listen on {endpoint.bind} ({option}): {error.strerror or error}") from None
     stack.callback(listener.sock.close)
     return listener
+
+
+def _with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:
+    """The configuration that clients are shown: with the addresses in force, however they were given."""
+    return config.override(
+        {
+            "listeners": tuple(f"{one.name}://{one.address}" for one in listeners),
+            "advertised.listeners": tuple(f"{one.name}://{format_address(one.host, one.port)}" for one in listeners),
+        }
+    )
 
 
 def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]:
@@ -135,7 +144,7 @@ class Server:
         self._clock = Clock.real()
         self._stats = Stats()
         self._events = Events(Ring(), None if options.data_dir is None else EventLog(files, data_dir))
-        config, fresh_id = options.config, fresh_ids(options.seed)
+        config, fresh_id = _with_listeners(options.config, listeners), fresh_ids(options.seed)
         setup = Setup(
             config=config,
             files=files,
@@ -246,6 +255,7 @@ class Server:
                 "kafka": listeners[0],
                 "listeners": listeners,
                 "advertised": advertised,
+                "names": [listener.name for listener in self._listeners],
                 "admin": admin,
                 "data": data,
                 "pid": os.getpid(),

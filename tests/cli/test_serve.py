@@ -11,11 +11,15 @@ import pytest
 
 from coordinator import __version__
 from coordinator.cli import Parser, main
+from coordinator.cli.listeners import Endpoint
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
 from coordinator.client import Client
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -42,14 +46,17 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["serve", "--listen", "nowhere"], "muster serve: invalid --listen 'nowhere': expected HOST:PORT"),
+        (
+            ["serve", "--listen", "nowhere"],
+            "muster serve: invalid --listen 'nowhere': expected HOST:PORT or NAME://HOST:PORT",
+        ),
         (
             ["serve", "--listen", "::1:9092"],
-            "muster serve: invalid --listen '::1:9092': expected HOST:PORT; an IPv6 address needs brackets, [::1]:9092",
+            "muster serve: invalid --listen '::1:9092': expected HOST:PORT or NAME://HOST:PORT; an IPv6 address needs brackets, [::1]:9092",
         ),
         (
             ["serve", "--listen", "a..b:9092"],
-            "muster serve: invalid --listen 'a..b:9092': expected HOST:PORT; no host has such a name",
+            "muster serve: invalid --listen 'a..b:9092': expected HOST:PORT or NAME://HOST:PORT; no host has such a name",
         ),
         (
             ["serve", "--ready-file", "absent/ready.json"],
@@ -62,9 +69,12 @@ def test_version() -> None:
         (["serve", "--admin", "x:y"], "muster serve: invalid --admin 'x:y': expected HOST:PORT"),
         (
             ["serve", "--listen", "a:1", "--advertise", "b:1", "--advertise", "c:1"],
-            "muster serve: invalid --advertise 'b:1,c:1': expected one address, or one for each of the 1 addresses of --listen",
+            "muster serve: invalid --advertise 'b:1,c:1': expected one address, or one for each of the 1 listeners",
         ),
-        (["serve", "--advertise", "x"], "muster serve: invalid --advertise 'x': expected HOST:PORT"),
+        (
+            ["serve", "--advertise", "x"],
+            "muster serve: invalid --advertise 'x': expected HOST:PORT or NAME://HOST:PORT",
+        ),
         (
             ["serve", "--topic", "orders"],
             "muster serve: invalid --topic 'orders': expected NAME:PARTITIONS with 1 to 10000 partitions",
@@ -97,7 +107,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], complaint: str 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('listen = ["nowhere"]', "invalid listen 'nowhere' (m.toml, line 2): expected HOST:PORT"),
+        ('listen = ["nowhere"]', "invalid listen 'nowhere' (m.toml, line 2): expected HOST:PORT or NAME://HOST:PORT"),
         ("listen = 5", "invalid listen 5 (m.toml, line 2): expected a list of strings"),
         (
             'topic = "orders"',
@@ -291,8 +301,8 @@ def test_the_image_serves_everybody_and_keeps_its_data_whatever_arguments_are_gi
     parser = Parser()
     add_arguments(parser)
     chosen = read_options(parser.parse_args(words))
-    assert (chosen.listen, chosen.admin) == (("0.0.0.0:9092",), "0.0.0.0:8092")
-    assert (chosen.data_dir, chosen.advertise) == ("/var/lib/muster", (advertised,))
+    assert (chosen.data_dir, chosen.admin) == ("/var/lib/muster", "0.0.0.0:8092")
+    assert chosen.endpoints == (Endpoint("PLAINTEXT", "PLAINTEXT", "0.0.0.0:9092", advertised),)
 
 
 def test_a_setting_of_kafka_without_effect_is_a_line_and_the_server_starts(tmp_path: Path) -> None:
@@ -310,6 +320,39 @@ def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
     ):
         (broker,) = client.ask(MetadataRequest(topics=None)).brokers
         assert (broker.host, broker.port) == ("kafka.test", 19_092)
+
+
+def test_each_listener_gives_its_clients_the_address_that_they_can_reach(tmp_path: Path) -> None:
+    """As a composition of containers is configured: by variables, for the host and for the containers' network."""
+    environment = {
+        "KAFKA_LISTENERS": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "KAFKA_ADVERTISED_LISTENERS": "INSIDE://kafka:9092,OUTSIDE://localhost:19092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_NODE_ID": "7",
+    }
+    with Muster(tmp_path, "--ephemeral", has_listen=False, environment=environment) as server:
+        assert server.ready["names"] == ["INSIDE", "OUTSIDE"]
+        assert server.ready["advertised"] == ["kafka:9092", "localhost:19092"]
+        assert "muster serve: listener CONTROLLER is not bound: Muster has no controller to reach\n" in server.log()
+        for address, expected in zip(server.ready["listeners"], server.ready["advertised"], strict=True):
+            host, port = expected.split(":")
+            with Client.to(address) as client:
+                metadata = client.ask(MetadataRequest(topics=None))
+                cluster = client.ask(DescribeClusterRequest())
+                found = client.ask(FindCoordinatorRequest(coordinator_keys=("g",))).coordinators[0]
+                assert [(one.node_id, one.host, one.port) for one in metadata.brokers] == [(7, host, int(port))]
+                assert [(one.broker_id, one.host, one.port) for one in cluster.brokers] == [(7, host, int(port))]
+                assert (found.node_id, found.host, found.port) == (7, host, int(port))
+                assert {p.leader_id for topic in metadata.topics for p in topic.partitions} <= {7}
+                broker = DescribeConfigsRequestResource(4, "7", ("listeners", "advertised.listeners", "node.id"))
+                (result,) = client.ask(DescribeConfigsRequest((broker,))).results
+                assert {one.name: one.value for one in result.configs} == {
+                    "listeners": ",".join(f"{name}://{where}" for name, where in
+                                          zip(server.ready["names"], server.ready["listeners"], strict=True)),
+                    "advertised.listeners": environment["KAFKA_ADVERTISED_LISTENERS"],
+                    "node.id": "7",
+                }  # fmt: skip
 
 
 def test_config_lists_what_the_server_would_run_with(tmp_path: Path) -> None:
