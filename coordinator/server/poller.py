@@ -62,7 +62,10 @@ class Link:
         taken = 0
         while self.unsent and taken < most:
             piece = self.unsent[0][: most - taken]
-            sent = self.sock.send(piece)
+            try:
+                sent = self.sock.send(piece)
+            except (BlockingIOError, InterruptedError):
+                break
             taken += sent
             if sent < len(self.unsent[0]):
                 self.unsent[0] = self.unsent[0][sent:]
@@ -272,6 +275,7 @@ class Poller:
 
     def _send(self, link: Link, responses: Iterable[bytes]) -> None:
         """Send responses, and keep what the socket does not take."""
+        is_behind = bool(link.unsent)
         for response in responses:
             sent = 0
             if not link.unsent:
@@ -285,7 +289,8 @@ class Poller:
             if sent < len(response):
                 link.keep(response, sent)
         if link.unsent:
-            link.unsent_since_s = self._frontend.real_s()
+            if not is_behind:  # else the socket has taken nothing since
+                link.unsent_since_s = self._frontend.real_s()
             link.connection.is_blocked = True
             self._frontend.held(link.connection, link.unsent_bytes)
 
@@ -293,8 +298,6 @@ class Poller:
         try:
             if link.send_kept(SEND_BYTES):
                 link.unsent_since_s = self._frontend.real_s()
-        except (BlockingIOError, InterruptedError):
-            return
         except OSError:
             self._close(link)
             return

@@ -115,6 +115,23 @@ def test_offsets_expire_though_nobody_is_a_member() -> None:
     assert [str(event.cause) for event in server.events] == ["group_expired"]
 
 
+def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over more groups than one turn has time for goes on in the next turn, not ten minutes later."""
+    monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 2)
+    server = InMemory(offsets_retention_minutes=1, offsets_topic_num_partitions=1)
+    peer = server.connect()
+    for number in range(5):
+        request, version = committing()
+        peer.ask(replace(request, group_id=f"g{number}"), version)
+    server.advance(600)
+    (partition,) = server.node.partitions
+    left = [len(partition.shard.groups)]
+    while left[-1] and len(left) < 10:
+        server.advance(0.001)
+        left.append(len(partition.shard.groups))
+    assert left == [4, 3, 2, 1, 0]
+
+
 def test_a_long_poll_is_let_go_with_its_client() -> None:
     server = InMemory()
     peer = server.connect()
@@ -235,6 +252,16 @@ def test_a_stalled_frame_is_told_from_a_busy_client() -> None:
         assert not busy_is_stalled
         server.advance(1)
         server.frontend.receive(busy.connection, whole[5:] + whole[:5])
+
+
+def test_half_a_frame_that_is_not_read_is_no_stalled_one() -> None:
+    """Frames wait behind a parked JoinGroup, so that its socket is not read: the rest of the last one cannot arrive."""
+    server = InMemory(group_initial_rebalance_delay_ms=600_000)
+    peer = server.connect()
+    peer.send(joining(), VERSIONS)
+    server.frontend.receive(peer.connection, peer.frame(*VERSIONS, 3)[:5])
+    server.turn()
+    assert [peer.connection.is_stalled(seconds, 30) for seconds in (0.0, 29.0, 31.0, 100.0)] == [False] * 4
 
 
 def test_requests_and_errors_are_counted() -> None:

@@ -146,6 +146,15 @@ def grow(catalog: Catalog, name: str, count: int, *replicas: tuple[int, ...]) ->
     return ErrorCode(ask(catalog, request).results[0].error_code)
 
 
+def test_topics_that_grow_in_one_request_share_the_room() -> None:
+    catalog = Catalog(Settings(partitions_max=10))
+    create(catalog, New("a", 4, 1), New("b", 2, 1))
+    topics = tuple(CreatePartitionsRequestTopic(name, count, None) for name, count in (("a", 7), ("b", 4), ("b2", 3)))
+    errors = [ErrorCode(one.error_code) for one in ask(catalog, CreatePartitionsRequest(topics)).results]
+    assert errors == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert catalog.partitions == 9
+
+
 def test_a_topic_grows_and_never_shrinks(catalog: Catalog) -> None:
     topic_id = catalog.topics["t"].id
     assert grow(catalog, "t", 5) == ErrorCode.NONE

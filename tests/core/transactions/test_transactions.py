@@ -230,6 +230,25 @@ def test_a_producer_whose_epochs_are_used_up_gets_another_id(world: World) -> No
     assert world.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)  # the answer was lost
 
 
+def test_an_instance_of_the_id_before_is_fenced_unless_it_repeats_its_last_request(world: World) -> None:
+    world.begun()
+    with_epoch(world, EPOCH_MAX - 1)
+    assert world.init() == (1, 0)
+    assert world.init(producer=(0, 5)) == ErrorCode.PRODUCER_FENCED
+    assert world.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
+    assert world.transactions.by_id["x"].producer_id == 1
+
+
+def test_only_the_last_epoch_of_the_id_before_repeats_an_end(world: World) -> None:
+    world.begun()
+    with_epoch(world, EPOCH_MAX - 1)
+    world.add((0, EPOCH_MAX - 1), 2)
+    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
+    world.finish()
+    assert world.end((0, EPOCH_MAX - 2)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
+
+
 def test_also_in_the_middle_of_its_transactions(world: World) -> None:
     world.begun()
     with_epoch(world, EPOCH_MAX - 1)
