@@ -15,13 +15,21 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = STOP_SECONDS = WAIT_SECONDS = 240.0  # on a machine that is four times too busy
 _ERROR = re.compile(r'^at=\S+ level=error |"level": "error"|^\s*(\+ Exception Group )?Traceback ')
+
+
+def wait_until(what: str, is_true: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
+    """Wait for a condition that another process or thread brings about in its own time."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
+        time.sleep(0.05)
 
 
 class Muster:
@@ -144,7 +152,7 @@ class Muster:
 
     def get(self, path: str) -> str:
         """What the admin port answers. Raises urllib.error.HTTPError for a refusal."""
-        with urllib.request.urlopen(f"{self.ready['admin']}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.ready['admin']}{path}", timeout=WAIT_SECONDS) as answer:
             return str(answer.read().decode())
 
     def metric(self, name: str, **labels: str) -> float:
@@ -156,4 +164,4 @@ class Muster:
 
     def connect(self) -> socket.socket:
         """A bare connection, for bytes that no client sends."""
-        return socket.create_connection(self.address, timeout=10)
+        return socket.create_connection(self.address, timeout=WAIT_SECONDS)

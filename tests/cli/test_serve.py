@@ -1,6 +1,8 @@
 """`muster serve` as its operators meet it: the ready line, the ready file, exit codes, the lock, what survives."""
 
+import contextlib
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -14,7 +16,7 @@ from coordinator.cli import Parser, main
 from coordinator.cli.listeners import Endpoint
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
-from coordinator.client import Client
+from coordinator.client import Client, ClientError
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
@@ -26,7 +28,9 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.live import Muster
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.live import Muster, wait_until
+from tests.storage.small_disk import SITECUSTOMIZE
 
 ROOT = Path(__file__).parents[2]
 
@@ -213,6 +217,94 @@ def test_a_second_one_on_the_same_data_is_refused_with_the_first_ones_pid(tmp_pa
         assert done.stderr == f"muster serve: {server.data_dir} is in use by another muster, pid {server.pid}\n"
         server.kill()
         server.start()  # a dead holder holds nothing
+
+
+COUNT_SYNCS = """
+import os
+from pathlib import Path
+
+def counting(sync):
+    def count(descriptor):
+        sync(descriptor)
+        with open({path!r}, "a") as file:
+            file.write(os.readlink(f"/proc/self/fd/{{descriptor}}") + "\\n")
+    return count
+
+os.fsync, os.fdatasync = counting(os.fsync), counting(os.fdatasync)
+"""
+
+
+def commit(client: Client, offset: int, *, partitions: int = 1, metadata: str = "") -> ErrorCode:
+    """Commit for the first partitions of the topic `t`; the worst of their errors."""
+    each = tuple(
+        OffsetCommitRequestPartition(number, offset, committed_metadata=metadata) for number in range(partitions)
+    )
+    answer = client.ask(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=each),)), version=8)
+    return max(ErrorCode(one.error_code) for one in answer.topics[0].partitions)
+
+
+def customized(tmp_path: Path, module: str) -> dict[str, str]:
+    """The environment of a server that begins with this module."""
+    (tmp_path / "sitecustomize.py").write_text(module)
+    return {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+
+
+@pytest.mark.parametrize(("options", "is_synced"), [(("--fsync",), True), ((), False)])
+def test_with_fsync_a_commit_is_on_the_disk_before_its_answer(
+    tmp_path: Path, options: tuple[str, ...], is_synced: bool
+) -> None:
+    syncs = tmp_path / "syncs"
+    environment = customized(tmp_path, COUNT_SYNCS.format(path=str(syncs)))
+    one_log = ("--topic", "t:1", "--set", "offsets.topic.num.partitions=1")
+    with Muster(tmp_path, *one_log, *options, environment=environment) as server, Client.to(server.kafka) as client:
+        made = syncs_of_log(syncs)
+        for offset in range(1, 6):
+            assert commit(client, offset) == ErrorCode.NONE
+            assert (syncs_of_log(syncs) >= made + offset) if is_synced else (syncs_of_log(syncs) == made)
+
+
+def syncs_of_log(syncs: Path) -> int:
+    """How often the log of the one offsets partition was synced so far."""
+    paths = syncs.read_text().splitlines()
+    return sum("__consumer_offsets-0" in path and path.endswith(".log") for path in paths)
+
+
+def test_the_server_compacts_its_logs(tmp_path: Path) -> None:
+    options = ("--topic", "t:200", "--set", "offsets.topic.num.partitions=1")
+    with Muster(tmp_path, *options) as server, Client.to(server.kafka) as client:
+        for offset in (1, 2):
+            assert commit(client, offset, partitions=200, metadata="x" * 4000) == ErrorCode.NONE
+        wait_until("a compaction", lambda: "compacted" in server.log())
+
+
+def test_a_full_disk_ends_the_server_and_the_next_start_has_the_reserve_and_all_that_was_acknowledged(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    environment = customized(tmp_path, SITECUSTOMIZE.format(directory=str(data), bytes_max=3 << 20))
+    options = ("--topic", "t:100", "--set", "offsets.topic.num.partitions=1")
+    with Muster(tmp_path, *options, environment=environment, may_fail=True) as server:
+        wait_until("the reserve", (data / "muster.reserve").exists)
+        acknowledged = 0
+        with Client.to(server.kafka) as client, contextlib.suppress(ClientError):
+            while acknowledged < 100:
+                assert commit(client, acknowledged + 1, partitions=100, metadata="x" * 4000) == ErrorCode.NONE
+                acknowledged += 1
+        wait_until("the end of the server", lambda: server.exit_code is not None)
+        assert server.exit_code == 1
+        assert re.search(
+            r"^muster serve: append to .*: No space left on device \(ENOSPC\)$", server.log(), re.MULTILINE
+        )
+        assert "Traceback" not in server.log()
+        assert acknowledged >= 2
+        assert not (data / "muster.reserve").exists()
+        server.environment = {}
+        server.start()
+        asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),))
+        with Client.to(server.kafka) as client:
+            (group,) = client.ask(asked, version=8).groups
+        offsets = {one.committed_offset for one in group.topics[0].partitions}
+        assert offsets in ({acknowledged}, {acknowledged + 1}), "what was on its way is there as a whole or not at all"
 
 
 def test_topics_and_the_cluster_id_survive(tmp_path: Path) -> None:

@@ -304,7 +304,7 @@ class Taking:
 
 
 def test_what_a_socket_takes_is_counted_also_if_the_next_call_takes_nothing() -> None:
-    link = Link(cast(socket.socket, Taking(10, 3)), InMemory().connect().connection)
+    link = Link(cast("socket.socket", Taking(10, 3)), InMemory().connect().connection)
     for response in (b"0123456789", b"abcdef"):
         link.keep(response, 0)
     assert link.send_kept(100) == 13
@@ -314,14 +314,14 @@ def test_what_a_socket_takes_is_counted_also_if_the_next_call_takes_nothing() ->
 
 def test_the_patience_with_a_client_runs_from_the_last_byte_that_it_took() -> None:
     here = Listening()
-    link = Link(cast(socket.socket, Taking(4, 0)), here.server.connect().connection)
+    link = Link(cast("socket.socket", Taking(4, 0)), here.server.connect().connection)
     here.poller._send(link, [b"0123456789"])
     here.server.seconds = 20.0
     here.poller._send_kept(link)
     here.poller._send(link, [b"the response to a request that was parked"])
     assert here.poller._overdue(link, 29.9) is None
     assert here.poller._overdue(link, 30.0) == "responses not taken"
-    link.sock = cast(socket.socket, Taking(1))
+    link.sock = cast("socket.socket", Taking(1))
     here.poller._send_kept(link)
     assert here.poller._overdue(link, 49.9) is None
     assert here.poller._overdue(link, 50.0) == "responses not taken"

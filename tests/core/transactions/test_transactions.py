@@ -234,7 +234,7 @@ def test_an_instance_of_the_id_before_is_fenced_unless_it_repeats_its_last_reque
     world.begun()
     with_epoch(world, EPOCH_MAX - 1)
     assert world.init() == (1, 0)
-    assert world.init(producer=(0, 5)) == ErrorCode.PRODUCER_FENCED
+    assert world.init(producer=(0, 0)) == ErrorCode.PRODUCER_FENCED, "of the new id it would be the epoch at hand"
     assert world.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
     assert world.transactions.by_id["x"].producer_id == 1
 
