@@ -257,6 +257,7 @@ def test_with_fsync_a_commit_is_on_the_disk_before_its_answer(
     environment = customized(tmp_path, COUNT_SYNCS.format(path=str(syncs)))
     one_log = ("--topic", "t:1", "--set", "offsets.topic.num.partitions=1")
     with Muster(tmp_path, *one_log, *options, environment=environment) as server, Client.to(server.kafka) as client:
+        assert commit(client, 1) == ErrorCode.NONE  # which makes the log
         made = syncs_of_log(syncs)
         for offset in range(1, 6):
             assert commit(client, offset) == ErrorCode.NONE
