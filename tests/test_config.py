@@ -78,6 +78,7 @@ def test_a_setting_that_will_not_do_is_named_in_one_line(pair: str, complaint: s
     assert str(error.value) == complaint
 
 
+@pytest.mark.rule("K-030 K-332")
 @pytest.mark.parametrize(
     ("values", "named"),
     [
@@ -89,7 +90,6 @@ def test_a_setting_that_will_not_do_is_named_in_one_line(pair: str, complaint: s
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(values: dict[str, int], named: str) -> None:
-    """K-030."""
     with pytest.raises(ConfigError, match=f"^invalid {re.escape(named)} "):
         Config(values)
 

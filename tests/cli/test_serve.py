@@ -323,8 +323,9 @@ def test_topics_and_the_cluster_id_survive(tmp_path: Path) -> None:
         assert seen(server) == before
 
 
+@pytest.mark.rule("G-031")
 def test_the_number_of_offsets_partitions_stays_what_it_was(tmp_path: Path) -> None:
-    """G-031: another number would give the groups other owners."""
+    """Another number would give the groups other owners."""
     with Muster(tmp_path, "--set", "offsets.topic.num.partitions=3") as server:
         assert json.loads(server.get("/readyz"))["partitions"]["total"] == 3
         server.kill()

@@ -48,8 +48,8 @@ def correlation_ids(peer: Peer) -> list[int]:
     return [correlation_id for correlation_id, _ in peer.answers]
 
 
+@pytest.mark.rule("G-003 G-054 K-370 K-372")
 def test_requests_of_one_connection_are_answered_in_their_order() -> None:
-    """G-003."""
     server = InMemory()
     peer = server.connect()
     peer.send(VERSIONS, committing(), VERSIONS, committing(6), VERSIONS)
@@ -57,8 +57,9 @@ def test_requests_of_one_connection_are_answered_in_their_order() -> None:
     assert correlation_ids(peer) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.rule("G-003")
 def test_what_is_behind_a_parked_request_waits_undecided() -> None:
-    """G-003: a heartbeat queues behind a parked JoinGroup, and other connections do not."""
+    """A heartbeat queues behind a parked JoinGroup, and other connections do not."""
     server = InMemory(group_initial_rebalance_delay_ms=3_000)
     waiting, other = server.connect(), server.connect()
     waiting.send(joining(), committing(), VERSIONS)
@@ -144,8 +145,8 @@ def test_a_long_poll_is_let_go_with_its_client() -> None:
     assert peer.answers == []
 
 
+@pytest.mark.rule("G-004")
 def test_a_member_whose_client_disconnects_while_it_joins_stays_a_member() -> None:
-    """G-004."""
     server = InMemory(group_initial_rebalance_delay_ms=1_000)
     peer = server.connect()
     peer.send(joining())
@@ -156,6 +157,7 @@ def test_a_member_whose_client_disconnects_while_it_joins_stays_a_member() -> No
     assert len(group.members) == 1
 
 
+@pytest.mark.rule("G-050 O-047 O-215 K-150 K-371 K-373 K-374 G-052 K-186 K-315 K-375")
 def test_nobody_hears_of_what_could_not_be_written() -> None:
     """R6: the answer to a commit whose append fails never leaves; the turn ends with the failure."""
     files = CrashingDisk()

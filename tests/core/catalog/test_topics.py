@@ -275,8 +275,9 @@ def test_the_topic_of_offsets_cannot_grow(with_offsets: Catalog) -> None:
     assert with_offsets.topics_by_name[OFFSETS].partitions == 50
 
 
+@pytest.mark.rule("K-090")
 def test_only_a_new_topic_makes_patterns_stale() -> None:
-    """K-090: what deletes or grows a topic brings no name that a pattern could match."""
+    """What deletes or grows a topic brings no name that a pattern could match."""
     catalog = Catalog(Settings())
     create(catalog, New("t", 1, 1), New("u", 1, 1))
     created = catalog.topics.created_version

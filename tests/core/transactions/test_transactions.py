@@ -288,8 +288,9 @@ def test_brokers_ask_for_several_transactions_at_once(world: World) -> None:
     assert error_unless_joined(world.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
 
 
+@pytest.mark.rule("O-100 O-102")
 def test_a_groups_offsets_join_by_their_partition(world: World) -> None:
-    """O-100: the group need not exist, and its name may be empty."""
+    """The group need not exist, and its name may be empty."""
     producer = world.begun()
 
     def add(producer: tuple[int, int], version: int = 4) -> ErrorCode:
@@ -423,8 +424,9 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
         assert again.next_deadline_ms() == world.transactions.next_deadline_ms()
 
 
+@pytest.mark.rule("O-100")
 def test_the_epoch_of_the_last_fence_is_nobodys(world: World) -> None:
-    """O-100: 32,767 is given to no client, so that no transaction can be open at it and have to be fenced once more."""
+    """32,767 is given to no client, so that no transaction can be open at it and have to be fenced once more."""
     producer = world.begun()
     world.take(Result(records=(replace(world.at(), producer_epoch=EPOCH_MAX - 1).record,)))
     world.add((producer[0], EPOCH_MAX - 1), 0)
