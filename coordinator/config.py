@@ -206,6 +206,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("admin.allowed.hosts", (), _NONE,
          "Names by which the admin port may be addressed, besides addresses, localhost and names without a dot; and web"
          " sites whose pages may ask it. A setting of Muster's own."),
+    Setting("admin.control", True, _NONE,
+         "Whether the admin port answers the control API, `/v1`. A setting of Muster's own."),
+    Setting("journal.max.bytes", 0, _BYTES,
+         "How many bytes of the last requests and responses are kept for the control API; 0 keeps none. A setting of"
+         " Muster's own.",
+         least=0, most=1 << 30),
     Setting("connections.max.parked.ms", 3_600_000, _MS,
          "How long one request may wait for its response (a JoinGroup for other members, a Fetch for records) before its"
          " connection is closed. A setting of Muster's own.",

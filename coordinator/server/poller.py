@@ -16,11 +16,11 @@ import math
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener
@@ -37,6 +37,9 @@ _OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that 
     errno.EPERM, errno.EPROTO, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EOPNOTSUPP,
     errno.ENOPROTOOPT,
 })  # fmt: skip
+
+
+T = TypeVar("T")
 
 
 class Link:
@@ -83,7 +86,7 @@ class Poller:
         self,
         frontend: Frontend,
         listeners: Sequence[Listener],
-        clock: Clock,
+        clock: Clock | CoordinatorClock,
         *,
         after_turn: Callable[[], None],
         connections_max: int,
@@ -91,10 +94,14 @@ class Poller:
         parked_ms: int = 2**31 - 1,
         send_ms: int = 30_000,
         room: int = 2**31 - 1,
+        real: Clock | None = None,
     ) -> None:
-        """One connection more than `connections_max` is closed; one more than `room` waits to be accepted."""
+        """`clock` is the coordinator's, `real` the one by which long polls end.
+
+        One connection more than `connections_max` is closed; one more than `room` waits to be accepted."""
         self._frontend = frontend
         self._clock = clock
+        self._real = real or Clock.real()
         self._after_turn = after_turn  # what need not be done before the responses have left
         self._connections_max = connections_max
         self._room = room
@@ -143,8 +150,14 @@ class Poller:
     def _alarm_time(self) -> float:
         if self._ready or self._frontend.has_work:
             return -math.inf
-        due_ms = self._frontend.next_deadline_ms()
-        return math.inf if due_ms is None else self._clock.trio_time(due_ms)
+        due_ms, poll_ms = self._frontend.next_deadline_ms(), self._frontend.next_poll_ms()
+        alarm = math.inf if due_ms is None else self._clock.trio_time(due_ms)
+        if poll_ms is not None:
+            alarm = min(alarm, self._real.trio_time(poll_ms))
+        gate = self._frontend.gate
+        if gate is not None and gate.next_s is not None:
+            alarm = min(alarm, trio.current_time() + max(0.0, gate.next_s - self._frontend.real_s()))
+        return alarm
 
     def set_alarm(self) -> None:
         """Wake up for the next deadline. Whoever changes the node outside of a turn calls this afterwards."""
@@ -165,14 +178,41 @@ class Poller:
             self._look_at(fd, mask)
         if not (self._ready or self._polls_left):
             self._read_by_ms = self._polled_ms
-        for connection in frontend.finish(self._read_by_ms):
+        self._finish(self._read_by_ms)
+        return bool(ready) or frontend.has_work
+
+    def perform(self, action: Callable[[int], T]) -> T:
+        """Do what an operator asks for in a turn of its own, and send what it leads to.
+
+        `action` gets the coordinator's time of the turn. Timers that are due by then fire, whatever is about to arrive.
+        """
+        self._frontend.begin()
+        now_ms = self._frontend.now_ms
+        try:
+            return action(now_ms)
+        finally:
+            self._finish(now_ms)
+
+    def close_all(self, reason: str, client_id: str | None = None) -> None:
+        """Close every connection, or those of a client id, whatever they are owed."""
+        for link in list(self._links.values()):
+            if client_id is None or link.connection.client_id == client_id:
+                self._close(link, reason)
+
+    def client_ids(self) -> frozenset[str | None]:
+        """Return the client ids of all connections."""
+        return frozenset(link.connection.client_id for link in self._links.values())
+
+    def _finish(self, read_by_ms: int) -> None:
+        """End the turn: fire timers, append, and send."""
+        frontend = self._frontend
+        for connection in frontend.finish(read_by_ms):
             self._deliver(connection)
         if frontend.responses.total > frontend.responses.bytes_max:
             self._close_offenders()
         frontend.ended()
         self._after_turn()
         self.set_alarm()
-        return bool(ready) or frontend.has_work
 
     def _poll(self) -> list[tuple[int, int]]:
         """Ask what is ready. A series of polls ends when it has reported every socket that was ready at its first."""
@@ -226,10 +266,10 @@ class Poller:
             if len(self._links) >= self._connections_max:
                 sock.close()
             else:
-                self._admit(sock, address[0], listener)
+                self._admit(sock, address[0], address[1], listener)
 
-    def _admit(self, sock: socket.socket, host: str, listener: Listener) -> None:
-        link = Link(sock, self._frontend.connect(host, listener))
+    def _admit(self, sock: socket.socket, host: str, port: int, listener: Listener) -> None:
+        link = Link(sock, self._frontend.connect(host, listener, port))
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -8,7 +8,7 @@ from coordinator.config import Config
 from coordinator.core.events import Event
 from coordinator.dataplane.brokers import Broker
 from coordinator.metrics import Stats
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup, Where
 from coordinator.server.connection import Connection
@@ -28,8 +28,9 @@ FRAME_BYTES_MAX = 65_536
 class Peer:
     """A client: what it sends, and what it has got."""
 
-    def __init__(self, server: "InMemory") -> None:
+    def __init__(self, server: "InMemory", client_id: str = "test") -> None:
         self._server = server
+        self._client_id = client_id
         self._frames = FrameBuffer(1 << 24)
         self._asked: dict[int, tuple[int, int]] = {}
         self.connection = server.frontend.connect("127.0.0.1", server.listener)
@@ -38,7 +39,7 @@ class Peer:
     def frame(self, message: Message, version: int, correlation_id: int) -> bytes:
         key = api_of(message).key
         self._asked[correlation_id] = (key, version)
-        return encode_request(key, version, correlation_id, "test", message)
+        return encode_request(key, version, correlation_id, self._client_id, message)
 
     def send(self, *asked: tuple[Message, int]) -> None:
         """Send requests, one after the other in one chunk; correlation ids go up from the last one."""
@@ -67,22 +68,26 @@ class InMemory:
     Where it `is_loaded` not, whoever made it goes on with the steps of `loading`, and may have turns in between.
     """
 
-    def __init__(self, files: Files | None = None, *, is_loaded: bool = True, **values: Any) -> None:
+    def __init__(
+        self, files: Files | None = None, *, is_loaded: bool = True, is_steered: bool = False, **values: Any
+    ) -> None:
+        """`is_steered` gives the coordinator a clock of its own, which a test may move."""
         self.seconds = 0.0
         self.events: list[Event] = []
-        self.clock = Clock(WALL_MS, lambda: self.seconds)
+        real = Clock(WALL_MS, lambda: self.seconds)
+        self.clock: Clock | CoordinatorClock = CoordinatorClock(real) if is_steered else real
+        self.files = files or MemoryFiles()
         config = Config({name.replace("_", "."): value for name, value in values.items()})
-        self.node = Node(
-            Setup(
-                config=config,
-                files=files or MemoryFiles(),
-                data_dir="data",
-                fresh_id=fresh_ids(7),
-                real_ms=self.clock.now_ms,
-                tell=self.events.append,
-                topics={"orders": 4},
-            )
+        self.setup = Setup(
+            config=config,
+            files=self.files,
+            data_dir="data",
+            fresh_id=fresh_ids(7),
+            real_ms=real.now_ms,
+            tell=self.events.append,
+            topics={"orders": 4},
         )
+        self.node = Node(self.setup)
         self.node.open(self.clock.now_ms())
         self.loading = self.node.load(self.clock.now_ms)
         if is_loaded:
@@ -101,8 +106,12 @@ class InMemory:
         for _ in self.loading:
             pass
 
-    def connect(self) -> Peer:
-        peer = Peer(self)
+    def connections(self) -> list[Connection]:
+        """Every connection that was ever made."""
+        return list(self._peers)
+
+    def connect(self, client_id: str = "test") -> Peer:
+        peer = Peer(self, client_id)
         self._peers[peer.connection] = peer
         return peer
 

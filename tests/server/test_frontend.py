@@ -138,9 +138,9 @@ def test_a_long_poll_is_let_go_with_its_client() -> None:
     peer = server.connect()
     peer.send(polling(30_000))
     server.turn()
-    assert server.frontend.next_deadline_ms() == server.clock.now_ms() + 30_000
+    assert server.frontend.next_poll_ms() == server.clock.now_ms() + 30_000
     server.frontend.disconnect(peer.connection)
-    assert server.frontend.next_deadline_ms() != server.clock.now_ms() + 30_000
+    assert server.frontend.next_poll_ms() != server.clock.now_ms() + 30_000
     server.advance(31)
     assert peer.answers == []
 
