@@ -8,15 +8,14 @@ A path is split at its slashes before it is decoded, so that `a%2Fb` is one segm
 ways (empty segments, `.` and `..`, however they are written) is refused, not normalized.
 """
 
-import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from urllib.parse import unquote
 
 from msgspec.structs import replace
 
 from coordinator.admin.http import Request, Response
 
-Handle = Callable[[Request], Response | Awaitable[Response]]
+Handle = Callable[[Request], Response]
 
 
 class Router:
@@ -48,8 +47,7 @@ class Router:
             if handle is None:
                 allowed = ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
                 return Response(f"only {allowed}\n".encode(), 405, headers=(("Allow", allowed),))
-            response = handle(replace(request, parameters=parameters))
-            return await response if inspect.isawaitable(response) else response
+            return handle(replace(request, parameters=parameters))
         known = " ".join(self.paths())
         return Response(f"nothing is at {request.path}; there is {known}\n".encode("utf-8", "replace"), 404)
 

@@ -149,12 +149,8 @@ class Engine:
 
     def next_deadline_ms(self) -> int | None:
         """When `fire` may have something to do; None for never."""
-        transactions_ms = self.ledger.transactions.next_deadline_ms()
-        return min((at_ms for at_ms in (self._due_ms, transactions_ms) if at_ms is not None), default=None)
-
-    def next_poll_ms(self) -> int | None:
-        """When a long poll ends, by the real clock; None for never."""
-        return self.dataplane.next_poll_ms()
+        others = (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_poll_ms())
+        return min((at_ms for at_ms in (self._due_ms, *others) if at_ms is not None), default=None)
 
     def replies(self) -> Replies:
         """The parked requests that are answered, since this was last asked."""

@@ -26,22 +26,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from coordinator.control.passage import Passage
 from coordinator.core.result import Call
 from coordinator.metrics import Stats, error_counter
 from coordinator.runtime.api_versions import unknown_version
-from coordinator.runtime.clock import Clock, CoordinatorClock
-from coordinator.runtime.error_response import error_response
+from coordinator.runtime.clock import Clock
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.budget import Budget
 from coordinator.server.connection import OWED_BYTES_MAX, Connection, Parked
 from coordinator.server.foreign import foreign_protocol
-from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
 from protocol.apis import API_VERSIONS
 from protocol.codec import decode_request, encode_response
-from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
-from protocol.header import Request
+from protocol.errors import ProtocolError, UnsupportedVersion
 
 log = logging.getLogger("muster.server")
 
@@ -87,7 +83,7 @@ class Frontend:
     def __init__(
         self,
         node: Node,
-        clock: Clock | CoordinatorClock,
+        clock: Clock,
         stats: Stats,
         fresh_id: Callable[[], str],
         frame_bytes_max: int,
@@ -96,7 +92,6 @@ class Frontend:
         turn_s: float = TURN_S,
         request_bytes_max: int = REQUEST_BYTES_MAX,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
-        gate: Gate | None = None,
     ) -> None:
         """`clock` is the coordinator's; `real_s` counts real seconds, for the budget of a turn and for latencies.
 
@@ -105,12 +100,9 @@ class Frontend:
         self._node = node
         self._clock = clock
         self._stats = stats
-        self.fresh_id = fresh_id
+        self._fresh_id = fresh_id
         self._frame_bytes_max = frame_bytes_max
         self.real_s = real_s
-        self.gate = gate
-        self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
-        self._connections = itertools.count(1)
         self._turn_s = turn_s
         self._tickets = itertools.count(1)
         self._parked: dict[int, Connection] = {}  # by ticket
@@ -135,16 +127,9 @@ class Frontend:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def connect(self, host: str, listener: Listener, port: int = 0) -> Connection:
+    def connect(self, host: str, listener: Listener) -> Connection:
         """Make the state of a client that has connected."""
-        number = next(self._connections)
-        return Connection(host, listener, self._frame_bytes_max, self.real_s(), port=port, number=number)
-
-    def set_node(self, node: Node) -> None:
-        """Go on with another node. Every connection must have been closed: none may get an answer of both."""
-        assert not self._parked, "a request of the old node is parked"
-        self._node = node
-        self._replies.clear()
+        return Connection(host, listener, self._frame_bytes_max, self.real_s())
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a client that has left. Its parked JoinGroup goes on without it; its long poll does not."""
@@ -160,8 +145,6 @@ class Frontend:
             del self._parked[ticket]
             self._node.forget(ticket)
             connection.parked = None
-            if self.gate is not None:
-                self.gate.forget(connection)
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
@@ -247,8 +230,6 @@ class Frontend:
         if not self.now_ms:
             self.begin()
         node, parked = self._node, self._parked
-        if self.gate is not None and self.gate.next_s is not None:
-            self._send_delayed(self.gate)
         if self._heavy or node.has_steps:
             self._work()
         settled_ms = self.now_ms if read_by_ms is None else read_by_ms
@@ -275,12 +256,8 @@ class Frontend:
         return touched
 
     def next_deadline_ms(self) -> int | None:
-        """When a timer of the coordinator fires, by its clock; None if there is no such time."""
+        """When the next turn must be, though no client sends anything; None if there is no such time."""
         return self._node.next_deadline_ms()
-
-    def next_poll_ms(self) -> int | None:
-        """When a long poll ends, by the real clock; None if there is no such time."""
-        return self._node.next_poll_ms()
 
     def ended(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""
@@ -366,15 +343,10 @@ class Frontend:
         """
         try:
             request = decode_request(frame)
-            connection.client_id = request.client_id
+            api_key, version = request.api_key, request.version
             ticket = next(self._tickets)
-            passage = None
-            if self.is_gated and self.gate is not None:
-                passage = self.gate.admit(connection, frame, request, self.now_ms)
-            if passage is None or passage.rule is None:
-                response = self._handle(connection, request, ticket)
-            else:
-                response = self._handle_fault(connection, frame, request, ticket, passage)
+            call = Call(ticket, self.now_ms, version, request.client_id, connection.host, self._fresh_id)
+            response = self._node.handle(api_key, request.body, call, connection.listener.where)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
@@ -382,74 +354,27 @@ class Frontend:
             answer = unknown_version(self._node.offered[API_VERSIONS], API_VERSIONS)
             self._owe_bytes(connection, encode_response(API_VERSIONS, 0, error.correlation_id, answer))
             return API_VERSIONS
-        parked = Parked(ticket, request.api_key, request.version, request.correlation_id, connection.heard_s, passage)
         if response is None:
-            self._park(connection, parked)
+            connection.parked = Parked(ticket, api_key, version, request.correlation_id, connection.heard_s)
+            self._parked[ticket] = connection
             return -1
         if response is not NO_ANSWER:
-            self._owe(connection, parked, response)
-        return parked.api_key
+            self._owe(connection, api_key, version, request.correlation_id, response)
+        return api_key
 
-    def _handle(self, connection: Connection, request: Request, ticket: int) -> Any:
-        """Return the node's response to a request, None while it is parked."""
-        call = Call(ticket, self.now_ms, request.version, request.client_id, connection.host, self.fresh_id)
-        return self._node.handle(request.api_key, request.body, call, connection.listener.where)
-
-    def _handle_fault(
-        self, connection: Connection, frame: bytes, request: Request, ticket: int, passage: Passage
-    ) -> Any:
-        """Return the response to a request that meets a fault, None while it is parked, NO_ANSWER if there is none."""
-        assert self.gate is not None, "only the gate finds faults"
-        assert passage.rule is not None, "only a rule is a fault"
-        action = passage.action
-        if action.hold:
-            self.gate.hold(passage.rule, connection, frame)
-            return None
-        response = self._handle(connection, request, ticket) if action.is_applied else NO_ANSWER
-        if action.disconnect == "before":
-            self.close(connection, "fault")
-        elif action.error:
-            if response is None:  # it is parked, and its response will come to nobody
-                self._node.forget(ticket)
-            response = error_response(request.body, request.version, ErrorCode[action.error])
-        return response
-
-    def _park(self, connection: Connection, parked: Parked) -> None:
-        connection.parked = parked
-        self._parked[parked.ticket] = connection
-
-    def _owe(self, connection: Connection, parked: Parked, response: Any) -> None:
-        """Encode the response to a request, and let the gate do to it what its fault says."""
+    def _owe(self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any) -> None:
         codes = self._error_counters.get(response.__class__)
         if codes is None:
             codes = self._error_counters[response.__class__] = error_counter(response.__class__)
-        passage = parked.passage
-        if passage is not None:
-            response = throttle(response, passage.action.throttle_ms)
         try:
-            data = encode_response(parked.api_key, parked.version, parked.correlation_id, response)
+            data = encode_response(api_key, version, correlation_id, response)
         except ProtocolError as error:  # the server's fault, not the client's, which would wait for ever
             self._node.edge.report("response", error)
             self.close(connection, "internal error")
             return
         for code in codes(response):
-            self._stats.count_error(parked.api_key, code)
-        if passage is None:
-            self._owe_bytes(connection, data)
-        elif passage.action.delay_ms and self.gate is not None:
-            self._park(connection, parked)
-            self.gate.delay(self._checked_s + passage.action.delay_ms / 1000, parked.ticket, data)
-        else:
-            self._pass(connection, passage, data)
-
-    def _pass(self, connection: Connection, passage: Passage, data: bytes) -> None:
-        """Owe the bytes of a response, or what a fault has left of them."""
-        assert self.gate is not None, "a passage is the gate's"
-        left = self.gate.finish(passage, data, self.now_ms)
-        if left:
-            self._owe_bytes(connection, left)
-        if passage.action.disconnect == "after" or passage.action.truncate is not None:
-            self.close(connection, "fault")
+            self._stats.count_error(api_key, code)
+        self._owe_bytes(connection, data)
 
     def _owe_bytes(self, connection: Connection, data: bytes) -> None:
         size = len(data)
@@ -466,29 +391,8 @@ class Frontend:
         self._touched[connection] = None
         self._stats.count_wait(parked.api_key, now_s - parked.since_s)
         if response is not NO_ANSWER:
-            self._owe(connection, parked, response)
+            self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response)
         self._enqueue(connection)
-
-    def _send_delayed(self, gate: Gate) -> None:
-        """Owe the responses whose delay is over."""
-        for delayed in gate.pop_due(self.real_s()):
-            connection = self._parked.pop(delayed.ticket, None)
-            if connection is not None and connection.parked is not None and connection.parked.passage is not None:
-                passage, connection.parked = connection.parked.passage, None
-                self._touched[connection] = None
-                self._pass(connection, passage, delayed.data)
-                self._enqueue(connection)
-
-    def release(self, number: int) -> int:
-        """Decide the requests that a rule of the fault plan has held, and that now wait no more. Returns how many."""
-        held = [] if self.gate is None else self.gate.release(number)
-        for connection, frame in held:
-            assert connection.parked is not None, "a held request is parked"
-            del self._parked[connection.parked.ticket]
-            connection.parked = None
-            connection.backlog.appendleft(frame)
-            self._enqueue(connection)
-        return len(held)
 
     def _refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
         """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""

@@ -60,8 +60,16 @@ def spec_of(group: ConsumerGroup, topics: Topics) -> GroupSpec:
         if ids is None:
             ids = subscribed[kind] = topic_ids(group, member, topics)
             counts.update((topic_id, _partitions(topics, topic_id)) for topic_id in ids)
-        members[member_id] = _member_spec(member, ids, group.target(member_id))
+        members[member_id] = _member_spec(member, ids, existing_partitions(group.target(member_id), counts))
     return GroupSpec(members, counts, is_homogeneous(group))
+
+
+def existing_partitions(previous: Assignment, counts: Mapping[bytes, int]) -> Assignment:
+    """Return a target without partitions that are no more: without --fsync a power cut may shrink a topic."""
+    if all(partitions[-1] < counts.get(topic_id, 2**31) for topic_id, partitions in previous.items()):
+        return previous
+    kept = {t: tuple([p for p in ps if p < counts.get(t, 2**31)]) for t, ps in previous.items()}
+    return {topic_id: partitions for topic_id, partitions in kept.items() if partitions}
 
 
 def _member_spec(member: Member, ids: tuple[bytes, ...], previous: Assignment) -> MemberSpec:
@@ -79,14 +87,14 @@ def asked(assignor: Assignor, spec: GroupSpec) -> Mapping[str, Assignment]:
     if assignor in BUILT_IN.values():
         return assignor(spec)
     try:
-        return check_assignment(spec, assignor(spec))
+        return _checked(spec, assignor(spec))
     except AssignorError:
         raise
     except Exception as error:
         raise AssignorError(f"the assignor failed: {error!r}") from error
 
 
-def check_assignment(spec: GroupSpec, answer: Mapping[str, Mapping[bytes, tuple[int, ...]]]) -> dict[str, Assignment]:
+def _checked(spec: GroupSpec, answer: Mapping[str, Mapping[bytes, tuple[int, ...]]]) -> dict[str, Assignment]:
     """The answer in its canonical form. Raises AssignorError where no group could follow it."""
     taken: set[tuple[bytes, int]] = set()
     checked: dict[str, Assignment] = {}
