@@ -1,14 +1,14 @@
 """The whole server but its sockets, in memory, on a clock that the test moves."""
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coordinator.config import Config
 from coordinator.core.events import Event
 from coordinator.dataplane.brokers import Broker
 from coordinator.metrics import Stats
-from coordinator.runtime.clock import Clock, CoordinatorClock
+from coordinator.runtime.clock import Clock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup, Where
 from coordinator.server.connection import Connection
@@ -23,28 +23,30 @@ from storage.memory_files import MemoryFiles
 
 WALL_MS = 1_700_000_000_000
 FRAME_BYTES_MAX = 65_536
+DATA_DIR = "data"
 
 
 class Peer:
     """A client: what it sends, and what it has got."""
 
-    def __init__(self, server: "InMemory", client_id: str = "test") -> None:
+    def __init__(self, server: "InMemory", client_id: str = "test", host: str = "127.0.0.1") -> None:
         self._server = server
         self._client_id = client_id
         self._frames = FrameBuffer(1 << 24)
-        self._asked: dict[int, tuple[int, int]] = {}
-        self.connection = server.frontend.connect("127.0.0.1", server.listener)
+        self._sent: dict[int, tuple[int, int]] = {}  # (API key, version) by correlation id
+        self.connection = server.frontend.connect(host, server.listener)
         self.answers: list[tuple[int, Any]] = []  # (correlation id, message) in the order of arrival
 
     def frame(self, message: Message, version: int, correlation_id: int) -> bytes:
+        """The bytes of a request, whose answer is expected from now on."""
         key = api_of(message).key
-        self._asked[correlation_id] = (key, version)
+        self._sent[correlation_id] = (key, version)
         return encode_request(key, version, correlation_id, self._client_id, message)
 
-    def send(self, *asked: tuple[Message, int]) -> None:
+    def send(self, *requests: tuple[Message, int]) -> None:
         """Send requests, one after the other in one chunk; correlation ids go up from the last one."""
-        first = len(self._asked) + 1
-        frames = [self.frame(message, version, first + at) for at, (message, version) in enumerate(asked)]
+        first = len(self._sent) + 1
+        frames = [self.frame(message, version, first + at) for at, (message, version) in enumerate(requests)]
         self._server.frontend.receive(self.connection, b"".join(frames))
 
     def ask(self, message: Message, version: int) -> Any:
@@ -55,49 +57,62 @@ class Peer:
         return self.answers[before][1] if len(self.answers) > before else None
 
     def receive(self, data: bytes) -> None:
+        """Read what the server has sent."""
         self._frames.feed(data)
         for frame in self._frames:
             correlation_id = int.from_bytes(frame[:4], "big")
-            key, version = self._asked[correlation_id]
+            key, version = self._sent[correlation_id]
             self.answers.append((correlation_id, decode_response(key, version, frame).body))
 
 
 class InMemory:
     """A node and its frontend. `turn` is what the poller does between reading and the next poll.
 
-    Where it `is_loaded` not, whoever made it goes on with the steps of `loading`, and may have turns in between.
+    With `is_loaded=False` the caller goes on with the steps of `loading`, and may have turns in between.
     """
 
     def __init__(
-        self, files: Files | None = None, *, is_loaded: bool = True, is_steered: bool = False, **values: Any
+        self,
+        files: Files | None = None,
+        *,
+        is_loaded: bool = True,
+        is_synced: bool = False,
+        topics: Mapping[str, int] | None = None,
+        monotonic: Callable[[], float] | None = None,
+        wall_ms: int = WALL_MS,
+        seed: int = 7,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+        port: int = 9092,
+        **values: Any,
     ) -> None:
-        """`is_steered` gives the coordinator a clock of its own, which a test may move."""
+        """`values` are settings, with `_` for `.`. Without `monotonic` the clock is moved by `advance`."""
         self.seconds = 0.0
         self.events: list[Event] = []
-        real = Clock(WALL_MS, lambda: self.seconds)
-        self.clock: Clock | CoordinatorClock = CoordinatorClock(real) if is_steered else real
+        self._seconds = monotonic or (lambda: self.seconds)
+        self.clock = Clock(wall_ms, self._seconds)
         self.files = files or MemoryFiles()
         config = Config({name.replace("_", "."): value for name, value in values.items()})
-        self.setup = Setup(
-            config=config,
-            files=self.files,
-            data_dir="data",
-            fresh_id=fresh_ids(7),
-            real_ms=real.now_ms,
-            tell=self.events.append,
-            topics={"orders": 4},
+        self.node = Node(
+            Setup(
+                config=config,
+                files=self.files,
+                data_dir=DATA_DIR,
+                fresh_id=fresh_ids(seed),
+                real_ms=self.clock.now_ms,
+                tell=self.events.append,
+                is_synced=is_synced,
+                topics={"orders": 4} if topics is None else topics,
+            )
         )
-        self.node = Node(self.setup)
         self.node.open(self.clock.now_ms())
         self.loading = self.node.load(self.clock.now_ms)
         if is_loaded:
             self.load()
         self.stats = Stats()
         self.frontend = Frontend(
-            self.node, self.clock, self.stats, fresh_ids(8), FRAME_BYTES_MAX, real_s=lambda: self.seconds
+            self.node, self.clock, self.stats, fresh_ids(seed + 1), frame_bytes_max, real_s=self._seconds
         )
-        where = Where((Broker(0, "localhost", 9092),))
-        self.listener = Listener(socket.socket(), "localhost", 9092, where)
+        self.listener = Listener(socket.socket(), "localhost", port, Where((Broker(0, "localhost", port),)))
         self.listener.sock.close()
         self._peers: dict[Connection, Peer] = {}
 
@@ -106,12 +121,8 @@ class InMemory:
         for _ in self.loading:
             pass
 
-    def connections(self) -> list[Connection]:
-        """Every connection that was ever made."""
-        return list(self._peers)
-
-    def connect(self, client_id: str = "test") -> Peer:
-        peer = Peer(self, client_id)
+    def connect(self) -> Peer:
+        peer = Peer(self)
         self._peers[peer.connection] = peer
         return peer
 
@@ -124,6 +135,6 @@ class InMemory:
         return touched
 
     def advance(self, seconds: float) -> None:
-        """Time passes; what is due by then is done."""
+        """Move the clock, and do what is due by then."""
         self.seconds += seconds
         self.turn()

@@ -1,4 +1,4 @@
-"""Whole days of a group: members that come, go, crash and lose the network, and a server that restarts, under a seed.
+"""Histories of a whole node: its frontend, codec, logs and janitor over a disk that crashes, and clients of all kinds.
 
-`python -m tests.simulation --seed 7 --hours 24` plays one; the same seed plays the same day, to the byte.
+`python -m tests.simulation --seed 7` plays one; the same seed plays the same history, to the byte.
 """

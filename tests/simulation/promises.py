@@ -1,140 +1,385 @@
-"""What holds whatever happens, in plain sentences. Each is shown able to fail by a mutant in `mutants`."""
+"""What holds whatever happens, in plain sentences. `mutants` shows that each can fail."""
 
-from typing import Any
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.records import OffsetCommitKey
-from coordinator.core.result import Result
-from coordinator.core.shard import Shard
+from coordinator.core.classic.states import State
+from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.metrics import error_counter
+from coordinator.runtime import loader
+from protocol.errors import ErrorCode
+from protocol.messages import consumer_protocol as embedded
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.core import durable
+from tests.core.consumer.commands import check as check_consumer_group
+from tests.server.in_memory import InMemory
+from tests.simulation.journal import Journal
+from tests.simulation.offsets import Offsets
+from tests.simulation.requests import Request
 
-LONGEST_MS = 60_000 + 3_000 + 1_000  # a rebalance timeout, the initial delay, and a second
+if TYPE_CHECKING:
+    from tests.simulation.server import Server, Session
+
+LONGEST_MS: Final = 60_000 + 3_000 + 1_000  # a rebalance timeout, the initial delay, and a second
+FETCH_WAITS_MS: Final = 1_000
+TRACE: Final = 40  # how many of the latest events a broken promise shows
+PARKED: Final = (JoinGroupRequest, SyncGroupRequest, FetchRequest)
 
 
 class Broken(AssertionError):  # noqa: N818 - it is a promise that is
     """A promise was not kept."""
 
 
-def promise(holds: bool, sentence: str) -> None:
+def promise(holds: bool, sentence: str, fact: Callable[[], str] = lambda: "") -> None:
+    """Raise `Broken` with the sentence, and what is so instead, unless it holds."""
     if not holds:
-        raise Broken(sentence)
+        raise Broken(f"{sentence}: {told}" if (told := fact()) else sentence)
+
+
+@cache
+def _codes(cls: type[Any]) -> Callable[[Any], Iterable[int]]:
+    return error_counter(cls)
+
+
+def codes_in(answer: Any) -> set[int]:
+    """The error codes of an answer, however deep they lie."""
+    return set(_codes(type(answer))(answer))
 
 
 class Promises:
-    """Watches a server from inside and from outside, and raises `Broken` at once."""
+    """Watches a server from outside, by what it is sent and answers, and from inside between two turns."""
 
-    def __init__(self) -> None:
-        self.checked = 0
-        self._asked: dict[int, tuple[Any, int]] = {}  # ticket -> request, when
-        self._ended: set[int] = set()
-        self._owners: dict[tuple[int, int], str] = {}  # (generation, partition) -> member
-        self._generation = 0  # the latest that anybody was assigned something in
+    def __init__(self, retention_ms: int) -> None:
+        self.retention_ms = retention_ms
+        self.lasting_topics = ("t", "u")  # which are never deleted, so that a name is a topic
+        self.answers = self.replays = 0
+        self.offsets = Offsets()
+        self.journal = Journal()
+        self.topic_names: dict[bytes, str] = {}
+        self.generations = 0
+        self.trace: list[str] = []
         self._order = 0
-        self._committed: dict[tuple[str, int], tuple[int, int]] = {}  # when, and what
-        self._open: dict[int, dict[tuple[str, int], tuple[int, int]]] = {}  # by producer
-        self._before: dict[str, Any] = {}
+        self._owners: dict[str, dict[tuple[int, str, int], str]] = {}  # by group: (generation, partition) -> member
+        self._latest: dict[str, tuple[type, int]] = {}  # by group: its class, and the latest generation or epoch
+        self._topics: object = None
+        self.errors = ErrorLog()
 
-    def asked(self, ticket: int, request: Any, now_ms: int) -> None:
-        self._asked[ticket] = (request, now_ms)
+    def note(self, now_ms: int, text: str) -> None:
+        """Keep a line for the trace of a broken promise."""
+        self.trace.append(f"{now_ms} {text}")
+        del self.trace[:-TRACE]
 
-    def answered(self, ticket: int, response: Any, now_ms: int) -> None:
-        self.checked += 1
-        promise(ticket in self._asked, f"every request is answered at most once, and {ticket} was again")
-        request, since_ms = self._asked.pop(ticket)
-        if isinstance(request, JoinGroupRequest | SyncGroupRequest):
-            waited_ms = now_ms - since_ms
-            promise(
-                waited_ms <= LONGEST_MS, f"nobody waits longer than a rebalance may take, and one did: {waited_ms} ms"
-            )
-        if isinstance(response, SyncGroupResponse) and not response.error_code:
-            self._assigned(request, response)
+    # -- from outside --------------------------------------------------------------------------------------------------
 
-    def _assigned(self, request: SyncGroupRequest, response: SyncGroupResponse) -> None:
-        generation = request.generation_id
+    def delivered(self, request: Request) -> None:
+        """A request is about to be decided."""
+        self._order += 1
+        request.order = self._order
+
+    def answered(self, server: Server, request: Request, response: Any) -> None:
+        """An answer leaves the server."""
+        self.answers += 1
+        now_ms = server.now_ms()
+        errors = codes_in(response)
+        self.note(now_ms, f"{type(request.message).__name__} v{request.version} {_brief(request.message)} -> {errors}")
+        promise(ErrorCode.UNKNOWN_SERVER_ERROR not in errors, "no internal error", lambda: repr(request.message))
+        self.offsets.answered(request, response, now_ms)
+        self.journal.answered(request, response)
         promise(
-            generation >= self._generation,
-            f"generations never decrease, and {generation} came after {self._generation}",
+            not self.journal.wrong, "what is produced and committed is read, and nothing else", self.journal.wrong.pop
         )
-        self._generation = generation
+        if isinstance(response, SyncGroupResponse) and not response.error_code:
+            self._assigned(server, request.message, response)
+        elif isinstance(request.message, OffsetFetchRequest):
+            self._fetched(request.message, response, now_ms)
+
+    def _assigned(self, server: Server, request: SyncGroupRequest, response: SyncGroupResponse) -> None:
+        group = server.node.partitions.owner(request.group_id).shard.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup) or not response.assignment:
+            return
+        generation = request.generation_id
         who = request.group_instance_id or request.member_id
-        for partition in response.assignment:
-            owner = self._owners.setdefault((generation, partition), who)
-            promise(owner == who, f"no two own a partition in a generation: {owner} and {who} own {partition}")
+        owners = self._owners.setdefault(request.group_id, {})
+        for topic in embedded.read_assignment(response.assignment).assigned_partitions:
+            for partition in topic.partitions:
+                owner = owners.setdefault((generation, topic.topic, partition), who)
+                promise(
+                    owner == who,
+                    "no two own a partition in a generation",
+                    lambda o=owner, t=topic.topic, p=partition: f"{o} and {who} own {t}-{p} in {generation}",
+                )
 
-    def decided(self, shard: Shard, request: Any, result: Result[Any]) -> None:
-        """A commit that is acknowledged is there, and one that is refused has changed nothing; open ones are not seen."""
-        is_open = isinstance(request, TxnOffsetCommitRequest)
-        if result.response is None or not isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
-            return
-        sent = {(t.name, each.partition_index): each.committed_offset for t in request.topics for each in t.partitions}
-        for topic in result.response.topics:
-            for each in topic.partitions:
-                key = (topic.name, each.partition_index)
-                self._order += 1
-                if not each.error_code and is_open:
-                    self._open.setdefault(request.producer_id, {})[key] = (self._order, sent[key])
-                elif not each.error_code:
-                    self._committed[key] = (self._order, sent[key])
-                self._kept(shard, *key)
+    def _fetched(self, request: OffsetFetchRequest, response: Any, now_ms: int) -> None:
+        for group in response.groups:
+            if group.error_code:
+                continue
+            for topic in group.topics:
+                for one in topic.partitions:
+                    key = (group.group_id, topic.name, one.partition_index)
+                    if not one.error_code:
+                        self._read(key, one.committed_offset, now_ms)
 
-    def ended(self, shard: Shard, producer_id: int, committed: bool) -> None:
-        """A transaction that is committed counts from when it was written, one that is aborted not at all."""
-        for key, brought in self._open.pop(producer_id, {}).items():
-            if committed:
-                self._committed[key] = max(brought, self._committed.get(key, brought))
-            self._kept(shard, *key)
-
-    def _kept(self, shard: Shard, topic: str, partition: int) -> None:
-        value = shard.offsets.get("g", topic, partition)
-        found, promised = None if value is None else value.offset, self._committed.get((topic, partition), (0, None))[1]
-        promise(found == promised, f"what was acknowledged is kept: {topic}/{partition} is {found}, not {promised}")
-
-    def told(self, result: Result[Any]) -> None:
-        """Offsets that run out are taken back by the server itself."""
-        for record in result.records:
-            key = record.key
-            if isinstance(key, OffsetCommitKey) and record.value is None:
-                self._committed.pop((key.topic, key.partition), None)
-                for pending in self._open.values():
-                    pending.pop((key.topic, key.partition), None)
-
-    def stopped(self, shard: Shard) -> None:
-        self._asked.clear()
-        self._before = durable.facts(shard)
-
-    def started(self, shard: Shard) -> None:
-        """The log alone makes the same groups and the same offsets."""
-        try:
-            durable.assert_equal(durable.facts(shard), self._before)
-        except AssertionError as error:
-            raise Broken(f"a restart changes nothing that is written: {error}") from None
-        for topic, partition in self._committed:
-            self._kept(shard, topic, partition)
-
-    def looked(self, shard: Shard, now_ms: int) -> None:
-        """Now and then: nobody is waiting for too long, and the group's counters are right."""
-        for request, since_ms in self._asked.values():
-            promise(now_ms - since_ms <= LONGEST_MS, f"nobody waits for ever, and {type(request).__name__} does")
-        group = shard.groups.get("g")
-        if isinstance(group, ClassicGroup):
-            parked = sum(member.join_ticket is not None for member in group.members.values())
-            promise(group.joined == parked, f"who waits is counted: {group.joined} are, {parked} do")
-
-    def calm(self, shard: Shard, alive: set[str], owned: dict[str, tuple[int, ...]], partitions: int) -> None:
-        """When nothing has disturbed a group for minutes, it is stable, of those who are alive, and owns everything."""
-        group = shard.groups.get("g")
-        if not alive:
-            return
-        promise(isinstance(group, ClassicGroup), "a group with members exists")
-        assert isinstance(group, ClassicGroup)
-        promise(group.state.value == "Stable", f"a group that is left alone is stable, and it is {group.state}")
-        members = {member.client_id for member in group.members.values()}
+    def _read(self, key: tuple[str, str, int], offset: int, now_ms: int) -> None:
+        state = self.offsets.at(key)
         promise(
-            members == alive, f"a group has the members that are alive, {sorted(alive)}, and it has {sorted(members)}"
+            state.observe(offset, now_ms, self.retention_ms),
+            "what was acknowledged is there, and what was refused or aborted is not",
+            lambda: f"{key} is {offset}, not {state.known} or one of {state.maybe}",
+        )
+
+    def owned(self, server: Server, member: Any, members: Iterable[Any]) -> None:
+        """A member has taken what it was assigned: of those who are in, nobody else owns any of it."""
+        if not server.is_ready:
+            return
+        group = server.node.partitions.owner(member.group).shard.groups.get(member.group)
+        for other in members:
+            is_in = group is not None and other.member_id in group.members and member.member_id in group.members
+            if other is not member and other.group == member.group and is_in:
+                both = {one for one in member.owned & other.owned if one[0] in self.lasting_topics}
+                promise(
+                    not both,
+                    "no two members own a partition",
+                    lambda o=other, b=both: f"{member.member_id}, {o.member_id}: {b}",
+                )
+
+    def topic_id(self, name: str) -> bytes:
+        """The latest topic of that name."""
+        return next(topic_id for topic_id, known in reversed(self.topic_names.items()) if known == name)
+
+    def unanswered(self, server: Server, requests: list[Request]) -> None:
+        """Nobody will hear whether these were decided."""
+        for request in requests:
+            if request.order:
+                self.offsets.unanswered(request, server.now_ms())
+                self.journal.unanswered(request)
+
+    # -- between two turns ---------------------------------------------------------------------------------------------
+
+    def turned(self, server: Server, sessions: Iterable[Session]) -> None:
+        """A turn has ended: whoever is not parked is answered, and nobody is parked for too long."""
+        now_ms = server.now_ms()
+        for session in sessions:
+            connection, outstanding = session.connection, session.outstanding
+            if connection.is_blocked or connection.is_queued or not outstanding:
+                continue
+            promise(
+                connection.parked is not None,
+                "every request is answered, or parked",
+                lambda o=outstanding[0]: repr(o.message),
+            )
+            first = outstanding[0]
+            if session.first is not first:
+                session.first, session.first_ms = first, now_ms
+            promise(isinstance(first.message, PARKED), "only these are parked", lambda f=first: repr(f.message))
+            longest_ms = FETCH_WAITS_MS if isinstance(first.message, FetchRequest) else LONGEST_MS
+            promise(
+                now_ms - session.first_ms <= longest_ms,
+                "nobody is parked for longer than a rebalance may take",
+                lambda f=first, s=session: f"{now_ms - s.first_ms} ms: {f.message!r}",
+            )
+        self._look_at_topics(server)
+        self._look_at_generations(server)
+        self.errors.check()
+
+    def _look_at_topics(self, server: Server) -> None:
+        topics = server.node.ledger.catalog.topics
+        if topics is not self._topics:
+            self._topics = topics
+            self.topic_names.update({topic.id: topic.name for topic in topics.values()})
+
+    def _look_at_generations(self, server: Server) -> None:
+        for group_id in tuple(self._latest):
+            if not server.node.partitions.owner(group_id).is_loaded:
+                return
+            if group_id not in server.node.partitions.owner(group_id).shard.groups:
+                self._latest.pop(group_id)  # it is gone: another of that name counts anew
+                self._owners.pop(group_id, None)
+        for partition in server.node.partitions:
+            for group_id, group in partition.shard.groups.items():
+                kind, before = self._latest.get(group_id, (None, 0))
+                if kind is not type(group):  # an empty group of the other protocol was replaced by a new one
+                    self._latest[group_id], before = (type(group), 0), 0
+                    self._owners.pop(group_id, None)
+                if isinstance(group, ClassicGroup) and group.state not in (State.STABLE, State.EMPTY):
+                    continue  # what an unfinished rebalance has counted is not in the log
+                number = group.generation if isinstance(group, ClassicGroup) else group.epoch
+                self.generations += number != before
+                self._latest[group_id] = (type(group), number)
+                promise(
+                    number >= before,
+                    "generations and epochs never decrease",
+                    lambda g=group_id, n=number, b=before: f"{g} is at {n} after {b}",
+                )
+
+    def ended(self, server: Server, how: str, lost: list[Request]) -> None:
+        """The process has ended."""
+        self.note(server.clock.now_ms, how)
+        self.unanswered(server, lost)
+        if how == "power cut" and not server.is_synced:
+            self.offsets.forget()
+            self.journal.forget()
+            self._latest.clear()
+            self._owners.clear()
+
+    def loaded(self, server: Server) -> None:
+        """The process has read its logs."""
+        self.note(server.clock.now_ms, "loaded")
+
+    def internal_error(self, error: Exception) -> Broken:
+        """The product has raised what it never may."""
+        return Broken(f"no internal error: {type(error).__name__}: {error}")
+
+    # -- now and then --------------------------------------------------------------------------------------------------
+
+    def audit(self, server: Server) -> None:
+        """The server's memory is what its logs say, indices agree with the members, and timers time what exists."""
+        if not server.is_ready:
+            return
+        self._compare_with_replay(server)
+        for partition in server.node.partitions:
+            shard = partition.shard
+            for group in shard.groups.values():
+                self._check_group(shard, group)
+            for (kind, group_id, member_id), _ in shard.timers.items():
+                if kind != "expiry" and not _is_timed(kind, member_id, shard.groups.get(group_id)):
+                    raise Broken(f"timers are only for what exists: {kind} {member_id} of {shard.groups.get(group_id)}")
+
+    def _check_group(self, shard: Any, group: Any) -> None:
+        sentence = "the counters and indices of a group agree with its members"
+        if isinstance(group, ConsumerGroup):
+            try:
+                check_consumer_group(group, shard.limits_of(group.group_id))
+            except AssertionError as error:
+                raise Broken(f"{sentence}: {error}") from error
+        else:
+            parked = sum(member.join_ticket is not None for member in group.members.values())
+            promise(group.joined == parked, sentence, lambda: f"{group.joined} joined, {parked} are parked")
+        for member in group.members.values():
+            is_waiting = isinstance(group, ClassicGroup) and member.is_parked
+            promise(
+                is_waiting or ("session", group.group_id, member.member_id) in shard.timers,
+                "every member has a session that ends",
+                lambda m=member: repr(m),
+            )
+
+    def _compare_with_replay(self, server: Server) -> None:
+        """Read a copy of the logs into a node of its own."""
+        self.replays += 1
+        live = server.node
+        settings = {**server.settings, "topics": {}}
+        twin = InMemory(server.disk.copy(), is_loaded=False, wall_ms=server.now_ms(), **settings).node
+        promise(
+            (dict(twin.ledger.catalog.topics.items()), twin.ledger.catalog.configs, twin.ledger.transactions.by_id)
+            == (dict(live.ledger.catalog.topics.items()), live.ledger.catalog.configs, live.ledger.transactions.by_id),
+            "memory is what the catalog's log says",
+            lambda: f"{twin.ledger.transactions.by_id} is not {live.ledger.transactions.by_id}",
+        )
+        for mine, other in zip(live.partitions, twin.partitions, strict=True):
+            if mine.has_log:
+                for _ in loader.replay(other):
+                    pass
+            old, rebuilt = durable.facts(mine.shard), durable.facts(other.shard)
+            for group_id in old["groups"].keys() - rebuilt["groups"].keys():
+                if _is_plain(old, group_id):
+                    del old["groups"][group_id]
+            for facts in (old, rebuilt):
+                for group in facts["groups"].values():
+                    if isinstance(group, dict):
+                        group.pop("owners", None)  # an index, of arrays as long as was ever needed
+            try:
+                durable.assert_equal(rebuilt, old)
+            except AssertionError as error:
+                raise Broken(f"memory is what the logs say: {error}") from None
+
+    # -- when nothing has disturbed a group for minutes ----------------------------------------------------------------
+
+    def check_transactions(self, server: Server) -> None:
+        """A server that is left alone has written the markers of every transaction whose end is decided."""
+        for one in server.node.ledger.transactions.by_id.values():
+            promise(not one.state.is_prepared, "a transaction whose end is decided ends", lambda t=one: repr(t))
+
+    def calm(self, server: Server, group_id: str, owned: dict[str, set[tuple[str, int]]], topics: set[str]) -> None:
+        """A group that is left alone is stable, of those who are alive, and every partition has one owner."""
+        group = server.node.partitions.owner(group_id).shard.groups.get(group_id)
+        if not owned:
+            promise(group is None or not group.members, "nobody is a member who is gone", lambda: repr(group))
+            return
+        promise(
+            group is not None and group.state == "Stable", "a group that is left alone is stable", lambda: repr(group)
+        )
+        clients = sorted(_client_id(member) for member in group.members.values())
+        promise(
+            clients == sorted(owned), "the members are those who are alive", lambda: f"{clients}, not {sorted(owned)}"
         )
         held = sorted(partition for each in owned.values() for partition in each)
-        promise(held == list(range(partitions)), f"every partition has one owner, and they have {held}")
+        catalog = server.node.ledger.catalog.topics
+        wanted = sorted((t.name, p) for t in catalog.values() if t.name in topics for p in range(t.partitions))
+        promise(held == wanted, "every partition has one owner", lambda: f"{held}, not {wanted}")
+
+
+def _is_plain(facts: dict[str, Any], group_id: str) -> bool:
+    """Whether nobody ever joined the group: a log says that it exists only as long as there are offsets of it."""
+    group = facts["groups"][group_id]
+    return isinstance(group, dict) and group.get("protocol_type", "") is None and group_id not in facts["offsets"]
+
+
+def _client_id(member: Any) -> str:
+    client_id: str = member.client_id if hasattr(member, "client_id") else member.metadata.client_id
+    return client_id
+
+
+def _is_timed(kind: str, member_id: str, group: Any) -> bool:
+    if isinstance(group, ClassicGroup):
+        if kind == "session":
+            return member_id in group.members or member_id in group.pending
+        if kind == "join":
+            return group.state is State.PREPARING_REBALANCE
+        return kind == "sync" and group.unsynced > 0
+    if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+        return False
+    return kind in ("session", "rebalance", "join", "sync")
+
+
+def _brief(message: Any) -> str:
+    fields = ("group_id", "member_id", "transactional_id", "generation_id", "member_epoch", "producer_epoch")
+    words = [f"{value}" for name in fields if (value := getattr(message, name, None)) not in (None, "")]
+    if isinstance(message, EndTxnRequest):
+        words.append("commit" if message.committed else "abort")
+    if isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
+        words += [f"{t.name}-{p.partition_index}={p.committed_offset}" for t in message.topics for p in t.partitions]
+    return " ".join(words)
+
+
+class ErrorLog(logging.Handler):
+    """What the product logs as an error is one."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._seen: list[str] = []
+        self._format = logging.Formatter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.getMessage().startswith("a log is closed"):  # its disk has failed
+            self._seen.append(self._format.format(record))
+
+    def check(self) -> None:
+        seen, self._seen = self._seen, []
+        promise(not seen, "no internal error", lambda: seen[0])
+
+    def __enter__(self) -> ErrorLog:
+        logging.getLogger("muster").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("muster").removeHandler(self)

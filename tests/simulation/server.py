@@ -1,143 +1,339 @@
-"""The server of a simulated day: a shard, its log as bytes, and answers for those who wait."""
+"""A server process of a simulated history: started, stalled, killed and started again, always on the same disk."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from typing import Any
-from zlib import crc32
 
-from coordinator.core import records
-from coordinator.core.limits import Limits
-from coordinator.core.result import Call, Result
-from coordinator.core.shard import Shard
-from coordinator.core.topics import Topic, Topics
-from tests.simulation.clock import Clock
-from tests.simulation.promises import Promises
+from msgspec.structs import replace
 
-Answer = Callable[[Any], None]
+from coordinator.runtime.janitor import Janitor
+from coordinator.runtime.node import Node
+from coordinator.server.connection import Connection
+from protocol.codec import decode_response
+from protocol.framing import FrameBuffer
+from storage.files import StorageFailed
+from storage.layout import DamagedLog
+from tests.server.in_memory import DATA_DIR, InMemory
+from tests.simulation.clock import EventQueue
+from tests.simulation.promises import Promises, promise
+from tests.simulation.requests import Request
+from tests.storage.crashing_disk import CrashingDisk, Killed
 
-RESTART_MS = 3_000
-LIMITS = Limits(group_initial_rebalance_delay_ms=3_000)
+RESTART_MS = (500, 4_000)
+UPKEEP_MS = 7_000  # between two rounds of the janitor
+COMPACTION_BYTES_MIN = 4_096  # so that a history of a few hundred kilobytes is compacted often
 
 
-class Log:
-    """What was written, in order. A plain record takes its key's earlier plain one away, as compaction may."""
+class Session:
+    """The server's end of one connection."""
 
-    def __init__(self) -> None:
-        self.written = 0
-        self.hash = 0  # of all that was ever written
-        self._entries: dict[int, tuple[bytes, bytes | None, int] | tuple[int, bool]] = {}
-        self._plain: dict[bytes, int] = {}
-
-    def write(self, key: bytes, value: bytes | None, producer_id: int) -> None:
-        self.written += 1
-        self.hash = crc32(value or b"", crc32(key, self.hash))
-        self._entries[self.written] = (key, value, producer_id)
-        if producer_id == -1:
-            self._entries.pop(self._plain.get(key, 0), None)
-            self._plain[key] = self.written
-
-    def mark(self, producer_id: int, committed: bool) -> None:
-        self.written += 1
-        self._entries[self.written] = (producer_id, committed)
-
-    def replay(self, shard: Shard) -> None:
-        for entry in self._entries.values():
-            if len(entry) == 2:
-                shard.end_transaction(*entry)
-            else:
-                key, value, producer_id = entry
-                shard.replay(records.decode(key, value), producer_id)
+    def __init__(self, connection: Connection, on_close: Callable[[], None]) -> None:
+        self.connection = connection
+        self.on_close = on_close
+        self.outstanding: deque[Request] = deque()
+        self.first: Request | None = None  # that is parked, and since when
+        self.first_ms = 0
+        self.is_slow = False  # its client takes no answers for now
+        self.is_closed = False
+        self.unsent: list[tuple[Request, Any]] = []
+        self.unsent_bytes = 0
+        self.frames = FrameBuffer(1 << 24)
 
 
 class Server:
-    """Takes requests while it runs. What waits when it stops is never answered; what it wrote, it remembers."""
+    """Takes chunks while it runs. A storage failure or a kill ends the process; it starts again a little later."""
 
-    def __init__(self, clock: Clock, promises: Promises, partitions: int, shard: Callable[..., Shard] = Shard) -> None:
-        self.topics = Topics([Topic("t", b"t" * 16, partitions)])
-        self.is_up = True
-        self.log = Log()
-        self.requests = 0
-        self._clock = clock
-        self._promises = promises
-        self._make = shard
-        self._ids = 0
-        self._tickets = 0
-        self._waiting: dict[int, Answer] = {}
-        self._fires_at: int | None = None
-        self.shard = shard(0, LIMITS, self.topics)
-        self.shard.loaded(clock.now_ms)
-        self._watch()
+    def __init__(
+        self,
+        clock: EventQueue,
+        dice: Random,
+        promises: Promises,
+        *,
+        is_synced: bool,
+        topics: Mapping[str, int],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.clock = clock
+        self.disk = CrashingDisk()
+        self.disk.make_directory(DATA_DIR)
+        self.is_synced = is_synced
+        self.wall_shift_ms = 0  # how far the wall clock is off at the next start
+        self.requests = self.starts = self.compactions = 0
+        self.process: InMemory | None = None
+        self.is_ready = False
+        self._dice, self.promises = dice, promises
+        self._topics, self.settings = topics, settings
+        self._sessions: dict[Connection, Session] = {}
+        self._answers: list[tuple[Session, Request, Any]] = []
+        self._inbox: list[tuple[Session, Callable[[], object]]] = []
+        self._boot_ms = 0
+        self._frozen_s: float | None = None
+        self._stalled_until_ms = 0
+        self._turn_at_ms: int | None = None
+        self._upkeep: Iterator[None] | None = None
 
-    def take(self, request: Any, version: int, client: str, answer: Answer) -> None:
-        """Decide a request that has arrived; `answer` is called when there is one."""
-        if not self.is_up:
-            return
-        self.requests += 1
-        self._tickets += 1
-        call = Call(self._tickets, self._clock.now_ms, version, client, "/127.0.0.1", self._fresh_id)
-        self._promises.asked(call.ticket, request, call.now_ms)
-        self._waiting[call.ticket] = answer
-        result = self.shard.handle(request, call)
-        self._done(result)
-        if result.response is not None:
-            self._answer(call.ticket, result.response)
-        self._promises.decided(self.shard, request, result)
-        self._watch()
+    # -- the process ---------------------------------------------------------------------------------------------------
 
-    def restart(self) -> None:
-        """Stop, and come back a little later with what the log says."""
-        if not self.is_up:
-            return
-        self.is_up = False
-        self._waiting.clear()
-        self._promises.stopped(self.shard)
-        self._clock.after(RESTART_MS, self._start)
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None
 
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """The transaction coordinator's marker: it comes back until it is written."""
-        if not self.is_up:
-            self._clock.after(500, lambda: self.end_transaction(producer_id, committed))
-            return
-        self.shard.end_transaction(producer_id, committed)
-        self.log.mark(producer_id, committed)
-        self._promises.ended(self.shard, producer_id, committed)
+    @property
+    def node(self) -> Node:
+        assert self.process is not None, "the server runs"
+        return self.process.node
 
-    def _start(self) -> None:
-        self.shard = self._make(0, LIMITS, self.topics)
-        self.log.replay(self.shard)
-        self._promises.started(self.shard)
-        self.is_up = True
-        for result in self.shard.loaded(self._clock.now_ms):
-            self._done(result)
-        self._watch()
+    def now_ms(self) -> int:
+        """The server's own time."""
+        assert self.process is not None, "the server runs"
+        return self.process.clock.now_ms()
 
-    def _fire(self) -> None:
-        self._fires_at = None
+    def start(self) -> None:
+        """Begin a process on what is on the disk; it serves while it loads."""
+        self.starts += 1
+        self._boot_ms, self._frozen_s, self._stalled_until_ms = self.clock.now_ms, None, 0
+        self.process = self._guard(self._boot)
+        if self.process is not None:
+            self._janitor = Janitor(self.process.node, self.now_ms())
+            self.clock.after(1, self._in_this_life(self._load))
+
+    def _boot(self) -> InMemory:
+        return InMemory(
+            self.disk,
+            is_loaded=False,
+            is_synced=self.is_synced,
+            topics=self._topics,
+            monotonic=self._seconds,
+            wall_ms=self.clock.now_ms + self.wall_shift_ms,
+            seed=self._dice.randrange(1 << 30),
+            **self.settings,
+        )
+
+    def _seconds(self) -> float:
+        return (self.clock.now_ms - self._boot_ms) / 1000 if self._frozen_s is None else self._frozen_s
+
+    def _load(self) -> None:
+        """Take one step of the loading; turns may come in between."""
+        assert self.process is not None, "only a running process loads"
+        loading = self.process.loading
+        step = self._guard(lambda: next(loading, "loaded"))
+        if step == "loaded":
+            self.is_ready = True
+            self.promises.loaded(self)
+            self.clock.after(UPKEEP_MS, self._in_this_life(self._tend))
+            self._schedule_turn(0)
+        elif self.is_up:
+            self.clock.after(self._dice.choice((0, 1, 20)), self._in_this_life(self._load))
+
+    def _tend(self) -> None:
+        """Take one step of the upkeep, between the turns."""
+        if self._upkeep is None:
+            for log in self.node.compacted_logs():
+                log.config = replace(log.config, compaction_bytes_min=COMPACTION_BYTES_MIN)
+            self._upkeep = self._janitor.round(self.now_ms())
+        upkeep = self._upkeep
+        if self._guard(lambda: next(upkeep, "done")) == "done":
+            self._upkeep = None
+            self.clock.after(UPKEEP_MS, self._in_this_life(self._tend))
+        elif self.is_up:
+            self.clock.after(self._dice.choice((0, 1, 5)), self._in_this_life(self._tend))
+
+    def stop(self) -> None:
+        """Stop as on SIGTERM."""
+        if self.process is not None:
+            self._guard(self.process.node.close)
+            if self.is_up:
+                self._end("stopped", self.disk.copy())
+
+    def kill(self) -> None:
+        """End as on SIGKILL, now: what was read and not yet decided is lost, what was written is there."""
         if self.is_up:
-            for result in self.shard.fire(self._clock.now_ms):
-                self._done(result)
-            self._watch()
+            self._end("killed", self.disk.copy())
 
-    def _watch(self) -> None:
-        """Wake up for the next deadline."""
-        at_ms = self.shard.next_deadline_ms()
-        if at_ms is not None and (self._fires_at is None or at_ms < self._fires_at):
-            self._fires_at = at_ms
-            self._clock.after(max(at_ms - self._clock.now_ms, 0), self._fire)
+    def cut_power(self) -> None:
+        """End, and leave on the disk what a power cut may leave."""
+        if self.is_up:
+            self._end("power cut", self.disk.crash(self._dice))
 
-    def _done(self, result: Result[Any]) -> None:
-        producer_id = -1 if result.producer is None else result.producer.id
-        for record in result.records:
-            self.log.write(*records.encode(record), producer_id)
-        self._promises.told(result)
-        for reply in result.replies:
-            self._answer(reply.ticket, reply.response)
+    def kill_within(self, calls: int) -> None:
+        """End as on SIGKILL at the disk call after so many."""
+        self.disk.killed_at = self.disk.calls + calls
 
-    def _answer(self, ticket: int, response: Any) -> None:
-        self._promises.answered(ticket, response, self._clock.now_ms)
-        answer = self._waiting.pop(ticket, None)
-        if answer is not None:
-            answer(response)
+    def fail_within(self, calls: int, errno: int) -> None:
+        """Let the disk call after so many fail."""
+        self.disk.fail[self.disk.calls + calls] = errno
 
-    def _fresh_id(self) -> str:
-        self._ids += 1
-        return str(self._ids)
+    def stall(self, ms: int) -> None:
+        """Give the process no CPU for a while: what arrives meanwhile is read in one turn."""
+        self._stalled_until_ms = self.clock.now_ms + ms
+        self._schedule_turn(ms)
+
+    def freeze_clock(self, ms: int) -> None:
+        """Let the process's clock stand for a while, then jump to the right time."""
+        self._frozen_s = self._seconds()
+        self.clock.after(ms, self._in_this_life(self._thaw))
+
+    def _thaw(self) -> None:
+        self._frozen_s = None
+        self._schedule_turn(0)
+
+    def _end(self, how: str, left: CrashingDisk) -> None:
+        sessions, self._sessions = self._sessions, {}
+        lost = [request for session in sessions.values() for request in session.outstanding]
+        self.promises.ended(self, how, lost)
+        self.process, self.is_ready, self._upkeep = None, False, None
+        self._inbox.clear()
+        self._turn_at_ms = None
+        self.disk = left
+        for session in sessions.values():
+            session.is_closed = True
+            self.clock.after(self._dice.choice((1, 50, 12_000)), session.on_close)
+        self.clock.after(self._dice.randint(*RESTART_MS), self.start)
+
+    def _in_this_life(self, act: Callable[[], None]) -> Callable[[], None]:
+        process = self.process
+        return lambda: act() if self.process is process and process is not None else None
+
+    def _guard(self, act: Callable[[], Any]) -> Any:
+        """Call the product. A failing disk or a kill ends the process; anything else that is raised is a fault."""
+        try:
+            return act()
+        except StorageFailed as failure:
+            self._end(f"disk: {failure}", self.disk.copy())
+        except Killed as killed:
+            self._end(f"killed at {killed}", self.disk.copy())
+        except DamagedLog as damage:
+            promise(False, f"what a crash leaves can be opened: {damage}")
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise self.promises.internal_error(error) from error
+
+    # -- its connections -----------------------------------------------------------------------------------------------
+
+    def connect(self, client_id: str, on_close: Callable[[], None]) -> Session | None:
+        """A client connects; None while nobody listens."""
+        if self.process is None:
+            return None
+        connection = self.process.frontend.connect("127.0.0.1", self.process.listener)
+        session = self._sessions[connection] = Session(connection, on_close)
+        return session
+
+    def disconnect(self, session: Session) -> None:
+        """The client is gone, and the server sees it."""
+        self._arrive(lambda: self._close(session), session)
+
+    def _close(self, session: Session) -> None:
+        assert self.process is not None, "the server runs"
+        self.promises.unanswered(self, list(session.outstanding))
+        session.is_closed = True
+        self._sessions.pop(session.connection, None)
+        self.process.frontend.disconnect(session.connection)
+
+    def receive(self, session: Session, chunk: bytes, completes: Request | None) -> None:
+        """A chunk arrives; `completes` is the request whose last byte it has."""
+        self._arrive(lambda: self._take(session, chunk, completes), session)
+
+    def _arrive(self, act: Callable[[], object], session: Session) -> None:
+        """Do this in the next turn, if the connection is still there by then."""
+        if self.is_up and not session.is_closed:
+            self._inbox.append((session, act))
+            self._schedule_turn(self._dice.choice((0, 0, 1)))
+
+    def slow_down(self, session: Session, ms: int) -> None:
+        """The client takes no answers for a while."""
+        session.is_slow = True
+        self.clock.after(ms, self._in_this_life(lambda: self._resume(session)))
+
+    def _resume(self, session: Session) -> None:
+        session.is_slow = False
+        if session.is_closed or self.process is None:
+            return
+        unsent, session.unsent, session.unsent_bytes = session.unsent, [], 0
+        self.process.frontend.held(session.connection, 0)
+        for request, response in unsent:
+            request.heard(response)
+        self._arrive(lambda: self.process and self.process.frontend.resume(session.connection), session)
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def _schedule_turn(self, delay_ms: int) -> None:
+        at_ms = max(self.clock.now_ms + delay_ms, self._stalled_until_ms)
+        if self._turn_at_ms is None or at_ms < self._turn_at_ms:
+            self._turn_at_ms = at_ms
+            self.clock.after(at_ms - self.clock.now_ms, self._in_this_life(lambda: self._turn(at_ms)))
+
+    def _turn(self, at_ms: int) -> None:
+        if at_ms != self._turn_at_ms:
+            return
+        self._turn_at_ms = None
+        if self.clock.now_ms < self._stalled_until_ms:
+            self._schedule_turn(0)
+            return
+        touched = self._guard(self._decide)
+        if touched is None or self.process is None:
+            return
+        for connection in touched:
+            self._deliver(connection)
+        self._settle()
+        self.promises.turned(self, self._sessions.values())
+        if self.process.frontend.has_work or self._inbox:
+            self._schedule_turn(1)
+        due_ms = self.process.frontend.next_deadline_ms()
+        if due_ms is not None:
+            self._schedule_turn(max(due_ms - self.now_ms(), 0) + 1)
+
+    def _decide(self) -> list[Connection]:
+        assert self.process is not None, "the server runs"
+        frontend = self.process.frontend
+        frontend.begin()
+        while self._inbox and not frontend.is_over:
+            session, act = self._inbox.pop(0)
+            if not session.is_closed:
+                act()
+        touched = list(frontend.finish(None if self._inbox else self.now_ms()))
+        frontend.ended()
+        return touched
+
+    def _take(self, session: Session, chunk: bytes, completes: Request | None) -> None:
+        assert self.process is not None, "the server runs"
+        if completes is not None:
+            self.requests += 1
+            completes.delivered_ms = self.now_ms()
+            session.outstanding.append(completes)
+            self.promises.delivered(completes)
+        self.process.frontend.receive(session.connection, chunk)
+
+    def _deliver(self, connection: Connection) -> None:
+        session = self._sessions.get(connection)
+        if session is None or self.process is None:
+            return
+        data = b"".join(connection.take())
+        if session.is_slow and data:
+            session.unsent_bytes += len(data)
+            connection.is_blocked = True
+            self.process.frontend.held(connection, session.unsent_bytes)
+        self._read(session, data)
+        promise(not connection.closing, "a valid request closes no connection", lambda: f"{list(session.outstanding)}")
+
+    def _read(self, session: Session, data: bytes) -> None:
+        """Match answers with requests. What they say counts from here on, whether the client gets them or not."""
+        session.frames.feed(data)
+        for frame in session.frames:
+            correlation_id = int.from_bytes(frame[:4], "big")
+            promise(bool(session.outstanding), "a request is answered once, and nothing else is")
+            request = session.outstanding.popleft()
+            promise(request.correlation_id == correlation_id, "a connection's requests are answered in their order")
+            response = decode_response(request.api_key, request.version, frame).body
+            self._answers.append((session, request, response))
+
+    def _settle(self) -> None:
+        """Judge the answers of a turn in the order in which their requests were decided, and let them be heard."""
+        answers, self._answers = self._answers, []
+        for session, request, response in sorted(answers, key=lambda each: each[1].order):
+            self.promises.answered(self, request, response)
+            if session.is_slow:
+                session.unsent.append((request, response))
+            else:
+                request.heard(response)

@@ -1,0 +1,59 @@
+"""`docs/RELIABILITY.md`, written from the results and nothing else."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+HEAD: Final = """# Reliability
+
+<!-- Written by `python -m tests.campaign`; do not edit the figures. -->
+
+## What is promised
+- **Acknowledged means written.** No response leaves before its records are in the log. A killed process (SIGKILL, out of memory) loses nothing that was acknowledged.
+- **With `--fsync` a power cut loses nothing either.** Without it, a power cut may lose what the operating system had not written yet.
+- **Memory is what the logs say.** A start makes the same groups, offsets, topics and transactions again.
+- **No partition has two owners in one generation,** and every partition of a stable group has one.
+- **Every request is answered once, or its connection is closed.** A request that fails inside the server is answered UNKNOWN_SERVER_ERROR, and changes nothing.
+- **Damage is told, not repaired by itself.** A damaged topic log closes that topic; a damaged group log refuses the start, with file and byte.
+
+## How it is tested
+| what | how | command |
+|---|---|---|
+| histories | A whole node (frontend, codec, node, logs, janitor) in memory, over a disk that crashes. Members of both protocols, static and dynamic, restart and migrate; producers with transactions; an operator changes topics, settings and groups. Faults: kills at any disk call, power cuts, failing and full disks, stalls, stopped and shifted clocks, lost, half, repeated and unread requests. Promises are checked after each turn. | `python -m tests.simulation --seed 1 --histories 100` |
+| mutants | Mistakes planted in the node, its step, ledger, timers and recovery; each must break a promise. | `pytest tests/simulation -k mistake` |
+| crashes | One log: a crash after each storage call, torn writes at each byte, flipped bits, each call failing. | `python -m tests.storage.campaign --histories 50` |
+| kills | A server process is killed under load by released clients. | `python -m tests.compat.kills --rounds 1000` |
+
+After a power cut, each changed name and each file has a fate of its own: synced bytes only, half of the rest, zeros, or all.
+
+## Last figures
+"""
+
+
+class Result(Struct, frozen=True):
+    """One kind of test in one run. `broken` has a line for each seed that broke a promise."""
+
+    date: str
+    commit: str
+    what: str
+    seeds: tuple[int, int]
+    seconds: float
+    counts: dict[str, int]
+    broken: tuple[str, ...] = ()
+
+
+def page(results: Iterable[Result]) -> str:
+    """The whole page: the latest result of each kind."""
+    latest = {result.what: result for result in results}
+    lines = [HEAD + "| what | date | commit | seeds | seconds | figures | broken |", "|---|---|---|---|---|---|---|"]
+    for what, one in sorted(latest.items()):
+        counts = ", ".join(f"{count:,} {name}" for name, count in one.counts.items())
+        seeds = f"{one.seeds[0]} to {one.seeds[1]}"
+        lines.append(
+            f"| {what} | {one.date} | {one.commit} | {seeds} | {one.seconds:.0f} | {counts} | {len(one.broken)} |"
+        )
+    broken = [f"- {what}: {line}" for what, one in sorted(latest.items()) for line in one.broken]
+    if broken:
+        lines += ["", "### Open", "Seeds of the last run that broke a promise:", "", *broken]
+    return "\n".join(lines) + "\n"
