@@ -1,0 +1,117 @@
+"""Consumers that poll in a thread and note what becomes of their partitions, and the control API as a function."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+
+from tests.live import Muster
+
+
+def steer(muster: Muster, method: str, path: str, **body: Any) -> Any:
+    """Call the control API. Raises AssertionError with the sentence of a refusal."""
+    data = json.dumps(body).encode() if body else None
+    request = urllib.request.Request(f"{muster.ready['admin']}/v1{path}", data, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
+
+
+class Polling:
+    """A consumer in a thread of its own. `seen` has what happened to it, in order."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: list[str] = []
+        self.owned: set[int] = set()
+        self.errors: list[str] = []
+        self.commits: list[tuple[int, int, str]] = []  # partition, offset, the error's name or ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Polling":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+    def note(self, what: str, partitions: list[int]) -> None:
+        self.seen.append(what)
+        if what == "assigned":
+            self.owned |= set(partitions)
+        else:
+            self.owned -= set(partitions)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Confluent(Polling):
+    """librdkafka's consumer, of either protocol."""
+
+    def __init__(self, muster: Muster, name: str, **settings: Any) -> None:
+        super().__init__(name)
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": muster.kafka,
+                "group.id": "shop",
+                "client.id": name,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                **settings,
+            }
+        )
+
+    def _run(self) -> None:
+        consumer = self.consumer
+        consumer.subscribe(
+            ["orders"],
+            on_assign=lambda _, some: self.note("assigned", [one.partition for one in some]),
+            on_revoke=lambda _, some: self.note("revoked", [one.partition for one in some]),
+            on_lost=lambda _, some: self.note("lost", [one.partition for one in some]),
+        )
+        while not self._stop.is_set():
+            message = consumer.poll(0.05)
+            if message is not None and (error := message.error()) is not None:
+                self.errors.append(KafkaError.name(error) if hasattr(error, "name") else str(error))
+        consumer.close()
+
+
+class KafkaPython(Polling):
+    """kafka-python's consumer, of the classic protocol."""
+
+    def __init__(self, muster: Muster, name: str, **settings: Any) -> None:
+        super().__init__(name)
+        self._muster, self._settings = muster, settings
+
+    def _run(self) -> None:
+        noted = self.note
+
+        class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # has no types
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                noted("assigned", [one.partition for one in assigned])
+
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                noted("revoked", [one.partition for one in revoked])
+
+            def on_partitions_lost(self, lost: Any) -> None:
+                noted("lost", [one.partition for one in lost])
+
+        consumer = KafkaConsumer(
+            bootstrap_servers=self._muster.kafka, group_id="shop", client_id=self.name, **self._settings
+        )
+        consumer.subscribe(["orders"], listener=Listener())
+        while not self._stop.is_set():
+            consumer.poll(50)
+        consumer.close()

@@ -1,0 +1,133 @@
+"""Released clients on a server that is steered: minutes of timeouts in a moment, faults that they must survive."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.compat.consumers import STOPS, wait_until
+from tests.compat.steered import Confluent, KafkaPython, Polling, steer
+from tests.live import Muster
+
+PARTITIONS = 4
+CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 100}
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Muster]:
+    options = ["--ephemeral", f"--topic=orders:{PARTITIONS}", "--set=journal.max.bytes=16777216"]
+    options += ["--set=group.consumer.min.heartbeat.interval.ms=100", "--set=group.consumer.heartbeat.interval.ms=100"]
+    with Muster(tmp_path, *options) as server:
+        yield server
+
+
+def wait_for_share(*members: Polling) -> None:
+    """Until the members own every partition once, and each of them some."""
+
+    def is_shared() -> bool:
+        owned = [partition for member in members for partition in member.owned]
+        return sorted(owned) == list(range(PARTITIONS)) and all(member.owned for member in members)
+
+    wait_until(f"{[member.owned for member in members]} is not all partitions once", is_shared)
+
+
+@pytest.mark.parametrize("settings", [CLASSIC, {"group.protocol": "consumer"}], ids=["classic", "consumer"])
+@pytest.mark.parametrize("how", ["clock", "expire"])
+def test_a_session_of_45_seconds_expires_in_a_moment(muster: Muster, settings: dict[str, Any], how: str) -> None:
+    """The member that is named learns that it lost its partitions; the other one stays, and takes them meanwhile."""
+    with Confluent(muster, "a", **settings) as a, Confluent(muster, "b", **settings) as b:
+        wait_for_share(a, b)
+        if how == "clock":
+            steer(muster, "POST", "/groups/shop/hold", at="heartbeat", client="b")  # or it beats while the clock moves
+            fired = steer(muster, "POST", "/clock/advance", ms=45_001, keep_alive=["a"])["fired"]
+            assert [one["kind"] for one in fired if one["group"] == "shop"][:1] == ["session"]
+            steer(muster, "POST", "/groups/shop/release")
+        else:
+            steer(muster, "POST", "/groups/shop/members/b/expire")
+        wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
+        assert "lost" not in a.seen
+        wait_for_share(a, b)
+        text = steer(muster, "GET", "/groups/shop/timeline")["events"]
+        assert "session_expired" in [one["cause"]["kind"] for one in text]
+
+
+@STOPS
+def test_a_session_of_kafka_python_expires_in_a_moment(muster: Muster) -> None:
+    settings = {"session_timeout_ms": 45_000, "heartbeat_interval_ms": 100}
+    with KafkaPython(muster, "a", **settings) as a, KafkaPython(muster, "b", **settings) as b:
+        wait_for_share(a, b)
+        steer(muster, "POST", "/groups/shop/members/b/expire")
+        wait_until(f"b has seen {b.seen}", lambda: len(b.seen) > 1 and b.seen[-1] == "assigned")
+        wait_for_share(a, b)
+
+
+def test_a_rebalance_timeout_of_five_minutes_ends_in_a_moment(muster: Muster) -> None:
+    """B is held between two joins, as if its processing took too long: the clock ends the join phase without it."""
+    with Confluent(muster, "a", **CLASSIC) as a, Confluent(muster, "b", **CLASSIC) as b:
+        wait_for_share(a, b)
+        steer(muster, "POST", "/groups/shop/hold", at="join", client="b")
+        steer(muster, "POST", "/groups/shop/rebalance")
+        steer(muster, "POST", "/wait", group="shop", state="PreparingRebalance")
+        wait_until("b rejoins, and is held", lambda: steer(muster, "GET", "/faults")["faults"][0]["held"] == 1)
+        steer(muster, "POST", "/clock/advance", ms=300_000, keep_alive="all")
+        wait_until(f"a owns {a.owned}", lambda: len(a.owned) == PARTITIONS)
+        steer(muster, "POST", "/groups/shop/release")
+        wait_for_share(a, b)
+        causes = [one["cause"]["kind"] for one in steer(muster, "GET", "/groups/shop/timeline")["events"]]
+        assert "rebalance_requested" in causes and "rebalance_timed_out" in causes
+
+
+def test_half_an_applied_commit_doubles_the_work_of_a_consumer_that_trusts_it(muster: Muster) -> None:
+    """The commit is applied and its answer lost: the client reports a failure, and whoever repeats on failure doubles."""
+    consumer = Consumer({"bootstrap.servers": muster.kafka, "group.id": "shop", "socket.timeout.ms": 1_000})
+    fault = steer(
+        muster, "POST", "/faults", on={"api": "OffsetCommit", "group": "shop"}, do={"apply": True, "drop": "response"},
+        count=None,
+    )  # fmt: skip
+    with pytest.raises(KafkaException):
+        consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+    steer(muster, "DELETE", "/faults")
+    consumer.close()
+    assert steer(muster, "GET", "/groups/shop")["offsets"] == {"orders": {"0": 5}}
+    assert fault["number"] == 1
+
+
+@pytest.mark.parametrize("how", ["kick", "fence"])
+def test_a_removed_member_comes_back(muster: Muster, how: str) -> None:
+    with Confluent(muster, "a", **CLASSIC) as a, Confluent(muster, "b", **CLASSIC) as b:
+        wait_for_share(a, b)
+        steer(muster, "POST", f"/groups/shop/members/b/{how}")
+        wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
+        wait_for_share(a, b)
+
+
+def test_a_reset_under_load_leaks_nothing_of_the_old_world(muster: Muster) -> None:
+    """Producers and a consumer are at work; after the reset there is no record, no offset and no member of before."""
+    producer = Producer({"bootstrap.servers": muster.kafka, "message.timeout.ms": 60_000})
+    with Confluent(muster, "a", **CLASSIC) as a:
+        for number in range(200):
+            producer.produce("orders", f"old {number}".encode())
+        producer.flush(30)
+        wait_for_share(a)
+        before = steer(muster, "GET", "/groups/shop")["members"][0]["member_id"]
+        steer(muster, "POST", "/reset")
+        assert steer(muster, "GET", "/state") == {"topics": {"orders": PARTITIONS}, "offsets": {}}
+        wait_until(f"a has seen {a.seen}", lambda: a.seen.count("assigned") > 1)
+        after = steer(muster, "POST", "/wait", group="shop", state="Stable")["members"][0]["member_id"]
+        assert before != after
+    reader = Consumer({"bootstrap.servers": muster.kafka, "group.id": "reader", "auto.offset.reset": "earliest"})
+    low, high = reader.get_watermark_offsets(TopicPartition("orders", 0), timeout=30)
+    reader.close()
+    assert (low, high) == (0, 0)
+
+
+def test_what_a_client_did_can_be_verified(muster: Muster) -> None:
+    with Confluent(muster, "a", **CLASSIC) as a:
+        wait_for_share(a)
+        expect = [{"api": "JoinGroup", "client": "a"}, {"api": "SyncGroup", "client": "a", "times": 1}]
+        assert steer(muster, "POST", "/verify", expect=expect, in_order=True)["ok"]
+        with pytest.raises(AssertionError, match="OffsetCommit client=a: expected at least 1, found 0"):
+            steer(muster, "POST", "/verify", expect=[{"api": "OffsetCommit", "client": "a"}])
+        assert steer(muster, "GET", "/lint") == {"findings": []}
