@@ -165,12 +165,12 @@ def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
             return lambda answer: ()
         return lambda answer: (answer.error_code,) if answer.error_code else ()
 
-    def codes(answer: Any) -> Iterator[int]:
-        if own and answer.error_code:
-            yield answer.error_code
+    def codes(answer: Any) -> list[int]:
+        found = [answer.error_code] if own and answer.error_code else []
         for name, inner_codes in nested:
             for one in getattr(answer, name) or ():
-                yield from inner_codes(one)
+                found += inner_codes(one)
+        return found
 
     return codes
 

@@ -7,13 +7,14 @@ frame is collected, in one growing buffer, so a frame that trickles in byte by b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from protocol.errors import ProtocolError
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 _SIZE = Struct(">i")
+_SIZE_BYTES = _SIZE.size
 
 
 class FrameBuffer:
@@ -37,6 +38,15 @@ class FrameBuffer:
         """How many bytes are held, waiting for the rest of a frame or to be looked at."""
         return len(self._data) - self._position
 
+    def take(self, chunk: bytes) -> Iterable[bytes]:
+        """Take what a socket gave, and return the frames that are whole now, as an iteration does."""
+        if self._position == len(self._data) and len(chunk) > _SIZE_BYTES:
+            (size,) = _SIZE.unpack_from(chunk)
+            if size == len(chunk) - _SIZE_BYTES <= self.limit:  # one frame: most chunks of most clients
+                return (chunk[_SIZE_BYTES:],)
+        self.feed(chunk)
+        return self
+
     def feed(self, chunk: bytes) -> None:
         """Take what a socket gave. Take the frames out before feeding again: that bounds what is held."""
         if self._position == len(self._data):
@@ -51,15 +61,14 @@ class FrameBuffer:
 
     def __iter__(self) -> Iterator[bytes]:
         """The frames that are whole, without their sizes. Raises `ProtocolError` where a size cannot be one."""
-        while True:
-            data, start = self._data, self._position + _SIZE.size
-            if len(data) < start:
-                return
-            (size,) = _SIZE.unpack_from(data, self._position)
+        data, end, read_size = self._data, self._position, _SIZE.unpack_from
+        held = len(data)
+        while (start := end + _SIZE_BYTES) <= held:
+            (size,) = read_size(data, end)
             if not 0 < size <= self.limit:
                 raise ProtocolError(f"a frame of {size} bytes where 1 to {self.limit} are allowed")
             end = start + size
-            if len(data) < end:
+            if end > held:
                 return
             self._position = end  # before it is handed out: the taker may stop here
             # The slice of a bytearray would be one copy more than that of its view.

@@ -99,8 +99,9 @@ class Shard:
         """Decide one request for one group, and make it so. What raises has changed nothing."""
         group_id = request.group_id
         group = self.groups.get(group_id)
-        result = HANDLERS[type(request), type(group)](group, request, self._env(group_id, call))
-        result = self._done(result, call.now_ms)
+        limits = self.limits_of(group_id) if self.own_limits else self.limits
+        env = Env(call, limits, self.topics, self.assignors, self.offsets)
+        result = self._done(HANDLERS[type(request), type(group)](group, request, env), call.now_ms)
         if result.records:
             self.tally.count(result.records)
         return result
@@ -143,7 +144,7 @@ class Shard:
 
     def limits_of(self, group_id: str) -> Limits:
         """The limits of a group: the server's, unless it has settings of its own."""
-        return self.own_limits.get(group_id, self.limits) if self.own_limits else self.limits
+        return self.own_limits.get(group_id, self.limits)
 
     # -- start-up ------------------------------------------------------------------------------------------------------
 
@@ -222,8 +223,7 @@ class Shard:
     # -- decide --------------------------------------------------------------------------------------------------------
 
     def _env(self, group_id: str, call: Call) -> Env:
-        limits = self.own_limits.get(group_id, self.limits) if self.own_limits else self.limits
-        return Env(call, limits, self.topics, self.assignors, self.offsets)
+        return Env(call, self.limits_of(group_id), self.topics, self.assignors, self.offsets)
 
     def _env_at(self, group_id: str, now_ms: int) -> Env:
         """The environment of what no client has asked for."""

@@ -105,6 +105,8 @@ class DataPlane:
         """
         state, polls = self._state, self._state.polls
         found: list[tuple[int, Any]] = []
+        if not polls:
+            return found
         for waiting in polls.woken():
             response = self._attempt(woken, waiting)
             if response is not None:

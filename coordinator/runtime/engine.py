@@ -20,7 +20,7 @@ from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.events import Event
-from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
+from coordinator.core.result import COORDINATOR_EPOCH, Markers, Reply, Result
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
@@ -77,10 +77,6 @@ class Engine:
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
-    def decide(self, partition: Partition, request: Any, call: Call) -> Any:
-        """Let a partition's shard decide. Returns the response; None when the request is parked."""
-        return self.take(partition, partition.shard.handle(request, call))
-
     def record(self, result: Result[Any], now_ms: int) -> Any:
         """Make a result of the catalog or of a transaction so, and return its response."""
         ends = [(effect, _batch(effect, now_ms)) for effect in result.effects if type(effect) is Markers]
@@ -125,16 +121,16 @@ class Engine:
     # -- what inputs lead to -------------------------------------------------------------------------------------------
 
     def take(self, partition: Partition, result: Result[Any]) -> Any:
-        """Collect the effects of a shard's result, and return its response."""
+        """Collect the effects of a shard's result, and return its response: None while the request is parked."""
         if result.records:
             self._dirty[partition] = None
-        for effect in result.effects:
-            if type(effect) is Reply:
-                self._replies.append((effect.ticket, effect.response))
+        if result.effects:
+            for effect in result.effects:
+                if type(effect) is Reply:
+                    self._replies.append((effect.ticket, effect.response))
+            self._watch(partition)
         for event in result.events:
             self._emit(event)
-        if result.effects:
-            self._watch(partition)
         return result.response
 
     def _take_all(self, partition: Partition, results: Iterable[Result[Any]]) -> None:
@@ -149,8 +145,11 @@ class Engine:
 
     def next_deadline_ms(self) -> int | None:
         """When `fire` may have something to do; None for never."""
-        others = (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_poll_ms())
-        return min((at_ms for at_ms in (self._due_ms, *others) if at_ms is not None), default=None)
+        due_ms = self._due_ms
+        for at_ms in (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_poll_ms()):
+            if at_ms is not None and (due_ms is None or at_ms < due_ms):
+                due_ms = at_ms
+        return due_ms
 
     def replies(self) -> Replies:
         """The parked requests that are answered, since this was last asked."""

@@ -60,7 +60,7 @@ def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     partition = engine.partitions.owner(request.group_id)
     if not partition.is_loaded:
         return loading_response(request, call.version)
-    return engine.decide(partition, request, call)
+    return engine.take(partition, partition.shard.handle(request, call))
 
 
 def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, where: Where) -> Any:
@@ -74,7 +74,7 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     """A heartbeat that is malformed is told so, whether its group is loaded or not."""
     partition = engine.partitions.owner(request.group_id)
     if partition.is_loaded:
-        return engine.decide(partition, request, call)
+        return engine.take(partition, partition.shard.handle(request, call))
     wrong = validate_heartbeat(request, call.version, partition.shard.limits)
     return loading_response(request, call.version) if wrong is None else refused(wrong).response
 

@@ -95,6 +95,8 @@ class Ledger:
 
     def settle(self) -> bool:
         """Make true and append what was to come last; whether there was anything."""
+        if not self._last:
+            return False
         last, self._last = self._last, []
         for one, written in last:
             self._apply(one)

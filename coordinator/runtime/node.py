@@ -3,6 +3,7 @@
 import base64
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from types import GeneratorType
 from typing import Any, Final
 
 from msgspec import Struct
@@ -24,7 +25,6 @@ from coordinator.runtime.engine import Engine, failure_response, marker
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
-from coordinator.runtime.steps import is_in_steps
 from protocol.errors import UnsupportedVersion
 from storage.files import Files
 from storage.log import Log
@@ -82,8 +82,8 @@ class Node(Engine):
         handler = self._routes.get((api_key, call.version))
         if handler is None:
             raise UnsupportedVersion(api_key, call.version, 0)
-        response = self.edge.attempt(handler.api, handler.handle, self, request, call, where)
-        if is_in_steps(response):
+        response = self.edge.decide(handler.api, handler.handle, self, request, call, where)
+        if response.__class__ is GeneratorType:  # it is decided in steps
             response = self.edge.attempt(handler.api, self._steps.begin, call.ticket, request, call.version, response)
         return failure_response(request, call.version) if response is FAILED else response
 

@@ -17,7 +17,6 @@ what it reads from immutable values, and what it writes step by step is complete
 
 from collections import deque
 from collections.abc import Generator
-from types import GeneratorType
 from typing import Any, Final
 
 from msgspec import Struct
@@ -76,8 +75,3 @@ class Steps:
             return end.value
         queue.append(unfinished)
         return None
-
-
-def is_in_steps(answer: Any) -> bool:
-    """Return whether a handler has returned its steps and not a response."""
-    return answer.__class__ is GeneratorType

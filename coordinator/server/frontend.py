@@ -117,6 +117,7 @@ class Frontend:
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
         self.now_ms = 0  # the coordinator's time of the turn, 0 between turns
         self._began_s = 0.0  # the turn
+        self._over_s = 0.0  # from when on it decides nothing more
         self._checked_s = 0.0  # the latest look at the real clock
         self._owed_bytes = 0  # by this turn
         self._told_hosts: set[str] = set()
@@ -165,7 +166,8 @@ class Frontend:
     def begin(self) -> None:
         """Begin a turn, and go on with the connections that the last one has interrupted."""
         self.now_ms = self._clock.now_ms()
-        self._began_s = self._checked_s = self.real_s()
+        self._began_s = self._checked_s = began_s = self.real_s()
+        self._over_s = began_s + self._turn_s
         self.is_over = False
         if self._interrupted:
             self._go_on()
@@ -187,12 +189,11 @@ class Frontend:
                 connection.requests += 1
                 if decides:
                     api_key = self._decide(connection, frame)
+                    decides = self.has_time() and connection.owed_bytes < OWED_BYTES_MAX and not connection.closing
                     if api_key >= 0:
                         decided[api_key] = decided.get(api_key, 0) + 1
-                        decides = self.has_time() and connection.owed_bytes < OWED_BYTES_MAX and not connection.closing
                     else:
                         decides = False
-                        self.has_time()
                 elif connection.closing:
                     break  # no response follows to what comes behind
                 else:
@@ -218,9 +219,9 @@ class Frontend:
 
     def has_time(self) -> bool:
         """Return whether the turn may decide more."""
-        self._checked_s = self.real_s()
-        self.is_over = self._checked_s - self._began_s >= self._turn_s or self._owed_bytes >= TURN_OWED_BYTES_MAX
-        return not self.is_over
+        self._checked_s = now_s = self.real_s()
+        self.is_over = is_over = now_s >= self._over_s or self._owed_bytes >= TURN_OWED_BYTES_MAX
+        return not is_over
 
     def finish(self, read_by_ms: int | None = None) -> Iterable[Connection]:
         """End the turn. Returns the connections that may have something to send, or to be watched for.
@@ -352,7 +353,7 @@ class Frontend:
                 raise
             # The one request of an unknown version that is answered, so that a client can find a known one.
             answer = unknown_version(self._node.offered[API_VERSIONS], API_VERSIONS)
-            self._owe_bytes(connection, encode_response(API_VERSIONS, 0, error.correlation_id, answer))
+            self._owe(connection, API_VERSIONS, 0, error.correlation_id, answer)
             return API_VERSIONS
         if response is None:
             connection.parked = Parked(ticket, api_key, version, request.correlation_id, connection.heard_s)
@@ -374,9 +375,6 @@ class Frontend:
             return
         for code in codes(response):
             self._stats.count_error(api_key, code)
-        self._owe_bytes(connection, data)
-
-    def _owe_bytes(self, connection: Connection, data: bytes) -> None:
         size = len(data)
         connection.owed.append(data)
         connection.owed_bytes += size

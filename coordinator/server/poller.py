@@ -32,6 +32,7 @@ CHUNK_BYTES: Final = 65_536
 SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
 ACCEPTS_MAX: Final = 256  # of one listener in one turn
 SWEEP_SECONDS: Final = 5.0
+NEVER_MS: Final = 2**62
 PAUSE_SECONDS: Final = 0.25  # of accepting, when there is no descriptor to be had
 _OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that waits; the next one may do well
     errno.EPERM, errno.EPROTO, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EOPNOTSUPP,
@@ -107,6 +108,7 @@ class Poller:
         self._polled_ms = 0  # when that was
         self._read_by_ms = 0  # all that had arrived by then has been received
         self._alarm = trio.CancelScope()
+        self._alarm_ms = NEVER_MS  # the deadline that the alarm is set for; Trio's time is looked up only for a new one
         self._nursery: trio.Nursery | None = None
         self._is_paused = False  # accepting
 
@@ -133,21 +135,21 @@ class Poller:
     async def _wait_for_deadlines(self) -> None:
         """Have a turn when a timer is due: what has arrived by then is decided first."""
         while True:
-            with trio.CancelScope(deadline=self._alarm_time()) as self._alarm:
+            self._alarm_ms = NEVER_MS
+            with trio.CancelScope() as self._alarm:
+                self.set_alarm()
                 await trio.sleep_forever()
             self.turn()
 
-    def _alarm_time(self) -> float:
-        if self._ready or self._frontend.has_work:
-            return -math.inf
-        due_ms = self._frontend.next_deadline_ms()
-        return math.inf if due_ms is None else self._clock.trio_time(due_ms)
-
     def set_alarm(self) -> None:
         """Wake up for the next deadline. Whoever changes the node outside of a turn calls this afterwards."""
-        due = self._alarm_time()
-        if due < self._alarm.deadline:
-            self._alarm.deadline = due
+        if self._ready or self._frontend.has_work:
+            self._alarm.deadline = -math.inf
+            return
+        due_ms = self._frontend.next_deadline_ms()
+        if due_ms is not None and due_ms < self._alarm_ms:  # else the alarm comes early, which does no harm
+            self._alarm_ms = due_ms
+            self._alarm.deadline = self._clock.trio_time(due_ms)
 
     def turn(self) -> bool:
         """Read, decide and answer what is ready. Returns whether there may be more."""

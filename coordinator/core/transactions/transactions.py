@@ -48,7 +48,7 @@ class Transactions:
 
     def next_deadline_ms(self) -> int | None:
         """When the next open transaction times out."""
-        return min(self._deadlines.values(), default=None)
+        return min(self._deadlines.values()) if self._deadlines else None
 
     def pop_overdue(self, now_ms: int) -> list[Transaction]:
         """The open transactions that have timed out, the earliest first; each is told once."""
