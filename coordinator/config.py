@@ -184,6 +184,20 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          least=1, most=INT_MAX),
     Setting("transaction.partition.verification.enable", True, _NONE,
          "Whether a transactional write must belong to an open transaction."),
+    # the broker and its listeners
+    Setting("node.id", 0, _NONE, "The broker's id.", least=0, most=INT_MAX),
+    Setting("broker.id", -1, _NONE, "The older name of node.id; -1 for none.", least=-1, most=INT_MAX),
+    Setting("listeners", ("PLAINTEXT://127.0.0.1:9092",), _NONE,
+         "Where clients connect, as NAME://HOST:PORT; a name without a host is all interfaces. `--listen` goes before it.",
+         kafka_default=("PLAINTEXT://:9092",), why="nobody on the network is served unasked"),
+    Setting("advertised.listeners", (), _NONE,
+         "The address that clients are told who come by a listener, as NAME://HOST:PORT; without one, where it listens."
+         " `--advertise` goes before it."),
+    Setting("listener.security.protocol.map",
+         ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"), _NONE,
+         "The security protocol of each listener, as NAME:PROTOCOL; PLAINTEXT for a name that is not mapped."),
+    Setting("controller.listener.names", (), _NONE,
+         "Which listeners are a controller's: they are not bound. Without one, CONTROLLER is."),
     # connections
     Setting("socket.request.max.bytes", 8_388_608, _BYTES, "The maximum size of a request.", least=1_024, most=INT_MAX,
          kafka_default=104_857_600, why="100 MB for each connection would let an attacker fill the memory, and tests do not need it"),
@@ -192,6 +206,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("admin.allowed.hosts", (), _NONE,
          "Names by which the admin port may be addressed, besides addresses, localhost and names without a dot; and web"
          " sites whose pages may ask it. A setting of Muster's own."),
+    Setting("admin.control", True, _NONE,
+         "Whether the admin port answers the control API, `/v1`. A setting of Muster's own."),
+    Setting("journal.max.bytes", 0, _BYTES,
+         "How many bytes of the last requests and responses are kept for the control API; 0 keeps none. A setting of"
+         " Muster's own.",
+         least=0, most=1 << 30),
     Setting("connections.max.parked.ms", 3_600_000, _MS,
          "How long one request may wait for its response (a JoinGroup for other members, a Fetch for records) before its"
          " connection is closed. A setting of Muster's own.",
@@ -229,6 +249,16 @@ class Config:
         """Whether the setting was given, even with its default as the value."""
         return name in self._set
 
+    @property
+    def node_id(self) -> int:
+        """The broker's id, by either of its names."""
+        older: int = self["broker.id"]
+        return older if older >= 0 and not self.is_set("node.id") else self["node.id"]
+
+    def override(self, values: Mapping[str, Value]) -> "Config":
+        """Return the configuration with other values of some settings."""
+        return Config(self._set | dict(values), self._sources)
+
     def source(self, name: str) -> str:
         """Where the value of a setting comes from: `--set`, a variable, a file and its line; "" if unknown."""
         return self._sources.get(name, "")
@@ -250,6 +280,10 @@ def _refuse_contradictions(config: Config) -> None:
     session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
     if config[beat] >= config[session]:
         raise ConfigError(f"invalid {beat} {config[beat]}: expected less than {session} ({config[session]})")
+    if config.is_set("node.id") and config["broker.id"] not in (-1, config["node.id"]):
+        raise ConfigError(
+            f"invalid broker.id {config['broker.id']}: expected the value of node.id ({config['node.id']})"
+        )
 
 
 def find_setting(name: str, source: str = "") -> Setting:

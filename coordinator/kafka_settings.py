@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import Final
 
 INSTEAD: Final[Mapping[str, str]] = {  # the option or setting that does here what this setting does in Kafka
-    "listeners": "--listen",
-    "advertised.listeners": "--advertise",
     "log.dirs": "--data-dir",
     "log.dir": "--data-dir",
     "log.retention.hours": "log.retention.ms",

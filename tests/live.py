@@ -15,13 +15,21 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = STOP_SECONDS = WAIT_SECONDS = 240.0  # on a machine that is four times too busy
 _ERROR = re.compile(r'^at=\S+ level=error |"level": "error"|^\s*(\+ Exception Group )?Traceback ')
+
+
+def wait_until(what: str, is_true: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
+    """Wait for a condition that another process or thread brings about in its own time."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
+        time.sleep(0.05)
 
 
 class Muster:
@@ -34,14 +42,16 @@ class Muster:
         environment: dict[str, str] | None = None,
         files_max: int | None = None,
         may_fail: bool = False,
+        has_listen: bool = True,
     ) -> None:
-        """`files_max`: how many descriptors the process may have, where that is not what this one may. `may_fail`: it
+        """`has_listen`: whether it is told by `--listen` to take a free port, and not by its environment. `files_max`: how many descriptors the process may have, where that is not what this one may. `may_fail`: it
         is the test's own matter whether the server ends by itself, or logs an error."""
         self.folder = folder
         self.options = options
         self.environment = environment or {}
         self.files_max = files_max
         self.may_fail = may_fail
+        self.has_listen = has_listen
         self.data_dir = folder / "data"
         self.ready: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -96,7 +106,8 @@ class Muster:
         where = [] if {"--ephemeral", "--data-dir"} & set(self.options) else ["--data-dir", str(self.data_dir)]
         listen = self.ready.get("kafka", "127.0.0.1:0")
         admin = self.ready.get("admin", "http://127.0.0.1:0").removeprefix("http://")
-        command = [sys.executable, "-m", "coordinator", "serve", "--listen", listen, "--admin", admin]
+        command = [sys.executable, "-m", "coordinator", "serve", "--admin", admin]
+        command += ["--listen", listen] if self.has_listen else []
         command += ["--ready-file", str(ready_file), *where, *self.options]
         if self.files_max is not None:
             command = ["sh", "-c", f'ulimit -n {self.files_max}; exec "$0" "$@"', *command]
@@ -141,7 +152,7 @@ class Muster:
 
     def get(self, path: str) -> str:
         """What the admin port answers. Raises urllib.error.HTTPError for a refusal."""
-        with urllib.request.urlopen(f"{self.ready['admin']}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.ready['admin']}{path}", timeout=WAIT_SECONDS) as answer:
             return str(answer.read().decode())
 
     def metric(self, name: str, **labels: str) -> float:
@@ -153,4 +164,4 @@ class Muster:
 
     def connect(self) -> socket.socket:
         """A bare connection, for bytes that no client sends."""
-        return socket.create_connection(self.address, timeout=10)
+        return socket.create_connection(self.address, timeout=WAIT_SECONDS)

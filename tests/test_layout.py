@@ -4,11 +4,14 @@ import argparse
 import ast
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from coordinator import cli
 from coordinator.admin.app import Readiness, routes
+from coordinator.admin.control import Control
+from coordinator.admin.operations import PATH
 from coordinator.cli import COMMANDS
 from coordinator.cli.parser import Parser
 from coordinator.config import SETTINGS
@@ -16,6 +19,7 @@ from coordinator.core.events import Cause
 from coordinator.events import Ring
 from coordinator.kafka_settings import NAMES
 from coordinator.metrics import Snapshot, Stats, exposition
+from coordinator.server.operator import Operator
 from protocol.apis import TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -118,7 +122,21 @@ def test_every_setting_is_documented_and_no_page_names_another() -> None:
 def test_every_endpoint_is_documented() -> None:
     paths = routes(lambda: Readiness(True, 0, 0), lambda: b"", Ring()).paths()
     table = section(DOCS["usage.md"], "Health, metrics and events over HTTP")
-    assert set(re.findall(r"^\| `(/[a-z]+)", table, re.MULTILINE)) == set(paths)
+    assert set(re.findall(r"^\| `(/[a-z]+)`", table, re.MULTILINE)) == set(paths)
+
+
+def test_every_call_of_the_control_api_is_documented_and_no_page_names_another() -> None:
+    operations = Control(cast("Operator", None), Ring(), 0).operations()
+    calls = {(one.method, re.sub(r"{[a-z]+}", "*", one.path)) for one in operations} | {("GET", PATH)}
+    page = DOCS["steering.md"]
+    named = {(method, re.sub(r"{[a-z]+}", "*", path)) for method, path in re.findall(r"`([A-Z]+) (/v1[^ ?`]*)", page)}
+    named |= {("GET", path) for path in re.findall(r"`(/v1/[a-z.]+)`", page)}
+    for method, path in re.findall(r"muster\(\"([A-Z]+)\", f?\"([^\"?]*)", page):
+        path = re.sub(r"{[^}]+}|(?<=/groups/)shop|(?<=/snapshots/)lagging", "*", path)
+        named.add((method, "/v1" + path))
+    for method, path in re.findall(r"curl (?:-o \S+ )?(?:-X ([A-Z]+) )?'?http://127.0.0.1:8092(/v1/[^ ?']*)", page):
+        named.add((method or "GET", path.replace("/groups/shop", "/groups/*")))
+    assert named == calls
 
 
 def test_every_variable_is_documented() -> None:

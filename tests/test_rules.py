@@ -1,13 +1,19 @@
-"""Every rule of the rule book is named by a test that shows it, or it is said here why nothing here can show it.
+"""Every rule of the rule book is shown by a test, or it is said here why nothing here can show it.
 
 The rule book is the project's own, of how Kafka behaves; docs/rules.md says in a line what each number is about.
-A rule counts as named where it stands in something that runs: a script, a test file, a story that Kafka has recorded.
-What is excused must be no rule that a test names: a row that has become untrue fails.
+A rule counts as shown only where it marks something that is compared: in `@pytest.mark.rule("...")` of a test function,
+in the first argument of a story's `@story("...")`, and in the comment at the head of a script's block that has output.
+Other comments and docstrings do not count. What is excused must be no rule that a test shows: a row that has become
+untrue fails.
 """
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
+
+from tests.core.script import DASHES
 
 HERE = Path(__file__).parent
 CONSUMER_CHAPTERS = ("consumer_*.py", "migration.py", "group_configs.py")
@@ -27,35 +33,6 @@ RULES = {  # by prefix: the numbers that the rule book has
     "K": "1-402",  # consumer groups
 }
 LAST_SETTING = "K-028"  # the book of classic groups counts settings by the same letter
-
-SHOWN_BY = {  # a file, with its test where it is one of Python
-    # bytes and versions: every schema in every version against Kafka's own serializer
-    "G-010 to G-022": "protocol/test_kafka_serializer.py::test_we_read_and_write_what_kafka_does",
-    "O-309 Q-030 K-010": "protocol/test_kafka_serializer.py::test_we_read_and_write_what_kafka_does",
-    "V-001 V-002 V-006 K-402": "runtime/test_router.py::test_the_default_offers_what_apache_kafka_4_3_1_was_seen_to_offer",
-    "V-004": "core/scripts/offsets/fetch_by_version.txt",
-    # the turn: one request after the other, one append, and then the answers
-    "G-054 K-370 K-372": "server/test_frontend.py::test_requests_of_one_connection_are_answered_in_their_order",
-    "G-050 O-047 O-215 K-150 K-371 K-373 K-374": "server/test_frontend.py::test_nobody_hears_of_what_could_not_be_written",
-    "G-052 K-186 K-315 K-375": "server/test_frontend.py::test_nobody_hears_of_what_could_not_be_written",
-    # the log
-    "K-293": "core/test_records.py::test_what_is_written",
-    "K-345": "core/test_replay.py::test_what_nobody_knows_is_skipped",
-    "K-348 R-046": "storage/test_kafka.py::test_kafka_reads_what_we_write",
-    "K-366 K-382": "core/test_store.py::test_the_store_is_its_log",
-    "K-390": "core/test_replay.py::test_sessions_run_from_the_end_of_loading",
-    # offsets, for groups of both kinds
-    "K-287": "core/scripts/offsets/commit_who_may.txt",
-    "K-301": "core/scripts/offsets/commit_simple.txt",
-    "K-331": "core/scripts/offsets/delete_group.txt",
-    "O-008": "core/scripts/offsets/commit_simple.txt",
-    "O-023": "core/scripts/consumer/commits.txt",
-    "O-102": "core/transactions/test_transactions.py",
-    # topics, settings
-    "K-332": "test_config.py::test_settings_that_contradict_each_other_are_refused",
-    "K-394": "core/scripts/consumer/topics_change.txt",
-    "F-018": "conformance/stories/find_coordinator.py",
-}
 
 EXCUSED = {  # why a rule has no place in one server of this kind
     "nobody is refused: without an authorizer everything is allowed": (
@@ -94,22 +71,55 @@ def rules() -> set[str]:
     }
 
 
-def running() -> Iterator[Path]:
-    """The files of which pytest runs what they say."""
-    yield from HERE.rglob("core/scripts/**/*.txt")
-    yield from (path for path in HERE.rglob("test_*.py") if path != Path(__file__))
-    yield from HERE.glob("conformance/stories/*.py")
+def marked_tests(source: str) -> Iterator[str]:
+    """The texts of the markers `rule` of a module's test functions, and of the module where all of it is about them."""
+    for function in ast.parse(source).body:
+        if isinstance(function, ast.Assign) and ast.unparse(function.targets[0]) == "pytestmark":
+            calls = (one for one in ast.walk(function.value) if isinstance(one, ast.Call))
+            yield from (ast.literal_eval(one.args[0]) for one in calls if ast.unparse(one.func) == "pytest.mark.rule")
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name.startswith("test_"):
+            yield from _first_arguments(function, "pytest.mark.rule")
+
+
+def told_stories(source: str) -> Iterator[str]:
+    """The first arguments of a chapter's decorators `story`."""
+    for function in ast.parse(source).body:
+        if isinstance(function, ast.FunctionDef):
+            yield from _first_arguments(function, "story")
+
+
+def _first_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Iterator[str]:
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == name:
+            yield ast.literal_eval(decorator.args[0])
+
+
+def heads_of_blocks(script: str) -> Iterator[str]:
+    """The comments above the first command of each block that has output."""
+    for block in script.split("\n\n"):
+        head = list(takewhile(lambda line: line.startswith("#"), block.strip("\n").split("\n")))
+        if f"\n{DASHES}\n" in block:
+            yield " ".join(line.removeprefix("#") for line in head)
 
 
 def is_setting(rule: str, path: Path) -> bool:
     """Whether a K is the number of a setting: it is in the stories about all that is no consumer group."""
-    elsewhere = path.parent.name == "stories" and not any(path.match(chapter) for chapter in CONSUMER_CHAPTERS)
+    elsewhere = not any(path.match(chapter) for chapter in CONSUMER_CHAPTERS)
     return elsewhere and rule.startswith("K") and rule <= LAST_SETTING
 
 
-def named() -> set[str]:
-    """The rules that tests name."""
-    return {rule for path in running() for rule in expanded(path.read_text()) if not is_setting(rule, path)}
+def shown() -> set[str]:
+    """The rules that tests, stories and scripts are marked with."""
+    tests = (text for path in HERE.rglob("test_*.py") for text in marked_tests(path.read_text()))
+    scripts = (text for path in HERE.glob("core/scripts/**/*.txt") for text in heads_of_blocks(path.read_text()))
+    stories = {
+        rule
+        for path in HERE.glob("conformance/stories/*.py")
+        for text in told_stories(path.read_text())
+        for rule in expanded(text)
+        if not is_setting(rule, path)
+    }
+    return stories | {rule for text in (*tests, *scripts) for rule in expanded(text)}
 
 
 def listed(table: Mapping[str, str]) -> list[str]:
@@ -120,7 +130,11 @@ EXCUSES = {rules: reason for reason, rules in EXCUSED.items()}
 
 
 def test_every_rule_is_shown_or_excused() -> None:
-    assert sorted(rules() - named() - {*listed(SHOWN_BY), *listed(EXCUSES)}) == []
+    assert sorted(rules() - shown() - set(listed(EXCUSES))) == []
+
+
+def test_what_is_shown_is_a_rule() -> None:
+    assert sorted(shown() - rules()) == []
 
 
 def test_every_rule_can_be_looked_up() -> None:
@@ -134,20 +148,27 @@ def test_nothing_is_excused_that_a_test_shows() -> None:
     excused = listed(EXCUSES)
     assert len(excused) == len(set(excused))
     assert set(excused) <= rules()
-    assert sorted(set(excused) & {*named(), *listed(SHOWN_BY)}) == []
+    assert sorted(set(excused) & shown()) == []
 
 
-def test_what_shows_a_rule_is_there() -> None:
-    assert set(listed(SHOWN_BY)) <= rules()
-    for where in SHOWN_BY.values():
-        path, _, test = where.partition("::")
-        text = (HERE / path).read_text()
-        assert not test or re.search(rf"^(async )?def {test}\(", text, re.MULTILINE), where
+def test_only_marks_count() -> None:
+    module = """
+# C-001
+@pytest.mark.rule("C-002 C-010 to C-012")
+@pytest.mark.parametrize("one", [1])
+def test_that_shows() -> None:
+    'C-003'
 
+@pytest.mark.rule("C-004")
+def helper() -> None: ...
 
-def test_only_what_runs_counts() -> None:
-    """A rule that only this file or a helper names is not shown."""
-    assert "K-012" in set(expanded("K-010 ... K-013")) and "C-111" in set(expanded("C-110 to C-112"))
-    assert Path(__file__) not in set(running())
-    assert {path.suffix for path in running()} == {".py", ".txt"}
-    assert not any(path.name in ("commands.py", "script.py", "model.py") for path in running())
+@story("T-001", "busy")
+def a_story(k) -> None:
+    'T-002'
+"""
+    assert list(marked_tests(module)) == ["C-002 C-010 to C-012"]
+    assert set(expanded("C-002 C-010 to C-012")) == {"C-002", "C-010", "C-011", "C-012"}
+    assert list(told_stories(module)) == ["T-001"]
+    script = "# C-001: not compared.\ntopics t:1\n\n# C-002, C-003:\n# C-004.\nadvance 1s\n# C-005\n----\nnow 0:01\n"
+    (head,) = heads_of_blocks(script)
+    assert list(expanded(head)) == ["C-002", "C-003", "C-004"]

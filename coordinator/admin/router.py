@@ -8,14 +8,15 @@ A path is split at its slashes before it is decoded, so that `a%2Fb` is one segm
 ways (empty segments, `.` and `..`, however they are written) is refused, not normalized.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
 from msgspec.structs import replace
 
 from coordinator.admin.http import Request, Response
 
-Handle = Callable[[Request], Response]
+Handle = Callable[[Request], Response | Awaitable[Response]]
 
 
 class Router:
@@ -47,7 +48,8 @@ class Router:
             if handle is None:
                 allowed = ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
                 return Response(f"only {allowed}\n".encode(), 405, headers=(("Allow", allowed),))
-            return handle(replace(request, parameters=parameters))
+            response = handle(replace(request, parameters=parameters))
+            return await response if inspect.isawaitable(response) else response
         known = " ".join(self.paths())
         return Response(f"nothing is at {request.path}; there is {known}\n".encode("utf-8", "replace"), 404)
 

@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "groups": "list and describe groups, reset offsets, remove members, delete groups",
     "offsets": "show, set and delete a group's committed offsets",
     "events": "print why groups rebalanced, and follow it live",
+    "why": "print why a group rebalanced, as a timeline",
     "log": "dump, verify, repair or compact logs on disk",
     "decode": "print a frame of Kafka's protocol as JSON",
     "pipeline": "turn group logs into tables and a report (Spark)",
@@ -71,7 +72,7 @@ def _refuse_useless_options(parser: Parser, args: argparse.Namespace) -> None:
     """An option before the command is read by the outermost parser, which does not know what the command needs."""
     if args.bootstrap_server and args.command not in BROKER_COMMANDS:
         parser.error(f"invalid --bootstrap-server: muster {args.command} connects to no broker")
-    if args.timeout and args.command not in {*BROKER_COMMANDS, "events"}:
+    if args.timeout and args.command not in {*BROKER_COMMANDS, "events", "why"}:
         parser.error(f"invalid --timeout: muster {args.command} waits for no response")
 
 

@@ -3,9 +3,7 @@
 It asks Muster's admin port, which keeps the latest events. An Apache Kafka has no such thing."""
 
 import argparse
-import http.client
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -14,20 +12,16 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from coordinator.cli import fail
-from coordinator.cli.addresses import parse_addresses
-from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
+from coordinator.cli.admin import add_admin_options, find_admin, get_json
+from coordinator.cli.cluster import WrongUse
 from coordinator.cli.group_log import shorten_id
-from coordinator.cli.parser import add_json_option, add_timeout_option, expect, integer
+from coordinator.cli.parser import add_json_option, integer
 from coordinator.client import ClientError
 
 EXAMPLES: Final = """\
 muster events                      the latest events of all groups
 muster events shop --follow        those of one group, as they happen
 muster events shop --json | jq .cause"""
-ADMIN_VARIABLE: Final = "MUSTER_ADMIN"
-ADMIN_DEFAULT: Final = "127.0.0.1:8092"
-ADMIN_PORT: Final = 8092
-EXPECTED: Final = "HOST[:PORT] or http://HOST:PORT"
 PAUSE_SECONDS: Final = 0.5
 
 
@@ -37,25 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count", type=integer(1), metavar="N", help="only the latest N; with --follow, begin with them"
     )
-    parser.add_argument(
-        "--admin",
-        type=expect(EXPECTED, parse_admin),
-        metavar="HOST:PORT",
-        help=f"the server's admin address (${ADMIN_VARIABLE}, or {ADMIN_DEFAULT})",
-    )
-    add_timeout_option(parser)
+    add_admin_options(parser)
     add_json_option(parser, "print every field, as a JSON object a line")
-
-
-def parse_admin(text: str) -> str:
-    """`HOST:PORT` of one address. Raises ValueError."""
-    (address,) = parse_addresses(text.removeprefix("http://").rstrip("/"), ADMIN_PORT)
-    return address
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        admin = args.admin or _admin_of_environment()
+        admin = find_admin(args)
         for number, event in _read_events(admin, args):
             print(json.dumps({"number": number} | event) if args.json else format_event(event), flush=args.follow)
     except KeyboardInterrupt:
@@ -65,14 +47,6 @@ def run(args: argparse.Namespace) -> int:
     except ClientError as error:
         return fail("events", error)
     return 0
-
-
-def _admin_of_environment() -> str:
-    text = os.environ.get(ADMIN_VARIABLE, "")
-    try:
-        return parse_admin(text) if text else ADMIN_DEFAULT
-    except ValueError:
-        raise WrongUse(f"invalid {ADMIN_VARIABLE} {text!r}: expected {EXPECTED}") from None
 
 
 def _read_events(admin: str, args: argparse.Namespace) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -101,26 +75,7 @@ def _read_pages(admin: str, args: argparse.Namespace, last: int) -> Iterator[tup
 
 def _get(admin: str, args: argparse.Namespace, after: int) -> dict[str, Any]:
     query = {"after": str(after)} | ({} if args.group is None else {"group": args.group})
-    seconds = args.timeout or TIMEOUT_SECONDS
-    host, _, port = admin.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
-    try:
-        connection.request("GET", f"/events?{urlencode(query)}")
-        response = connection.getresponse()
-        body = response.read()
-    except TimeoutError:
-        raise ClientError(f"http://{admin} does not respond: gave up after {seconds:g} s") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise ClientError(f"cannot connect to http://{admin}: {getattr(error, 'strerror', None) or error}") from None
-    finally:
-        connection.close()
-    if response.status != 200:
-        raise ClientError(f"http://{admin}/events: {response.status} {body.decode(errors='replace').strip()}")
-    try:
-        page: dict[str, Any] = json.loads(body)
-    except ValueError:
-        raise ClientError(f"http://{admin} is not the admin port of a Muster") from None
-    return page
+    return get_json(admin, f"/events?{urlencode(query)}", args.timeout)
 
 
 def format_event(event: dict[str, Any]) -> str:

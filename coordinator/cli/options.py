@@ -7,9 +7,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli import STARTED
+from coordinator.cli.listeners import Endpoint, Endpoints, Given, read_endpoints, read_protocols
 from coordinator.cli.parser import list_choices, suggest
-from coordinator.cli.settings import read_settings
-from coordinator.config import Config, ConfigError
+from coordinator.cli.settings import Origin, Settings, read_settings
+from coordinator.config import Config
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.runtime.router import COMPAT
 from coordinator.server.listener import address
@@ -23,8 +24,8 @@ class Options(Struct, frozen=True):
 
     config: Config
     ignored: Mapping[str, str]  # settings of Kafka that have no effect, with their sources
-    listen: tuple[str, ...]
-    advertise: tuple[str | None, ...]  # for each of `listen`
+    endpoints: tuple[Endpoint, ...]  # where clients connect
+    controllers: tuple[str, ...]  # listeners of a controller, which are not bound
     admin: str | None
     data_dir: str | None  # None: keep nothing
     fsync: bool
@@ -35,18 +36,6 @@ class Options(Struct, frozen=True):
     log_level: str
     log_format: str
     started: float  # by time.monotonic()
-
-
-class Origin(Struct, frozen=True):
-    """Where the value of an option comes from: the command line, or a line of the file."""
-
-    name: str
-    source: str = ""
-
-    def complaint(self, value: object, expected: str) -> ConfigError:
-        """The error about a value that the option cannot have."""
-        came_from = f" ({self.source})" if self.source else ""
-        return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {expected}")
 
 
 def read_options(args: argparse.Namespace) -> Options:
@@ -66,16 +55,14 @@ def read_options(args: argparse.Namespace) -> Options:
     else:
         ephemeral = choose("ephemeral", False)
     admin = choose("admin", "127.0.0.1:8092")
-    listen = tuple(choose("listen", ["127.0.0.1:9092"]))
-    advertise = _for_each(listen, tuple(choose("advertise", [])), origin("advertise"))
-    _check_addresses(origin("listen"), listen)
-    _check_addresses(origin("advertise"), advertise)
-    _check_addresses(origin("admin"), (None if admin == "off" else admin,))
+    if admin != "off":
+        _check_address(origin("admin"), admin)
+    endpoints = _read_endpoints(args, from_file)
     return Options(
         config=from_file.config,
         ignored=from_file.ignored,
-        listen=listen,
-        advertise=advertise,
+        endpoints=endpoints.brokers,
+        controllers=endpoints.controllers,
         admin=None if admin == "off" else admin,
         data_dir=None if ephemeral else choose("data-dir", "muster-data"),
         fsync=choose("fsync", False),
@@ -89,24 +76,34 @@ def read_options(args: argparse.Namespace) -> Options:
     )
 
 
-def _for_each(listen: tuple[str, ...], advertise: tuple[str, ...], origin: Origin) -> tuple[str | None, ...]:
-    """The address to advertise for each listener: none, one for all, or as many as there are listeners."""
-    if len(advertise) <= 1:
-        return (advertise or (None,)) * len(listen)
-    if len(advertise) != len(listen):
-        raise origin.complaint(
-            ",".join(advertise), f"one address, or one for each of the {len(listen)} addresses of --listen"
-        )
-    return advertise
+def _read_endpoints(args: argparse.Namespace, settings: Settings) -> Endpoints:
+    """Read the listeners: of the command line, of Kafka's settings, of the file's options, in this order."""
+    config = settings.config
+    listen = _given(args, settings, "listen", "listeners")
+    advertise = _given(args, settings, "advertise", "advertised.listeners")
+    if listen.origin.name == "listeners" and advertise.origin.name == "advertise":
+        advertise = Given((), advertise.origin)  # the file has it for its own listeners, not for the environment's
+    setting = "listener.security.protocol.map"
+    protocols = read_protocols(Given(config[setting], Origin(setting, config.source(setting))))
+    return read_endpoints(listen, advertise, protocols, config["controller.listener.names"])
 
 
-def _check_addresses(origin: Origin, addresses: Sequence[str | None]) -> None:
-    for text in addresses:
-        try:
-            if text is not None:
-                address(text)
-        except ValueError as error:
-            raise origin.complaint(text, f"HOST:PORT{_reason(str(error))}") from None
+def _given(args: argparse.Namespace, settings: Settings, option: str, setting: str) -> Given:
+    config = settings.config
+    if (words := getattr(args, option)) is not None:
+        return Given(tuple(words), Origin(f"--{option}"))
+    if config.is_set(setting):
+        return Given(config[setting], Origin(setting, config.source(setting)))
+    if option in settings.options:
+        return Given(tuple(settings.options[option]), Origin(option, settings.sources[option]))
+    return Given(config[setting], Origin(setting))
+
+
+def _check_address(origin: Origin, text: str) -> None:
+    try:
+        address(text)
+    except ValueError as error:
+        raise origin.complaint(text, f"HOST:PORT{_reason(str(error))}") from None
 
 
 def _reason(complaint: str) -> str:

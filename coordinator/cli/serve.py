@@ -16,6 +16,7 @@ EXAMPLES: Final = """\
 muster serve
 muster serve --ephemeral --topic orders:4 --listen 127.0.0.1:0 --ready-file ready.json
 muster serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --data-dir /var/lib/muster --fsync
+muster serve --listen IN://:9092 --listen OUT://:19092 --advertise IN://kafka:9092 --advertise OUT://localhost:19092
 muster serve --set group.max.size=100 --set group.initial.rebalance.delay.ms=3000
 KAFKA_NUM_PARTITIONS=3 muster serve --config muster.toml"""
 
@@ -25,15 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--listen",
         action="append",
-        metavar="HOST:PORT",
+        metavar="[NAME://]HOST:PORT",
         help="where Kafka clients connect (127.0.0.1:9092); port 0 takes a free one; may be given again",
     )
     add(
         "--advertise",
         action="append",
-        metavar="HOST:PORT",
+        metavar="[NAME://]HOST:PORT",
         help="the address that clients are given, if not the one of --listen; port 0 stands for its port; one for all, "
-        "or given again for each --listen",
+        "or given again for each --listen, by its NAME or in their order",
     )
     add("--admin", metavar="HOST:PORT", help="health, metrics and events over HTTP (127.0.0.1:8092); off for none")
     where = parser.add_mutually_exclusive_group()
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
         return fail("serve", error, 2)
     for name, source in options.ignored.items():
         print(f"muster serve: {has_no_effect(name, source)}", file=sys.stderr)
+    for name in options.controllers:
+        print(f"muster serve: listener {name} is not bound: Muster has no controller to reach", file=sys.stderr)
     from coordinator.cli.serving import serve
 
     return serve(options)

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,20 +17,23 @@ import trio
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
 from coordinator.cli.group_log import GroupLog
+from coordinator.cli.listeners import Endpoint
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
-from coordinator.config import ConfigError
+from coordinator.config import Config, ConfigError
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
 from coordinator.events import EventLog, Events, Ring
 from coordinator.metrics import Stats
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
+from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
 from coordinator.server import descriptors
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
+from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller
 from protocol.apis import APIS
 from storage import reserve
@@ -50,11 +54,8 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
-            listeners = [
-                _bound(stack, "--listen", text, advertise)
-                for text, advertise in zip(options.listen, options.advertise, strict=True)
-            ]
-            admin = _bound(stack, "--admin", options.admin) if options.admin else None
+            listeners = [_bound(stack, "--listen", one, options.config.node_id) for one in options.endpoints]
+            admin = _bound(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
             files, data_dir = _storage(stack, options)
             server = Server(options, listeners, admin, files, data_dir, lines)
             trio.run(server.run)
@@ -86,13 +87,23 @@ class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
     """An address that cannot be listened on, or a ready file that cannot be written."""
 
 
-def _bound(stack: contextlib.ExitStack, option: str, text: str, advertise: str | None = None) -> Listener:
+def _bound(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, node_id: int = 0) -> Listener:
     try:
-        listener = listen(text, advertise)
+        listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id)
     except OSError as error:
-        raise StartFailed(f"cannot listen on {text} ({option}): {error.strerror or error}") from None
+        raise StartFailed(f"cannot listen on {endpoint.bind} ({option}): {error.strerror or error}") from None
     stack.callback(listener.sock.close)
     return listener
+
+
+def _with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:
+    """The configuration that clients are shown: with the addresses in force, however they were given."""
+    return config.override(
+        {
+            "listeners": tuple(f"{one.name}://{one.address}" for one in listeners),
+            "advertised.listeners": tuple(f"{one.name}://{format_address(one.host, one.port)}" for one in listeners),
+        }
+    )
 
 
 def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]:
@@ -132,22 +143,24 @@ class Server:
         self._listeners = listeners
         self._admin = admin
         self._lines = lines
-        self._clock = Clock.real()
+        self._real = Clock.real()
+        self._clock = CoordinatorClock(self._real)
         self._stats = Stats()
         self._events = Events(Ring(), None if options.data_dir is None else EventLog(files, data_dir))
-        config, fresh_id = options.config, fresh_ids(options.seed)
-        setup = Setup(
+        config, fresh_id = _with_listeners(options.config, listeners), fresh_ids(options.seed)
+        self._data_dir = data_dir
+        self._setup = Setup(
             config=config,
             files=files,
             data_dir=data_dir,
             fresh_id=fresh_id,
-            real_ms=self._clock.now_ms,
+            real_ms=self._real.now_ms,
             tell=self._tell,
             compat=options.compat,
             is_synced=options.fsync,
             topics=options.topics,
         )
-        self._node = Node(setup)
+        self._node = Node(self._setup)
         self._frontend = Frontend(
             self._node,
             self._clock,
@@ -158,6 +171,7 @@ class Server:
             response_bytes_max=config["queued.max.response.bytes"],
         )
         self._poller: Poller  # once the node is open
+        self._operator: Operator
         self._files = files
         self._started_ms = self._clock.now_ms()
         self._recovery_seconds = 0.0
@@ -172,12 +186,15 @@ class Server:
             self._frontend,
             self._listeners,
             self._clock,
-            after_turn=self._events.flush,
+            after_turn=self._end_turn,
             connections_max=config["max.connections"],
             idle_ms=config["connections.max.idle.ms"],
             parked_ms=config["connections.max.parked.ms"],
             room=self._room_for_clients(),
+            real=self._real,
         )
+        self._operator = Operator(lambda: self._node, self._frontend, self._poller, self._clock, self)
+        self._operator.set_journal(config["journal.max.bytes"])
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._poller.run)
@@ -190,6 +207,39 @@ class Server:
                     break
         self._node.close()
         self._events.close()
+
+    # -- for the operator ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether everything is loaded."""
+        return self._is_ready
+
+    def take_snapshot(self) -> Snapshot:
+        """Return all that the logs hold."""
+        self._node.flush()
+        return read_logs(self._files, self._data_dir)
+
+    def restart(self, snapshot: Snapshot | None = None) -> None:
+        """Close every connection, and start again with nothing, or with the logs of a snapshot."""
+        self._poller.close_all("reset")
+        self._node.close()
+        remove_logs(self._files, self._data_dir)
+        if snapshot is not None:
+            write_logs(self._files, self._data_dir, snapshot)
+        self._node = Node(self._setup)
+        self._frontend.set_node(self._node)
+        self._node.open(self._clock.now_ms())
+        for _ in self._node.load(self._clock.now_ms):
+            pass
+        self._poller.set_alarm()
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    def _end_turn(self) -> None:
+        """Do what need not be done before the responses have left."""
+        self._events.flush()
+        self._operator.wake()
 
     def _room_for_clients(self) -> int:
         """What the logs and the admin port may come to need is kept from the clients: an append that finds no
@@ -216,12 +266,16 @@ class Server:
         self._recovery_seconds = time.monotonic() - began
         self._is_ready = True
         self._say_ready()
-        janitor = Janitor(self._node, self._clock.now_ms())
+        node, janitor = self._node, Janitor(self._node, self._clock.now_ms())
         has_reserve, has_warned = self._options.data_dir is None, False
         while True:
+            if node is not self._node:  # a reset has made another
+                node, janitor = self._node, Janitor(self._node, self._clock.now_ms())
             for _ in janitor.round(self._clock.now_ms()):
                 self._poller.set_alarm()
                 await trio.lowlevel.checkpoint()
+                if node is not self._node:
+                    break
             if not has_reserve:  # not before the janitor has had the room to compact
                 has_reserve = reserve.keep(self._files, str(self._options.data_dir))
                 if not has_reserve and not has_warned:
@@ -246,6 +300,7 @@ class Server:
                 "kafka": listeners[0],
                 "listeners": listeners,
                 "advertised": advertised,
+                "names": [listener.name for listener in self._listeners],
                 "admin": admin,
                 "data": data,
                 "pid": os.getpid(),
@@ -264,6 +319,8 @@ class Server:
     async def _serve_admin(self, listener: Listener) -> None:
         from coordinator.admin import http  # h11 need not be there before the first client is served
         from coordinator.admin.app import routes
+        from coordinator.admin.control import Control
+        from coordinator.admin.operations import add_operations
         from coordinator.admin.views import readiness, snapshot
         from coordinator.metrics import exposition
 
@@ -284,6 +341,9 @@ class Server:
             return exposition(self._stats, now, lambda api_key: APIS[api_key].name)
 
         router = routes(lambda: readiness(self._node, self._is_ready), metrics, self._events.ring)
+        if self._options.config["admin.control"]:
+            control = Control(self._operator, self._events.ring, self._listeners[0].port)
+            add_operations(router, control.operations())
         hosts = http.Hosts((*self._options.config["admin.allowed.hosts"], listener.host))
         await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), router, hosts)
 

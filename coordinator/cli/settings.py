@@ -37,6 +37,18 @@ OPTIONS: Final[Mapping[str, type]] = {
 }
 
 
+class Origin(Struct, frozen=True):
+    """Where the value of an option comes from: the command line, or a line of the file."""
+
+    name: str
+    source: str = ""
+
+    def complaint(self, value: object, expected: str) -> ConfigError:
+        """The error about a value that the option cannot have."""
+        came_from = f" ({self.source})" if self.source else ""
+        return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {expected}")
+
+
 class Settings(Struct, frozen=True):
     """The broker's settings, the file's options for the command, and the settings of Kafka that have no effect."""
 

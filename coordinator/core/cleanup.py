@@ -23,7 +23,7 @@ def delete_group(group: Group | None, group_id: str, env: Env) -> Result[Any]:
         return Result(response=DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
     if not group.is_empty:
         return Result(response=DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.NON_EMPTY_GROUP))
-    result = _remove(group, list(env.offsets.keys(group_id)), env, Cause.GROUP_DELETED, "DeleteGroups")
+    result = remove_group(group, list(env.offsets.keys(group_id)), env, Cause.GROUP_DELETED, "DeleteGroups")
     return result.answering(DeleteGroupsResponseDeletableGroupResult(group_id))
 
 
@@ -38,7 +38,7 @@ def expire_offsets(group: Group, env: Env) -> Result[Any]:
         keys = expiry.expired_of(group, offsets, now_ms, retention_ms)
     committed = sum(map(len, offsets.of_group(group_id).values()))
     if group.is_empty and committed == len(keys) and not offsets.pending_of(group_id):
-        return _remove(group, keys, env, Cause.GROUP_EXPIRED, "timer expiry")
+        return remove_group(group, keys, env, Cause.GROUP_EXPIRED, "timer expiry")
     return Result(records=_tombstones(keys))
 
 
@@ -54,7 +54,7 @@ def remove_forgotten(
     return Result(records=_tombstones(expiry.forgotten(group_id, offsets, topics, gone)))
 
 
-def _remove(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:
+def remove_group(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:
     """The end of a group with these offsets. Kafka's name for the state after it is one that nobody ever sees."""
     is_consumer = isinstance(group, ConsumerGroup)
     event = Event(

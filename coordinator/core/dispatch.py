@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Final
 
-from coordinator.core import timers
+from coordinator.core import timers, verbs
 from coordinator.core.classic import expiry as classic_timers
 from coordinator.core.classic import heartbeat as classic_heartbeat
 from coordinator.core.classic import join_group as classic_join_group
@@ -23,6 +23,7 @@ from coordinator.core.offsets.offset_commit import offset_commit
 from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
 from coordinator.core.result import Result
+from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
@@ -54,6 +55,15 @@ HANDLERS: Final[dict[tuple[type, type], Handler]] = {
     **_for_every_group(OffsetCommitRequest, offset_commit),
     **_for_every_group(TxnOffsetCommitRequest, txn_offset_commit),
     **_for_every_group(OffsetDeleteRequest, offset_delete),
+    **{(verb, _NONE): verbs.refuse_without_group for verb in (RemoveMember, Rebalance, SetTarget, Forget)},
+    (RemoveMember, _CLASSIC): verbs.remove_classic_member,
+    (RemoveMember, _CONSUMER): verbs.remove_consumer_member,
+    (Rebalance, _CLASSIC): verbs.rebalance_classic,
+    (Rebalance, _CONSUMER): verbs.rebalance_consumer,
+    (SetTarget, _CLASSIC): verbs.refuse_target,
+    (SetTarget, _CONSUMER): verbs.set_target,
+    (Forget, _CLASSIC): verbs.forget,
+    (Forget, _CONSUMER): verbs.forget,
 }
 
 TIMERS: Final[dict[tuple[str, type], Handler]] = {

@@ -15,6 +15,8 @@ class Cause(StrEnum):
     GROUP_CREATED = "group_created"
     GROUP_DELETED = "group_deleted"
     GROUP_EXPIRED = "group_expired"
+    GROUP_FORGOTTEN = "group_forgotten"  # by an operator, whatever its state
+    REBALANCE_REQUESTED = "rebalance_requested"  # by an operator
     PROTOCOL_UPGRADED = "protocol_upgraded"  # classic -> consumer
     PROTOCOL_DOWNGRADED = "protocol_downgraded"  # consumer -> classic
     # members
@@ -22,6 +24,7 @@ class Cause(StrEnum):
     MEMBER_REJOINED = "member_rejoined"  # as the rebalance asked it to
     MEMBER_LEFT = "member_left"
     MEMBER_FENCED = "member_fenced"
+    MEMBER_KICKED = "member_kicked"  # by an operator
     MEMBER_REFUSED = "member_refused"  # the group is full, and the member was in it
     METADATA_CHANGED = "metadata_changed"
     LEADER_REJOINED = "leader_rejoined"
@@ -44,6 +47,7 @@ class Cause(StrEnum):
     PATTERN_RESOLVED = "pattern_resolved"
     TOPICS_CHANGED = "topics_changed"
     ASSIGNMENT_COMPUTED = "assignment_computed"
+    ASSIGNMENT_FORCED = "assignment_forced"  # by an operator
     REVOCATION_AWAITED = "revocation_awaited"  # a member was told to give up partitions
     PARTITIONS_REVOKED = "partitions_revoked"  # a member gave up what it had to
     MEMBER_RECONCILED = "member_reconciled"  # a member has all of its target

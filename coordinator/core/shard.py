@@ -44,7 +44,7 @@ from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
 from coordinator.core.records import GroupMetadataKey, OffsetCommitKey, Record, UnknownKey
 from coordinator.core.result import Call, CancelTimer, RemoveGroup, Reply, Result, SetTimer
-from coordinator.core.timers import EXPIRY, SYNC, Due, Timers
+from coordinator.core.timers import EXPIRY, IMMEDIATELY, SESSION, SYNC, Due, TimerKey, Timers
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
@@ -91,6 +91,8 @@ class Shard:
         self.groups: dict[str, Group] = {}  # by id; to be read by others, and changed here only
         self.write: Write = _no_write
         self.attempt: Attempt = _no_attempt
+        self.keeps_alive: Callable[[TimerKey], bool] | None = None  # whether a session is renewed instead of expired
+        self.on_timer: Callable[[Due], None] | None = None  # is told what fires
         self._uncleaned: Iterator[str] | None = None  # groups that the pass over all offsets has yet to see
 
     # -- inputs --------------------------------------------------------------------------------------------------------
@@ -117,6 +119,11 @@ class Shard:
         """Do what is due, in the order of the deadlines, each timer a step of its own."""
         results: list[Result[Any]] = []
         for due in self.timers.fire(now_ms):
+            if self.keeps_alive is not None and due.key[0] == SESSION and self.keeps_alive(due.key):
+                self.renew_session(due.key, now_ms)
+                continue
+            if self.on_timer is not None:
+                self.on_timer(due)
             if due.key == EXPIRY:
                 results += self._clean(now_ms)
                 continue
@@ -141,6 +148,21 @@ class Shard:
     def next_deadline_ms(self) -> int | None:
         """When `fire` has something to do, None for never."""
         return self.timers.next_deadline_ms()
+
+    def renew_session(self, key: TimerKey, now_ms: int) -> None:
+        """Let a member's session run from now, as if it had just sent a heartbeat."""
+        _, group_id, member_id = key
+        group = self.groups.get(group_id)
+        if group is None or member_id not in group.members:
+            return
+        if isinstance(group, ClassicGroup):
+            timeout_ms = group.members[member_id].session_timeout_ms
+        elif (classic := group.members[member_id].classic) is not None:
+            timeout_ms = classic.session_timeout_ms
+        else:
+            timeout_ms = self.limits_of(group_id).group_consumer_session_timeout_ms
+        # A member that is new has longer until its first heartbeat.
+        self.timers.set(key, max(now_ms + timeout_ms, self.timers.deadline(key) or 0))
 
     def limits_of(self, group_id: str) -> Limits:
         """The limits of a group: the server's, unless it has settings of its own."""
@@ -248,7 +270,7 @@ class Shard:
         return [result for result in results if result is not None and result.records]
 
     def _clean(self, now_ms: int) -> list[Result[Any]]:
-        """A part of the pass over all offsets; the rest has its turn in a millisecond, the next pass in its time."""
+        """A part of the pass over all offsets; the rest follows in the next turn, the next pass in its time."""
         if self._uncleaned is None:
             self._uncleaned = iter(tuple(self.groups))
         results: list[Result[Any]] = []
@@ -259,7 +281,7 @@ class Shard:
                 result = self.attempt("timer expiry", lambda group_id=group_id: self._expire(group_id, now_ms))  # type: ignore[misc]
                 results += [] if result is None or not result.records else [result]
             if looked_at >= CLEANED_AT_ONCE:
-                self.timers.set(EXPIRY, now_ms + 1)
+                self.timers.set(EXPIRY, IMMEDIATELY)
                 return results
         self._uncleaned = None
         self.timers.set(EXPIRY, now_ms + self.limits.offsets_retention_check_interval_ms)

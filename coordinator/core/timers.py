@@ -40,6 +40,9 @@ SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", 
 MEMBER_KINDS: Final = (SESSION, JOIN, SYNC, REBALANCE)  # all kinds of timers that a member can have
 
 
+IMMEDIATELY: Final = -(2**62)  # in the next turn, whatever the clock shows: for work that goes on in steps
+
+
 class Due(NamedTuple):
     """A timer that has gone off."""
 
@@ -50,12 +53,13 @@ class Due(NamedTuple):
 class Timers:
     """Deadlines by key. Those that are due come out in the order of their deadlines, then of setting."""
 
-    __slots__ = ("_by_group", "_due", "_fired", "_heap", "_looks", "_next_turn_ms", "_pushes")
+    __slots__ = ("_by_group", "_deferred", "_due", "_fired", "_heap", "_looks", "_next_turn_ms", "_pushes")
 
     def __init__(self) -> None:
         self._due: dict[TimerKey, int] = {}
         self._by_group: dict[str, set[TimerKey]] = {}
         self._fired: set[TimerKey] = set()  # what has fired in the turn at hand
+        self._deferred: list[TimerKey] = []  # what fires again in the next turn, whatever the clock shows
         self._next_turn_ms = 0
         self._looks: dict[TimerKey, int] = {}  # when the live heap entry of a key comes up
         self._heap: list[tuple[int, int, TimerKey]] = []  # (when, number of the push, key)
@@ -70,6 +74,9 @@ class Timers:
     def set(self, key: TimerKey, at_ms: int) -> None:
         """Fire `key` at `at_ms`, and not at the deadline that it had."""
         if key in self._fired:
+            if at_ms == IMMEDIATELY:
+                self._deferred.append(key)
+                return
             at_ms = max(at_ms, self._next_turn_ms)
         if key not in self._due:
             self._by_group.setdefault(key[1], set()).add(key)
@@ -125,6 +132,9 @@ class Timers:
                 yield due
         finally:
             self._fired.clear()
+            deferred, self._deferred = self._deferred, []
+            for key in deferred:
+                self.set(key, IMMEDIATELY)
 
     def pop_due(self, now_ms: int) -> Due | None:
         """Take the earliest timer that is due at `now_ms`; None when none is."""

@@ -146,10 +146,14 @@ class Engine:
     def next_deadline_ms(self) -> int | None:
         """When `fire` may have something to do; None for never."""
         due_ms = self._due_ms
-        for at_ms in (self.ledger.transactions.next_deadline_ms(), self.dataplane.next_poll_ms()):
-            if at_ms is not None and (due_ms is None or at_ms < due_ms):
-                due_ms = at_ms
-        return due_ms
+        transactions_ms = self.ledger.transactions.next_deadline_ms()
+        if transactions_ms is None or (due_ms is not None and due_ms <= transactions_ms):
+            return due_ms
+        return transactions_ms
+
+    def next_poll_ms(self) -> int | None:
+        """When a long poll ends, by the real clock; None for never."""
+        return self.dataplane.next_poll_ms()
 
     def replies(self) -> Replies:
         """The parked requests that are answered, since this was last asked."""

@@ -4,7 +4,7 @@ import base64
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,9 +32,7 @@ from storage.names import partition_directory
 
 log = logging.getLogger("muster.node")
 
-__all__ = ["NODE_ID", "NO_ANSWER", "Loading", "Node", "Setup", "Where"]
-
-NODE_ID: Final = 0
+__all__ = ["NO_ANSWER", "Loading", "Node", "Setup", "Where"]
 
 
 class Setup(Struct, frozen=True):
@@ -66,7 +64,7 @@ class Node(Engine):
     """One broker: an engine that starts and stops."""
 
     def __init__(self, setup: Setup) -> None:
-        settings = catalog_settings(setup.config, (NODE_ID,))
+        settings = catalog_settings(setup.config, (setup.config.node_id,))
         ledger = Ledger(settings, lambda: self._open_log(DIRECTORY))
         super().__init__(setup.config, setup.files, ledger, setup.tell, is_synced=setup.is_synced)
         self._setup = setup

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.control.passage import Passage
 from coordinator.server.listener import Listener
 from protocol.framing import FrameBuffer
 
@@ -27,6 +28,7 @@ class Parked(Struct, frozen=True, gc=False):
     version: int
     correlation_id: int
     since_s: float
+    passage: Passage | None = None  # what the gate knows of the request, where there is a gate
 
 
 class Connection:
@@ -36,6 +38,7 @@ class Connection:
         "_half_of",
         "_half_since_s",
         "backlog",
+        "client_id",
         "closing",
         "frames",
         "heard_s",
@@ -44,14 +47,21 @@ class Connection:
         "is_blocked",
         "is_queued",
         "listener",
+        "number",
         "owed",
         "owed_bytes",
         "parked",
+        "port",
         "requests",
     )
 
-    def __init__(self, host: str, listener: Listener, frame_bytes_max: int, now_s: float) -> None:
+    def __init__(
+        self, host: str, listener: Listener, frame_bytes_max: int, now_s: float, *, port: int = 0, number: int = 0
+    ) -> None:
         self.host = "/" + host.partition("%")[0]  # as Kafka shows a peer: a slash and the literal address
+        self.port = port  # the client's
+        self.client_id: str | None = None  # of its latest request
+        self.number = number  # the first connection since the start is 1
         self.listener = listener
         self.frames = FrameBuffer(frame_bytes_max)
         self.backlog: deque[bytes] = deque()

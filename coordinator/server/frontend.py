@@ -26,18 +26,22 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from coordinator.control.passage import Passage
 from coordinator.core.result import Call
 from coordinator.metrics import Stats, error_counter
 from coordinator.runtime.api_versions import unknown_version
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, CoordinatorClock
+from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.budget import Budget
 from coordinator.server.connection import OWED_BYTES_MAX, Connection, Parked
 from coordinator.server.foreign import foreign_protocol
+from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
 from protocol.apis import API_VERSIONS
 from protocol.codec import decode_request, encode_response
-from protocol.errors import ProtocolError, UnsupportedVersion
+from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
+from protocol.header import Request
 
 log = logging.getLogger("muster.server")
 
@@ -83,7 +87,7 @@ class Frontend:
     def __init__(
         self,
         node: Node,
-        clock: Clock,
+        clock: Clock | CoordinatorClock,
         stats: Stats,
         fresh_id: Callable[[], str],
         frame_bytes_max: int,
@@ -92,6 +96,7 @@ class Frontend:
         turn_s: float = TURN_S,
         request_bytes_max: int = REQUEST_BYTES_MAX,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
+        gate: Gate | None = None,
     ) -> None:
         """`clock` is the coordinator's; `real_s` counts real seconds, for the budget of a turn and for latencies.
 
@@ -100,9 +105,12 @@ class Frontend:
         self._node = node
         self._clock = clock
         self._stats = stats
-        self._fresh_id = fresh_id
+        self.fresh_id = fresh_id
         self._frame_bytes_max = frame_bytes_max
         self.real_s = real_s
+        self.gate = gate
+        self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
+        self._connections = itertools.count(1)
         self._turn_s = turn_s
         self._tickets = itertools.count(1)
         self._parked: dict[int, Connection] = {}  # by ticket
@@ -128,9 +136,16 @@ class Frontend:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def connect(self, host: str, listener: Listener) -> Connection:
+    def connect(self, host: str, listener: Listener, port: int = 0) -> Connection:
         """Make the state of a client that has connected."""
-        return Connection(host, listener, self._frame_bytes_max, self.real_s())
+        number = next(self._connections)
+        return Connection(host, listener, self._frame_bytes_max, self.real_s(), port=port, number=number)
+
+    def set_node(self, node: Node) -> None:
+        """Go on with another node. Every connection must have been closed: none may get an answer of both."""
+        assert not self._parked, "a request of the old node is parked"
+        self._node = node
+        self._replies.clear()
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a client that has left. Its parked JoinGroup goes on without it; its long poll does not."""
@@ -146,6 +161,8 @@ class Frontend:
             del self._parked[ticket]
             self._node.forget(ticket)
             connection.parked = None
+            if self.gate is not None:
+                self.gate.forget(connection)
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
@@ -231,6 +248,8 @@ class Frontend:
         if not self.now_ms:
             self.begin()
         node, parked = self._node, self._parked
+        if self.gate is not None and self.gate.next_s is not None:
+            self._send_delayed(self.gate)
         if self._heavy or node.has_steps:
             self._work()
         settled_ms = self.now_ms if read_by_ms is None else read_by_ms
@@ -257,8 +276,12 @@ class Frontend:
         return touched
 
     def next_deadline_ms(self) -> int | None:
-        """When the next turn must be, though no client sends anything; None if there is no such time."""
+        """When a timer of the coordinator fires, by its clock; None if there is no such time."""
         return self._node.next_deadline_ms()
+
+    def next_poll_ms(self) -> int | None:
+        """When a long poll ends, by the real clock; None if there is no such time."""
+        return self._node.next_poll_ms()
 
     def ended(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""
@@ -342,12 +365,19 @@ class Frontend:
 
         Returns its API key if its latency is to be counted: it is not parked.
         """
+        passage = None
         try:
             request = decode_request(frame)
             api_key, version = request.api_key, request.version
+            connection.client_id = request.client_id
             ticket = next(self._tickets)
-            call = Call(ticket, self.now_ms, version, request.client_id, connection.host, self._fresh_id)
-            response = self._node.handle(api_key, request.body, call, connection.listener.where)
+            if self.is_gated and self.gate is not None:
+                passage = self.gate.admit(connection, frame, request, self.now_ms)
+            if passage is None or passage.rule is None:
+                call = Call(ticket, self.now_ms, version, request.client_id, connection.host, self.fresh_id)
+                response = self._node.handle(api_key, request.body, call, connection.listener.where)
+            else:
+                response = self._handle_fault(connection, frame, request, ticket, passage)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
@@ -356,17 +386,58 @@ class Frontend:
             self._owe(connection, API_VERSIONS, 0, error.correlation_id, answer)
             return API_VERSIONS
         if response is None:
-            connection.parked = Parked(ticket, api_key, version, request.correlation_id, connection.heard_s)
-            self._parked[ticket] = connection
+            self._park(
+                connection, Parked(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
+            )
             return -1
         if response is not NO_ANSWER:
-            self._owe(connection, api_key, version, request.correlation_id, response)
+            parked = None
+            if passage is not None:
+                parked = Parked(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
+            self._owe(connection, api_key, version, request.correlation_id, response, parked)
         return api_key
 
-    def _owe(self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any) -> None:
+    def _handle_fault(
+        self, connection: Connection, frame: bytes, request: Request, ticket: int, passage: Passage
+    ) -> Any:
+        """Return the response to a request that meets a fault, None while it is parked, NO_ANSWER if there is none."""
+        assert self.gate is not None, "only the gate finds faults"
+        assert passage.rule is not None, "only a rule is a fault"
+        action = passage.action
+        if action.hold:
+            self.gate.hold(passage.rule, connection, frame)
+            return None
+        response = NO_ANSWER
+        if action.is_applied:
+            call = Call(ticket, self.now_ms, request.version, request.client_id, connection.host, self.fresh_id)
+            response = self._node.handle(request.api_key, request.body, call, connection.listener.where)
+        if action.disconnect == "before":
+            self.close(connection, "fault")
+        elif action.error:
+            if response is None:  # it is parked, and its response will come to nobody
+                self._node.forget(ticket)
+            response = error_response(request.body, request.version, ErrorCode[action.error])
+        return response
+
+    def _park(self, connection: Connection, parked: Parked) -> None:
+        connection.parked = parked
+        self._parked[parked.ticket] = connection
+
+    def _owe(
+        self,
+        connection: Connection,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        response: Any,
+        parked: Parked | None = None,
+    ) -> None:
+        """Encode a response, and owe it. With `parked` the gate does to it what a fault says."""
         codes = self._error_counters.get(response.__class__)
         if codes is None:
             codes = self._error_counters[response.__class__] = error_counter(response.__class__)
+        if parked is not None and parked.passage is not None:
+            response = throttle(response, parked.passage.action.throttle_ms)
         try:
             data = encode_response(api_key, version, correlation_id, response)
         except ProtocolError as error:  # the server's fault, not the client's, which would wait for ever
@@ -375,10 +446,30 @@ class Frontend:
             return
         for code in codes(response):
             self._stats.count_error(api_key, code)
+        if parked is not None and parked.passage is not None:
+            self._pass(connection, parked, parked.passage, data)
+            return
         size = len(data)
         connection.owed.append(data)
         connection.owed_bytes += size
         self._owed_bytes += size
+
+    def _pass(self, connection: Connection, parked: Parked, passage: Passage, data: bytes) -> None:
+        """Owe the bytes of a response, what a fault has left of them, or all of them later."""
+        assert self.gate is not None, "a passage is the gate's"
+        action = passage.action
+        if action.delay_ms and not passage.is_delayed:
+            passage.is_delayed = True
+            self._park(connection, parked)
+            self.gate.delay(self._checked_s + action.delay_ms / 1000, parked.ticket, data)
+            return
+        left = self.gate.finish(passage, data, self.now_ms)
+        if left:
+            connection.owed.append(left)
+            connection.owed_bytes += len(left)
+            self._owed_bytes += len(left)
+        if action.disconnect == "after" or action.truncate is not None:
+            self.close(connection, "fault")
 
     def _unpark(self, connection: Connection, response: Any) -> None:
         """Owe the response to a parked request, and go on with those behind it."""
@@ -389,8 +480,31 @@ class Frontend:
         self._touched[connection] = None
         self._stats.count_wait(parked.api_key, now_s - parked.since_s)
         if response is not NO_ANSWER:
-            self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response)
+            passed = None if parked.passage is None else parked
+            self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response, passed)
         self._enqueue(connection)
+
+    def _send_delayed(self, gate: Gate) -> None:
+        """Owe the responses whose delay is over."""
+        for delayed in gate.pop_due(self.real_s()):
+            connection = self._parked.pop(delayed.ticket, None)
+            parked = None if connection is None else connection.parked
+            if connection is not None and parked is not None and parked.passage is not None:
+                connection.parked = None
+                self._touched[connection] = None
+                self._pass(connection, parked, parked.passage, delayed.data)
+                self._enqueue(connection)
+
+    def release(self, number: int) -> int:
+        """Decide the requests that a rule of the fault plan has held, and that now wait no more. Returns how many."""
+        held = [] if self.gate is None else self.gate.release(number)
+        for connection, frame in held:
+            assert connection.parked is not None, "a held request is parked"
+            del self._parked[connection.parked.ticket]
+            connection.parked = None
+            connection.backlog.appendleft(frame)
+            self._enqueue(connection)
+        return len(held)
 
     def _refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
         """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""

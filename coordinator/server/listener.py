@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.dataplane.brokers import Broker
-from coordinator.runtime.node import NODE_ID, Where
+from coordinator.runtime.node import Where
 
 BACKLOG: Final = 4096
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds, seconds, probes
@@ -19,6 +19,7 @@ class Listener(Struct, frozen=True):
     host: str  # as it is advertised
     port: int
     where: Where
+    name: str = "PLAINTEXT"  # by which advertised addresses and metrics tell listeners apart
 
     @property
     def address(self) -> str:
@@ -48,7 +49,7 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def listen(text: str, advertised: str | None = None) -> Listener:
+def listen(text: str, advertised: str | None = None, *, name: str = "PLAINTEXT", node_id: int = 0) -> Listener:
     """Bind to `HOST:PORT`; port 0 takes a free one. Raises ValueError for the text, OSError for the binding."""
     host, port = address(text)
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -66,8 +67,10 @@ def listen(text: str, advertised: str | None = None) -> Listener:
     bound = sock.getsockname()[1]
     if advertised:
         told_host, told_port = address(advertised)
-        return _listener(sock, told_host, told_port or bound)
-    return _listener(sock, "localhost" if host in ("", "0.0.0.0", "::") else host, bound)  # noqa: S104  # compared, not bound
+    else:
+        told_host, told_port = "localhost" if host in ("", "0.0.0.0", "::") else host, 0  # noqa: S104  # compared, not bound
+    broker = Broker(node_id, told_host, told_port or bound)
+    return Listener(sock, broker.host, broker.port, Where((broker,)), name)
 
 
 def _keep_alive(sock: socket.socket) -> None:
@@ -76,7 +79,3 @@ def _keep_alive(sock: socket.socket) -> None:
     for name, value in KEEP_ALIVE.items():
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _listener(sock: socket.socket, host: str, port: int) -> Listener:
-    return Listener(sock, host, port, Where((Broker(NODE_ID, host, port),)))

@@ -16,11 +16,11 @@ import math
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener
@@ -38,6 +38,9 @@ _OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that 
     errno.EPERM, errno.EPROTO, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EOPNOTSUPP,
     errno.ENOPROTOOPT,
 })  # fmt: skip
+
+
+T = TypeVar("T")
 
 
 class Link:
@@ -63,7 +66,10 @@ class Link:
         taken = 0
         while self.unsent and taken < most:
             piece = self.unsent[0][: most - taken]
-            sent = self.sock.send(piece)
+            try:
+                sent = self.sock.send(piece)
+            except (BlockingIOError, InterruptedError):
+                break
             taken += sent
             if sent < len(self.unsent[0]):
                 self.unsent[0] = self.unsent[0][sent:]
@@ -81,7 +87,7 @@ class Poller:
         self,
         frontend: Frontend,
         listeners: Sequence[Listener],
-        clock: Clock,
+        clock: Clock | CoordinatorClock,
         *,
         after_turn: Callable[[], None],
         connections_max: int,
@@ -89,10 +95,14 @@ class Poller:
         parked_ms: int = 2**31 - 1,
         send_ms: int = 30_000,
         room: int = 2**31 - 1,
+        real: Clock | None = None,
     ) -> None:
-        """One connection more than `connections_max` is closed; one more than `room` waits to be accepted."""
+        """`clock` is the coordinator's, `real` the one by which long polls end.
+
+        One connection more than `connections_max` is closed; one more than `room` waits to be accepted."""
         self._frontend = frontend
         self._clock = clock
+        self._real = real or Clock.real()
         self._after_turn = after_turn  # what need not be done before the responses have left
         self._connections_max = connections_max
         self._room = room
@@ -108,7 +118,8 @@ class Poller:
         self._polled_ms = 0  # when that was
         self._read_by_ms = 0  # all that had arrived by then has been received
         self._alarm = trio.CancelScope()
-        self._alarm_ms = NEVER_MS  # the deadline that the alarm is set for; Trio's time is looked up only for a new one
+        # The deadlines that the alarm is set for, by either clock: Trio's time is looked up only for new ones.
+        self._alarm_ms = self._poll_alarm_ms = NEVER_MS
         self._nursery: trio.Nursery | None = None
         self._is_paused = False  # accepting
 
@@ -135,7 +146,7 @@ class Poller:
     async def _wait_for_deadlines(self) -> None:
         """Have a turn when a timer is due: what has arrived by then is decided first."""
         while True:
-            self._alarm_ms = NEVER_MS
+            self._alarm_ms = self._poll_alarm_ms = NEVER_MS
             with trio.CancelScope() as self._alarm:
                 self.set_alarm()
                 await trio.sleep_forever()
@@ -143,13 +154,29 @@ class Poller:
 
     def set_alarm(self) -> None:
         """Wake up for the next deadline. Whoever changes the node outside of a turn calls this afterwards."""
-        if self._ready or self._frontend.has_work:
+        frontend = self._frontend
+        if self._ready or frontend.has_work:
             self._alarm.deadline = -math.inf
             return
-        due_ms = self._frontend.next_deadline_ms()
+        due_ms = frontend.next_deadline_ms()
         if due_ms is not None and due_ms < self._alarm_ms:  # else the alarm comes early, which does no harm
             self._alarm_ms = due_ms
-            self._alarm.deadline = self._clock.trio_time(due_ms)
+            self._wake_at(self._clock.trio_time(due_ms))
+        poll_ms = frontend.next_poll_ms()
+        if poll_ms is not None and poll_ms < self._poll_alarm_ms:
+            self._poll_alarm_ms = poll_ms
+            self._wake_at(self._real.trio_time(poll_ms))
+        if frontend.gate is not None and frontend.gate.next_s is not None:
+            self._wake_at(trio.current_time() + max(0.0, frontend.gate.next_s - frontend.real_s()))
+
+    def reset_alarm(self) -> None:
+        """Set the alarm anew, because the coordinator's clock was moved or goes at another rate."""
+        self._alarm_ms = self._poll_alarm_ms = NEVER_MS
+        self._alarm.deadline = math.inf
+        self.set_alarm()
+
+    def _wake_at(self, time: float) -> None:
+        self._alarm.deadline = min(self._alarm.deadline, time)
 
     def turn(self) -> bool:
         """Read, decide and answer what is ready. Returns whether there may be more."""
@@ -164,14 +191,41 @@ class Poller:
             self._look_at(fd, mask)
         if not (self._ready or self._polls_left):
             self._read_by_ms = self._polled_ms
-        for connection in frontend.finish(self._read_by_ms):
+        self._finish(self._read_by_ms)
+        return bool(ready) or frontend.has_work
+
+    def perform(self, action: Callable[[int], T]) -> T:
+        """Do what an operator asks for in a turn of its own, and send what it leads to.
+
+        `action` gets the coordinator's time of the turn. Timers that are due by then fire, whatever is about to arrive.
+        """
+        self._frontend.begin()
+        now_ms = self._frontend.now_ms
+        try:
+            return action(now_ms)
+        finally:
+            self._finish(now_ms)
+
+    def close_all(self, reason: str, client_id: str | None = None) -> None:
+        """Close every connection, or those of a client id, whatever they are owed."""
+        for link in list(self._links.values()):
+            if client_id is None or link.connection.client_id == client_id:
+                self._close(link, reason)
+
+    def client_ids(self) -> frozenset[str | None]:
+        """Return the client ids of all connections."""
+        return frozenset(link.connection.client_id for link in self._links.values())
+
+    def _finish(self, read_by_ms: int) -> None:
+        """End the turn: fire timers, append, and send."""
+        frontend = self._frontend
+        for connection in frontend.finish(read_by_ms):
             self._deliver(connection)
         if frontend.responses.total > frontend.responses.bytes_max:
             self._close_offenders()
         frontend.ended()
         self._after_turn()
         self.set_alarm()
-        return bool(ready) or frontend.has_work
 
     def _poll(self) -> list[tuple[int, int]]:
         """Ask what is ready. A series of polls ends when it has reported every socket that was ready at its first."""
@@ -225,10 +279,10 @@ class Poller:
             if len(self._links) >= self._connections_max:
                 sock.close()
             else:
-                self._admit(sock, address[0], listener)
+                self._admit(sock, address[0], address[1], listener)
 
-    def _admit(self, sock: socket.socket, host: str, listener: Listener) -> None:
-        link = Link(sock, self._frontend.connect(host, listener))
+    def _admit(self, sock: socket.socket, host: str, port: int, listener: Listener) -> None:
+        link = Link(sock, self._frontend.connect(host, listener, port))
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -274,6 +328,7 @@ class Poller:
 
     def _send(self, link: Link, responses: Iterable[bytes]) -> None:
         """Send responses, and keep what the socket does not take."""
+        is_behind = bool(link.unsent)
         for response in responses:
             sent = 0
             if not link.unsent:
@@ -287,7 +342,8 @@ class Poller:
             if sent < len(response):
                 link.keep(response, sent)
         if link.unsent:
-            link.unsent_since_s = self._frontend.real_s()
+            if not is_behind:  # else the socket has taken nothing since
+                link.unsent_since_s = self._frontend.real_s()
             link.connection.is_blocked = True
             self._frontend.held(link.connection, link.unsent_bytes)
 
@@ -295,8 +351,6 @@ class Poller:
         try:
             if link.send_kept(SEND_BYTES):
                 link.unsent_since_s = self._frontend.real_s()
-        except (BlockingIOError, InterruptedError):
-            return
         except OSError:
             self._close(link)
             return

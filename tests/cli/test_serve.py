@@ -1,6 +1,8 @@
 """`muster serve` as its operators meet it: the ready line, the ready file, exit codes, the lock, what survives."""
 
+import contextlib
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -11,18 +13,24 @@ import pytest
 
 from coordinator import __version__
 from coordinator.cli import Parser, main
+from coordinator.cli.listeners import Endpoint
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
-from coordinator.client import Client
+from coordinator.client import Client, ClientError
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.live import Muster
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.live import Muster, wait_until
+from tests.storage.small_disk import SITECUSTOMIZE
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,14 +50,17 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["serve", "--listen", "nowhere"], "muster serve: invalid --listen 'nowhere': expected HOST:PORT"),
+        (
+            ["serve", "--listen", "nowhere"],
+            "muster serve: invalid --listen 'nowhere': expected HOST:PORT or NAME://HOST:PORT",
+        ),
         (
             ["serve", "--listen", "::1:9092"],
-            "muster serve: invalid --listen '::1:9092': expected HOST:PORT; an IPv6 address needs brackets, [::1]:9092",
+            "muster serve: invalid --listen '::1:9092': expected HOST:PORT or NAME://HOST:PORT; an IPv6 address needs brackets, [::1]:9092",
         ),
         (
             ["serve", "--listen", "a..b:9092"],
-            "muster serve: invalid --listen 'a..b:9092': expected HOST:PORT; no host has such a name",
+            "muster serve: invalid --listen 'a..b:9092': expected HOST:PORT or NAME://HOST:PORT; no host has such a name",
         ),
         (
             ["serve", "--ready-file", "absent/ready.json"],
@@ -62,9 +73,12 @@ def test_version() -> None:
         (["serve", "--admin", "x:y"], "muster serve: invalid --admin 'x:y': expected HOST:PORT"),
         (
             ["serve", "--listen", "a:1", "--advertise", "b:1", "--advertise", "c:1"],
-            "muster serve: invalid --advertise 'b:1,c:1': expected one address, or one for each of the 1 addresses of --listen",
+            "muster serve: invalid --advertise 'b:1,c:1': expected one address, or one for each of the 1 listeners",
         ),
-        (["serve", "--advertise", "x"], "muster serve: invalid --advertise 'x': expected HOST:PORT"),
+        (
+            ["serve", "--advertise", "x"],
+            "muster serve: invalid --advertise 'x': expected HOST:PORT or NAME://HOST:PORT",
+        ),
         (
             ["serve", "--topic", "orders"],
             "muster serve: invalid --topic 'orders': expected NAME:PARTITIONS with 1 to 10000 partitions",
@@ -97,7 +111,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], complaint: str 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('listen = ["nowhere"]', "invalid listen 'nowhere' (m.toml, line 2): expected HOST:PORT"),
+        ('listen = ["nowhere"]', "invalid listen 'nowhere' (m.toml, line 2): expected HOST:PORT or NAME://HOST:PORT"),
         ("listen = 5", "invalid listen 5 (m.toml, line 2): expected a list of strings"),
         (
             'topic = "orders"',
@@ -205,6 +219,95 @@ def test_a_second_one_on_the_same_data_is_refused_with_the_first_ones_pid(tmp_pa
         server.start()  # a dead holder holds nothing
 
 
+COUNT_SYNCS = """
+import os
+from pathlib import Path
+
+def counting(sync):
+    def count(descriptor):
+        sync(descriptor)
+        with open({path!r}, "a") as file:
+            file.write(os.readlink(f"/proc/self/fd/{{descriptor}}") + "\\n")
+    return count
+
+os.fsync, os.fdatasync = counting(os.fsync), counting(os.fdatasync)
+"""
+
+
+def commit(client: Client, offset: int, *, partitions: int = 1, metadata: str = "") -> ErrorCode:
+    """Commit for the first partitions of the topic `t`; the worst of their errors."""
+    each = tuple(
+        OffsetCommitRequestPartition(number, offset, committed_metadata=metadata) for number in range(partitions)
+    )
+    answer = client.ask(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=each),)), version=8)
+    return max(ErrorCode(one.error_code) for one in answer.topics[0].partitions)
+
+
+def customized(tmp_path: Path, module: str) -> dict[str, str]:
+    """The environment of a server that begins with this module."""
+    (tmp_path / "sitecustomize.py").write_text(module)
+    return {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+
+
+@pytest.mark.parametrize(("options", "is_synced"), [(("--fsync",), True), ((), False)])
+def test_with_fsync_a_commit_is_on_the_disk_before_its_answer(
+    tmp_path: Path, options: tuple[str, ...], is_synced: bool
+) -> None:
+    syncs = tmp_path / "syncs"
+    environment = customized(tmp_path, COUNT_SYNCS.format(path=str(syncs)))
+    one_log = ("--topic", "t:1", "--set", "offsets.topic.num.partitions=1")
+    with Muster(tmp_path, *one_log, *options, environment=environment) as server, Client.to(server.kafka) as client:
+        assert commit(client, 1) == ErrorCode.NONE  # which makes the log
+        made = syncs_of_log(syncs)
+        for offset in range(1, 6):
+            assert commit(client, offset) == ErrorCode.NONE
+            assert (syncs_of_log(syncs) >= made + offset) if is_synced else (syncs_of_log(syncs) == made)
+
+
+def syncs_of_log(syncs: Path) -> int:
+    """How often the log of the one offsets partition was synced so far."""
+    paths = syncs.read_text().splitlines()
+    return sum("__consumer_offsets-0" in path and path.endswith(".log") for path in paths)
+
+
+def test_the_server_compacts_its_logs(tmp_path: Path) -> None:
+    options = ("--topic", "t:200", "--set", "offsets.topic.num.partitions=1")
+    with Muster(tmp_path, *options) as server, Client.to(server.kafka) as client:
+        for offset in (1, 2):
+            assert commit(client, offset, partitions=200, metadata="x" * 4000) == ErrorCode.NONE
+        wait_until("a compaction", lambda: "compacted" in server.log())
+
+
+def test_a_full_disk_ends_the_server_and_the_next_start_has_the_reserve_and_all_that_was_acknowledged(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    environment = customized(tmp_path, SITECUSTOMIZE.format(directory=str(data), bytes_max=3 << 20))
+    options = ("--topic", "t:100", "--set", "offsets.topic.num.partitions=1")
+    with Muster(tmp_path, *options, environment=environment, may_fail=True) as server:
+        wait_until("the reserve", (data / "muster.reserve").exists)
+        acknowledged = 0
+        with Client.to(server.kafka) as client, contextlib.suppress(ClientError):
+            while acknowledged < 100:
+                assert commit(client, acknowledged + 1, partitions=100, metadata="x" * 4000) == ErrorCode.NONE
+                acknowledged += 1
+        wait_until("the end of the server", lambda: server.exit_code is not None)
+        assert server.exit_code == 1
+        assert re.search(
+            r"^muster serve: append to .*: No space left on device \(ENOSPC\)$", server.log(), re.MULTILINE
+        )
+        assert "Traceback" not in server.log()
+        assert acknowledged >= 2
+        assert not (data / "muster.reserve").exists()
+        server.environment = {}
+        server.start()
+        asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),))
+        with Client.to(server.kafka) as client:
+            (group,) = client.ask(asked, version=8).groups
+        offsets = {one.committed_offset for one in group.topics[0].partitions}
+        assert offsets in ({acknowledged}, {acknowledged + 1}), "what was on its way is there as a whole or not at all"
+
+
 def test_topics_and_the_cluster_id_survive(tmp_path: Path) -> None:
     def seen(server: Muster) -> tuple[str, dict[str, int]]:
         with Client.to(server.kafka) as client:
@@ -220,8 +323,9 @@ def test_topics_and_the_cluster_id_survive(tmp_path: Path) -> None:
         assert seen(server) == before
 
 
+@pytest.mark.rule("G-031")
 def test_the_number_of_offsets_partitions_stays_what_it_was(tmp_path: Path) -> None:
-    """G-031: another number would give the groups other owners."""
+    """Another number would give the groups other owners."""
     with Muster(tmp_path, "--set", "offsets.topic.num.partitions=3") as server:
         assert json.loads(server.get("/readyz"))["partitions"]["total"] == 3
         server.kill()
@@ -291,8 +395,8 @@ def test_the_image_serves_everybody_and_keeps_its_data_whatever_arguments_are_gi
     parser = Parser()
     add_arguments(parser)
     chosen = read_options(parser.parse_args(words))
-    assert (chosen.listen, chosen.admin) == (("0.0.0.0:9092",), "0.0.0.0:8092")
-    assert (chosen.data_dir, chosen.advertise) == ("/var/lib/muster", (advertised,))
+    assert (chosen.data_dir, chosen.admin) == ("/var/lib/muster", "0.0.0.0:8092")
+    assert chosen.endpoints == (Endpoint("PLAINTEXT", "PLAINTEXT", "0.0.0.0:9092", advertised),)
 
 
 def test_a_setting_of_kafka_without_effect_is_a_line_and_the_server_starts(tmp_path: Path) -> None:
@@ -310,6 +414,39 @@ def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
     ):
         (broker,) = client.ask(MetadataRequest(topics=None)).brokers
         assert (broker.host, broker.port) == ("kafka.test", 19_092)
+
+
+def test_each_listener_gives_its_clients_the_address_that_they_can_reach(tmp_path: Path) -> None:
+    """As a composition of containers is configured: by variables, for the host and for the containers' network."""
+    environment = {
+        "KAFKA_LISTENERS": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "KAFKA_ADVERTISED_LISTENERS": "INSIDE://kafka:9092,OUTSIDE://localhost:19092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_NODE_ID": "7",
+    }
+    with Muster(tmp_path, "--ephemeral", has_listen=False, environment=environment) as server:
+        assert server.ready["names"] == ["INSIDE", "OUTSIDE"]
+        assert server.ready["advertised"] == ["kafka:9092", "localhost:19092"]
+        assert "muster serve: listener CONTROLLER is not bound: Muster has no controller to reach\n" in server.log()
+        for address, expected in zip(server.ready["listeners"], server.ready["advertised"], strict=True):
+            host, port = expected.split(":")
+            with Client.to(address) as client:
+                metadata = client.ask(MetadataRequest(topics=None))
+                cluster = client.ask(DescribeClusterRequest())
+                found = client.ask(FindCoordinatorRequest(coordinator_keys=("g",))).coordinators[0]
+                assert [(one.node_id, one.host, one.port) for one in metadata.brokers] == [(7, host, int(port))]
+                assert [(one.broker_id, one.host, one.port) for one in cluster.brokers] == [(7, host, int(port))]
+                assert (found.node_id, found.host, found.port) == (7, host, int(port))
+                assert {p.leader_id for topic in metadata.topics for p in topic.partitions} <= {7}
+                broker = DescribeConfigsRequestResource(4, "7", ("listeners", "advertised.listeners", "node.id"))
+                (result,) = client.ask(DescribeConfigsRequest((broker,))).results
+                assert {one.name: one.value for one in result.configs} == {
+                    "listeners": ",".join(f"{name}://{where}" for name, where in
+                                          zip(server.ready["names"], server.ready["listeners"], strict=True)),
+                    "advertised.listeners": environment["KAFKA_ADVERTISED_LISTENERS"],
+                    "node.id": "7",
+                }  # fmt: skip
 
 
 def test_config_lists_what_the_server_would_run_with(tmp_path: Path) -> None:

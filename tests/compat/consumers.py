@@ -7,22 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 import pytest
 
-WAIT_SECONDS = 60.0
+from tests.live import wait_until
 
-
-def wait_until(what: str, true: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """Until it is true: a released client in another process moves in its own time."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"after {seconds:.0f} s still not: {what}"
-        time.sleep(0.05)
-
+__all__ = ["STOPS", "Member", "wait_until"]
 
 STOPS = pytest.mark.flaky(reruns=2)
 """For groups of kafka-python: now and then its 3.0.12 stops for good after a rebalance, most of all on a busy machine. It

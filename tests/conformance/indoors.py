@@ -85,7 +85,8 @@ class Indoors(Pump):
 
     def _next_s(self) -> float:
         """When something is due, on the pump's clock, and never now."""
-        due_ms = self._frontend.next_deadline_ms()
+        deadlines = (self._frontend.next_deadline_ms(), self._frontend.next_poll_ms())
+        due_ms = min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
         left_s = float("inf") if due_ms is None else (due_ms - self._clock.now_ms()) / 1000
         return self._seconds + max(left_s, TICK_S)
 

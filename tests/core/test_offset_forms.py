@@ -29,8 +29,9 @@ def test_one_group_is_asked_for_as_many() -> None:
     assert asked(MANY, 8) == MANY.groups
 
 
+@pytest.mark.rule("O-203")
 def test_an_error_is_where_the_version_has_a_place_for_it() -> None:
-    """O-203: on each partition before version 2, at the top before 8, then in its group."""
+    """On each partition before version 2, at the top before 8, then in its group."""
     group = refused("g", ErrorCode.GROUP_AUTHORIZATION_FAILED)
     partitions = tuple(OffsetFetchResponsePartition(at, -1, -1, "", 30) for at in (0, 2))
     for version in (0, 1):
@@ -43,8 +44,9 @@ def test_an_error_is_where_the_version_has_a_place_for_it() -> None:
     assert [each.error_code for each in answer.groups] == [30, 0]
 
 
+@pytest.mark.rule("V-005 K-303 K-305")
 def test_topics_that_were_made_again_or_are_gone_cannot_be_asked_for_by_id() -> None:
-    """V-005, K-303, K-305: what was committed to a topic of that name is not the new topic's."""
+    """What was committed to a topic of that name is not the new topic's."""
     store = OffsetStore()
     store.apply(Record(OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, topic_id=b"a" * 16)))
     store.apply(Record(OffsetCommitKey("g", "u", 0), OffsetCommitValue(6)))
@@ -74,7 +76,7 @@ def test_metadata_is_measured_in_units_of_utf_16() -> None:
 
 
 def test_a_stable_fetch_asks_for_the_partitions_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-073: what other topics have pending is not walked through for each topic."""
+    """What other topics have pending is not walked through for each topic."""
     offsets = OffsetStore()
     for topic in ("t", "u"):
         offsets.apply(Record(OffsetCommitKey("g", topic, 0), OffsetCommitValue(5)), producer_id=1)

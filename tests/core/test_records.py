@@ -82,6 +82,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.rule("R-001 R-002 R-060 R-061 to R-065")
 @pytest.mark.parametrize(("rule", "version"), OFFSETS, ids=lambda each: str(each))
 def test_offsets_are_kafkas_bytes(rule: str, version: int) -> None:
     text, value = OFFSETS[rule, version]
@@ -89,6 +90,7 @@ def test_offsets_are_kafkas_bytes(rule: str, version: int) -> None:
     assert records.encode_value(BY_TYPE[1], value, version).hex() == text
 
 
+@pytest.mark.rule("R-003 R-066 R-067 to R-070")
 @pytest.mark.parametrize(("rule", "version"), GROUPS, ids=lambda each: str(each))
 def test_groups_are_kafkas_bytes(rule: str, version: int) -> None:
     text, value = GROUPS[rule, version]
@@ -96,6 +98,7 @@ def test_groups_are_kafkas_bytes(rule: str, version: int) -> None:
     assert records.encode_value(BY_TYPE[2], value, version).hex() == text
 
 
+@pytest.mark.rule("R-010 R-020 R-013 R-023 K-293")
 def test_what_is_written() -> None:
     """R-010: version 4 of offsets, as Kafka since 4.1, 1 with an expiry. R-020: 3 of groups. R-013, R-023: tombstones."""
     key = OffsetCommitKey("grp", "top", 3)
@@ -111,14 +114,16 @@ def test_what_is_written() -> None:
     assert records.encode(Record(GroupMetadataKey("grp"), None)) == (GROUP_KEY, None)
 
 
+@pytest.mark.rule("R-001")
 def test_an_old_offset_key_reads_as_the_new_one() -> None:
-    """R-001: types 0 and 1 have one body."""
+    """Types 0 and 1 have one body."""
     old = b"\x00\x00" + OFFSET_KEY[2:]
     assert records.decode(old, None) == Record(OffsetCommitKey("grp", "top", 3), None)
 
 
+@pytest.mark.rule("R-004 L-014")
 def test_what_is_not_known() -> None:
-    """R-004, L-014: an unknown type is kept as it is; an unknown version of a known value is an error."""
+    """An unknown type is kept as it is; an unknown version of a known value is an error."""
     key, value = b"\x00\x0bxyz", b"\x00\x00abc"
     record = records.decode(key, value)
     assert record == Record(UnknownKey(11, b"xyz"), value)
@@ -128,8 +133,9 @@ def test_what_is_not_known() -> None:
             records.decode_value(kind, (kind.reads + 1).to_bytes(2, "big") + b"\x00" * 40)
 
 
+@pytest.mark.rule("R-012")
 def test_tags_of_a_later_writer_are_skipped() -> None:
-    """R-012: a tagged field that nobody here knows."""
+    """A tagged field that nobody here knows."""
     head = bytes.fromhex(OFFSETS["R-065", 4][0])[:-1]
     later = head + b"\x01" + b"\x07" + b"\x03" + b"abc"
     assert records.decode(OFFSET_KEY, later).value == OffsetCommitValue(42, 5, "m", AT)
@@ -137,8 +143,8 @@ def test_tags_of_a_later_writer_are_skipped() -> None:
     assert records.decode(OFFSET_KEY, both).value == OffsetCommitValue(42, 5, "m", AT, -1, b"i" * 16)
 
 
+@pytest.mark.rule("R-050 R-051 R-052 R-054 R-071 to R-074")
 def test_what_consumers_say_inside() -> None:
-    """R-050, R-051, R-052, R-054, R-071 to R-074."""
     assert read_subscription(bytes.fromhex(SUBSCRIPTION_V0)).topics == ("top",)  # R-071
     v3 = "0003000000010003746f70ffffffff000000010003746f700000000200000000000000010000000700027231"  # R-072
     read = read_subscription(bytes.fromhex(v3))

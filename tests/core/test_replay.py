@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
 from coordinator.core.limits import Limits
@@ -34,8 +36,8 @@ def group(made: Shard, group_id: str = "g") -> ClassicGroup:
     return found
 
 
+@pytest.mark.rule("L-002")
 def test_later_records_win_and_tombstones_remove() -> None:
-    """L-002."""
     key = OffsetCommitKey("g", "t", 0)
     made = shard(Record(key, OffsetCommitValue(1)), Record(key, OffsetCommitValue(2)))
     assert made.offsets.get("g", "t", 0) == OffsetCommitValue(2)
@@ -44,8 +46,9 @@ def test_later_records_win_and_tombstones_remove() -> None:
     assert made.offsets.count == 0
 
 
+@pytest.mark.rule("L-006 L-008 R-022")
 def test_a_group_with_members_is_stable() -> None:
-    """L-006, L-008, R-022: it rebalances within its session timeout if nothing else was written."""
+    """It rebalances within its session timeout if nothing else was written."""
     found = group(shard(Record(GroupMetadataKey("g"), STABLE)))
     assert (found.state, found.generation, found.leader, found.topics) == (State.STABLE, 3, "m", frozenset())
     member = found.members["m"]
@@ -53,20 +56,23 @@ def test_a_group_with_members_is_stable() -> None:
     assert member.protocols == (("range", MEMBER.subscription),)
 
 
+@pytest.mark.rule("L-006")
 def test_a_group_without_members_is_empty() -> None:
-    """L-006: of no type if none was written, and since nobody knows when in a record of version 0."""
+    """Of no type if none was written, and since nobody knows when in a record of version 0."""
     found = group(shard(Record(GroupMetadataKey("g"), GroupMetadataValue(generation=4))))
     assert (found.state, found.generation, found.protocol_type, found.state_since_ms) == (State.EMPTY, 4, None, -1)
 
 
+@pytest.mark.rule("L-007 R-023")
 def test_a_tombstone_of_a_group_leaves_its_offsets() -> None:
-    """L-007, R-023: they have tombstones of their own."""
+    """They have tombstones of their own."""
     offset = Record(OffsetCommitKey("g", "t", 0), OffsetCommitValue(1))
     made = shard(offset, Record(GroupMetadataKey("g"), STABLE), Record(GroupMetadataKey("g"), None))
     assert "g" not in made.groups
     assert made.offsets.get("g", "t", 0) == OffsetCommitValue(1)
 
 
+@pytest.mark.rule("L-005 C-007")
 def test_an_offset_makes_its_group() -> None:
     """L-005, C-007; a tombstone makes none, nor one of a group that never was."""
     made = shard(Record(OffsetCommitKey("g", "t", 0), OffsetCommitValue(1)), Record(OffsetCommitKey("h", "t", 0), None))
@@ -75,19 +81,21 @@ def test_an_offset_makes_its_group() -> None:
     assert list(made.groups) == ["g"]
 
 
+@pytest.mark.rule("R-004 K-345")
 def test_what_nobody_knows_is_skipped() -> None:
-    """R-004."""
     assert not shard(Record(UnknownKey(11, b"x"), b"y"), Record(UnknownKey(11, b"x"), None)).groups
 
 
+@pytest.mark.rule("R-011 R-014")
 def test_what_an_old_value_does_not_say() -> None:
-    """R-011, R-014: no leader epoch, no expiry."""
+    """No leader epoch, no expiry."""
     value = OffsetCommitValue(1, metadata="m", commit_timestamp=5)
     assert (value.leader_epoch, value.expire_timestamp) == (-1, -1)
 
 
+@pytest.mark.rule("L-009 L-001 K-390")
 def test_sessions_run_from_the_end_of_loading() -> None:
-    """L-009; L-001: nothing runs before."""
+    """Nothing runs before."""
     made = shard(Record(GroupMetadataKey("g"), STABLE))
     assert made.next_deadline_ms() is None
     made.loaded(1_000)

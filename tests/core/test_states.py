@@ -27,6 +27,7 @@ def test_a_state_is_kafkas_word() -> None:
     assert [state.value for state in State] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
 
 
+@pytest.mark.rule("C-004")
 @given(st.lists(st.sampled_from(State), max_size=12))
 def test_a_group_moves_along_the_table(path: list[State]) -> None:
     group = ClassicGroup("g")
@@ -39,7 +40,7 @@ def test_a_group_moves_along_the_table(path: list[State]) -> None:
                 group.to(state, at_ms)
 
 
+@pytest.mark.rule("O-024 O-028 C-251")
 def test_a_commit_is_refused_only_where_its_fate_is_open() -> None:
-    """O-024, O-028, C-251."""
     assert {state for state in State if COMMIT[state] is ErrorCode.NONE} == {State.PREPARING_REBALANCE, State.STABLE}
     assert HEARTBEAT[State.DEAD] is COMMIT[State.DEAD] is ErrorCode.COORDINATOR_NOT_AVAILABLE

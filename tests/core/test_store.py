@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,6 +90,7 @@ def applied(log: Log) -> OffsetStore:
     return store
 
 
+@pytest.mark.rule("K-366 K-382")
 @given(ENTRIES)
 @settings(max_examples=400)
 def test_the_store_is_its_log(log: Log) -> None:

@@ -1,16 +1,18 @@
 """Deadlines by key, against a dict that is searched."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coordinator.core.timers import EXPIRY, TimerKey, Timers, join, rebalance, session
 
+pytestmark = pytest.mark.rule("C-350 C-357")
 KEYS = [session("g", str(number)) for number in range(5)]
 
 
 class TimersMachine(RuleBasedStateMachine):
-    """C-350: setting a timer again replaces its deadline. C-357: what is cancelled does not fire."""
+    """Setting a timer again replaces its deadline; what is cancelled does not fire."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -68,6 +68,21 @@ def test_an_open_transaction_stops_it(tmp_path: Path) -> None:
     assert read_table(cut, "offset_commits")["log_offset"].to_pylist() == [3, 4, 5, 6]
 
 
+def test_a_marker_stays_only_for_records_that_stay(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100)
+    for producer, partition in ((7, 0), (8, 1)):
+        writer.append([commit(("g", "t", partition), 1, 1)], producer_id=producer, transactional=True)
+        writer.end(producer, commits=True, at_ms=1)
+    writer.end(8, commits=False, at_ms=1)  # ends nothing
+    writer.append([commit(("g", "t", 0), 2, 1)])  # of producer 7 nothing is left
+    writer.append([commit(("g", "t", 2), 3, 1)])
+    (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
+    assert result.equal
+    (log,) = log_dirs([str(tmp_path / "b")])
+    batches = read_table(spans(log), "batches").to_pylist()
+    assert [(one["base_offset"], one["producer_id"]) for one in batches if one["is_control"]] == [(3, 8)]
+
+
 def test_damage_is_not_compacted_away(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100)
     for offset in range(5):

@@ -148,6 +148,19 @@ def test_an_offset_that_jumps_up_condemns_the_batch_that_jumped(log: Path) -> No
     ]
 
 
+def test_a_batch_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    for number in range(3):
+        writer.append([commit(("g", "t", 0), number, 1000)])
+    (path,) = writer.directory.glob("*.log")
+    data = path.read_bytes()
+    second = data[len(data) // 3 : 2 * len(data) // 3]
+    path.write_bytes(data[: len(data) // 3] + second * 2 + data[2 * len(data) // 3 :])
+    rows, problems = read(tmp_path, "record")  # which refuses an offset that appears twice
+    assert sorted(rows) == [0, 1, 2]
+    assert [problem["kind"] for problem in problems] == ["offset_order"]
+
+
 def test_fail_mode_raises(log: Path) -> None:
     data = bytearray(log.read_bytes())
     data[-1] ^= 1

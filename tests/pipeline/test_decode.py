@@ -7,6 +7,7 @@ from typing import Any
 import crc32c
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import HealthCheck, given, settings
@@ -15,11 +16,15 @@ from hypothesis import strategies as st
 from coordinator.core import records as facts
 from pipeline.decode import kernels, plain, replay
 from pipeline.decode.headers import chain
+from pipeline.decode.latest import KEY, Reduction
 from pipeline.decode.layout import log_dirs, partition_of, spans
+from pipeline.decode.positions import Position, between
 from pipeline.decode.rows import Options, read_table
+from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.synth import Plan, Writer, commit, compressed, fact, write_logs
 from protocol import record_batch
 from protocol.records import Record
+from tests.pipeline.test_tables_commits import commit_row
 
 SEEN = ("log_dir", "log_offset", "record_ts", "group", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "is_txn")  # fmt: skip
 
@@ -124,6 +129,29 @@ def _offset(record: Record) -> int | None:
     found = plain.commit(plain.PlainRecord(0, 0, record.key, record.value))
     assert found is not None
     return found.offset
+
+
+@pytest.mark.parametrize(("offset", "pos"), [(1, 10), (3, 10), (2, 0)], ids=["inside", "far inside", "before"])
+def test_a_position_that_leads_nowhere_any_more_is_looked_up_by_its_offset(
+    tmp_path: Path, offset: int, pos: int
+) -> None:
+    """A cleaner has rewritten the segment since: the byte lies inside a batch, or a batch before begins there."""
+    writer = Writer(tmp_path / "__consumer_offsets-0")
+    for number in range(4):
+        writer.append([commit(("g", "t", 0), number, 1)])
+    (log,) = log_dirs([str(tmp_path)])
+    cut = between(log, Position(offset, 0, pos))
+    assert read_table(cut, "offset_commits")["log_offset"].to_pylist() == list(range(offset, 4))
+    assert read_table(cut, "log_problems").to_pylist() == []
+
+
+def test_of_two_copies_of_a_record_the_higher_epoch_counts() -> None:
+    for order in ((0, 1), (1, 0)):
+        reduction = Reduction(KEY, OFFSET_COMMITS)
+        for epoch in order:
+            row = commit_row(5, 1000, 100 + epoch) | {"leader_epoch_of_log": epoch}
+            reduction.add(pa.Table.from_pylist([row], OFFSET_COMMITS))
+        assert reduction.result()["committed_offset"].to_pylist() == [101]
 
 
 def test_metadata_of_127_bytes_and_more_in_version_4(tmp_path: Path) -> None:

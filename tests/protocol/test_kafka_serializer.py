@@ -45,6 +45,7 @@ def plain(kind: Any, value: Any, version: int) -> Any:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
+@pytest.mark.rule("G-010 to G-022 O-309 Q-030 K-010")
 @pytest.mark.parametrize("message", sorted({case["message"] for case in CASES}))
 def test_we_read_and_write_what_kafka_does(message: str) -> None:
     api = BY_NAME[message.removesuffix("Request").removesuffix("Response")]

@@ -52,8 +52,9 @@ def heartbeat(peer: Peer, member_id: str, epoch: int = 0, assignor: str | None =
     return answer.error_code, {partition for topic in owned for partition in topic.partitions}
 
 
+@pytest.mark.rule("K-187")
 def test_a_third_assignor_is_voted_for_and_assigns() -> None:
-    """K-187: named in the setting, asked for by members, chosen by their votes."""
+    """Named in the setting, asked for by members, chosen by their votes."""
     server = InMemory(group_consumer_assignors=("uniform", "first"), group_consumer_assignment_interval_ms=0)
     peer = server.connect()
     assert heartbeat(peer, "a", assignor="first") == (ErrorCode.NONE, {0, 1, 2, 3})

@@ -58,9 +58,10 @@ def codes_in(message: Any) -> Iterator[int]:
                     yield from codes_in(one)
 
 
+@pytest.mark.rule("G-048")
 @pytest.mark.parametrize("api", TABLE, ids=lambda api: api.name)
 def test_every_api_has_a_response_that_says_one_error(api: Any) -> None:
-    """G-048: it can be encoded in every version, and says the error of all that was asked for, or of the whole."""
+    """It can be encoded in every version, and says the error of all that was asked for, or of the whole."""
     for version in api.versions:
         request = value_of(api.request.at(version, api.is_flexible(version)), Choices(bytes([2] * 400)))
         response = error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -69,6 +70,7 @@ def test_every_api_has_a_response_that_says_one_error(api: Any) -> None:
         assert found == {ErrorCode.UNKNOWN_SERVER_ERROR}, f"{api.name} v{version}: {read}"
 
 
+@pytest.mark.rule("G-048")
 @pytest.mark.parametrize("name", sorted(set(BY_NAME) - {"GetTelemetrySubscriptions"}))
 def test_a_request_that_fails_costs_that_request_alone(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -1,5 +1,7 @@
 """Settings of one group: they count from the next heartbeat on, and a restart remembers them."""
 
+import pytest
+
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.incremental_alter_configs import (
@@ -39,8 +41,8 @@ def interval_ms(peer: Peer, member_id: str = "m", epoch: int = 0) -> tuple[int, 
     return answer.member_epoch, answer.heartbeat_interval_ms
 
 
+@pytest.mark.rule("K-341")
 def test_the_next_heartbeat_tells_the_new_interval() -> None:
-    """K-341."""
     peer = InMemory().connect()
     epoch, told = interval_ms(peer)
     assert told == 5_000
@@ -52,8 +54,9 @@ def test_the_next_heartbeat_tells_the_new_interval() -> None:
     assert interval_ms(peer, epoch=epoch) == (epoch, 5_000)
 
 
+@pytest.mark.rule("K-338 K-341")
 def test_a_session_is_as_long_as_the_group_says_also_after_a_restart() -> None:
-    """K-338, K-341: the settings are there before the group is."""
+    """The settings are there before the group is."""
     files = MemoryFiles()
     first = InMemory(files)
     peer = first.connect()

@@ -56,16 +56,19 @@ COMMIT = OffsetCommitRequest(
 )
 
 
+@pytest.mark.rule("G-044 K-258 Q-004")
 def test_a_heartbeat_is_told_that_all_is_well(server: InMemory) -> None:
-    """G-044, K-258, Q-004: whoever was a member before the restart need not join anew."""
+    """Whoever was a member before the restart need not join anew."""
     assert ask(server, HeartbeatRequest("g", 3, "m")).error_code == ErrorCode.NONE
 
 
+@pytest.mark.rule("G-043 Q-004")
 def test_a_sync_is_told_what_every_client_survives(server: InMemory) -> None:
-    """G-043, Q-004: Java takes 14 for fatal here."""
+    """Java takes 14 for fatal here."""
     assert ask(server, SyncGroupRequest("g", 3, "m")).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+@pytest.mark.rule("G-040 G-042 K-007 K-391")
 def test_one_group_is_refused_where_the_api_has_a_place_for_it(server: InMemory) -> None:
     """G-040, G-042, K-007, K-391; JoinGroup gives no member id back."""
     joined = ask(server, JOIN)
@@ -74,13 +77,14 @@ def test_one_group_is_refused_where_the_api_has_a_place_for_it(server: InMemory)
         assert ask(server, request).error_code == LOADING, request
 
 
+@pytest.mark.rule("K-006")
 def test_what_is_wrong_as_such_is_told_first(server: InMemory) -> None:
-    """K-006: as before a coordinator that is elsewhere."""
+    """As before a coordinator that is elsewhere."""
     assert ask(server, ConsumerGroupHeartbeatRequest("g", "m", -3)).error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.rule("G-042 O-020 O-209")
 def test_offsets_are_refused_a_partition_and_a_group(server: InMemory) -> None:
-    """G-042, O-020, O-209."""
     committed = server.connect().ask(COMMIT, 10).topics[0].partitions[0]
     assert (committed.partition_index, committed.error_code) == (1, LOADING)
     asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g"), OffsetFetchRequestGroup("h")))
@@ -88,8 +92,9 @@ def test_offsets_are_refused_a_partition_and_a_group(server: InMemory) -> None:
     assert [(one.group_id, one.error_code) for one in fetched] == [("g", LOADING), ("h", LOADING)]
 
 
+@pytest.mark.rule("A-002 K-314")
 def test_groups_are_described_and_deleted_each_by_itself(server: InMemory) -> None:
-    """A-002, K-314: those of a partition that is loaded are there already."""
+    """Those of a partition that is loaded are there already."""
     server.node.partitions.owner("there").is_loaded = True
     described = ask(server, DescribeGroupsRequest(("g", "there"))).groups
     assert [one.error_code for one in described] == [LOADING, ErrorCode.GROUP_ID_NOT_FOUND]
@@ -99,8 +104,9 @@ def test_groups_are_described_and_deleted_each_by_itself(server: InMemory) -> No
     assert [one.error_code for one in deleted] == [LOADING, ErrorCode.GROUP_ID_NOT_FOUND]
 
 
+@pytest.mark.rule("A-107 K-325")
 def test_one_loading_partition_spoils_the_list(server: InMemory) -> None:
-    """A-107, K-325: a list that leaves groups out would be taken for the truth."""
+    """A list that leaves groups out would be taken for the truth."""
     for partition in server.node.partitions:
         partition.is_loaded = True
     assert ask(server, ListGroupsRequest()).error_code == ErrorCode.NONE
@@ -109,14 +115,15 @@ def test_one_loading_partition_spoils_the_list(server: InMemory) -> None:
     assert (listed.error_code, listed.groups) == (LOADING, ())
 
 
+@pytest.mark.rule("F-013 F-010")
 def test_the_coordinator_is_found_all_the_same(server: InMemory) -> None:
-    """F-013, F-010."""
     found = ask(server, FindCoordinatorRequest(key_type=0, coordinator_keys=("g",))).coordinators[0]
     assert (found.error_code, found.node_id, found.port) == (ErrorCode.NONE, 0, 9092)
 
 
+@pytest.mark.rule("O-115")
 def test_an_old_producer_is_told_to_look_for_the_coordinator_again() -> None:
-    """O-115: versions 0 and 1 do not know 14."""
+    """Versions 0 and 1 do not know 14."""
     partition = TxnOffsetCommitRequestPartition(1, 5)
     request = TxnOffsetCommitRequest("t", "g", topics=(TxnOffsetCommitRequestTopic("orders", (partition,)),))
     told = [loading_response(request, version).topics[0].partitions[0].error_code for version in range(6)]

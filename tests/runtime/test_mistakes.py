@@ -31,6 +31,7 @@ def mistaken(group: None, request: Any, env: Env) -> NoReturn:
     raise KeyError("nobody thought of that")
 
 
+@pytest.mark.rule("G-048")
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
@@ -47,7 +48,6 @@ def mistaken(group: None, request: Any, env: Env) -> NoReturn:
 def test_it_costs_that_request_alone(
     request_: Message, version: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """G-048."""
     server = InMemory()
     peer = server.connect()
     with monkeypatch.context() as broken, caplog.at_level(logging.ERROR, "muster"):

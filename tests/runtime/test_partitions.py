@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from coordinator.runtime.partitions import java_hash, partition_of
 
 
+@pytest.mark.rule("G-030 G-032 Q-035")
 @pytest.mark.parametrize(
     ("group_id", "java", "partition"),
     [
@@ -26,7 +27,6 @@ from coordinator.runtime.partitions import java_hash, partition_of
     ],
 )
 def test_a_group_belongs_where_kafka_puts_it(group_id: str, java: int, partition: int) -> None:
-    """G-030, G-032, Q-035."""
     assert java_hash(group_id) == java
     assert partition_of(group_id, 50) == partition
 

@@ -1,5 +1,7 @@
 """What is offered is what has a handler; what is routed is what is offered, but for the versions that Kafka closes on."""
 
+import pytest
+
 from coordinator.runtime.router import HANDLERS, Route, offered, routes, spoken
 from protocol.apis import BY_NAME, LATEST_RANGES
 
@@ -23,6 +25,7 @@ def test_produce_below_3_is_offered_but_closes_the_connection_as_in_kafka_4() ->
     assert {version for key, version in routes(offered(LATEST_RANGES)) if key == PRODUCE} == set(range(3, 14))
 
 
+@pytest.mark.rule("V-001 V-002 V-006 K-402")
 def test_the_default_offers_what_apache_kafka_4_3_1_was_seen_to_offer() -> None:
     seen = {
         3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5),

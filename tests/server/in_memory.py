@@ -8,7 +8,7 @@ from coordinator.config import Config
 from coordinator.core.events import Event
 from coordinator.dataplane.brokers import Broker
 from coordinator.metrics import Stats
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import Node, Setup, Where
 from coordinator.server.connection import Connection
@@ -77,6 +77,7 @@ class InMemory:
         *,
         is_loaded: bool = True,
         is_synced: bool = False,
+        is_steered: bool = False,
         topics: Mapping[str, int] | None = None,
         monotonic: Callable[[], float] | None = None,
         wall_ms: int = WALL_MS,
@@ -85,25 +86,28 @@ class InMemory:
         port: int = 9092,
         **values: Any,
     ) -> None:
-        """`values` are settings, with `_` for `.`. Without `monotonic` the clock is moved by `advance`."""
+        """`values` are settings, with `_` for `.`. Without `monotonic` the clock is moved by `advance`.
+
+        `is_steered` gives the coordinator a clock of its own, which an operator may move.
+        """
         self.seconds = 0.0
         self.events: list[Event] = []
         self._seconds = monotonic or (lambda: self.seconds)
-        self.clock = Clock(wall_ms, self._seconds)
+        real = Clock(wall_ms, self._seconds)
+        self.clock: Clock | CoordinatorClock = CoordinatorClock(real) if is_steered else real
         self.files = files or MemoryFiles()
         config = Config({name.replace("_", "."): value for name, value in values.items()})
-        self.node = Node(
-            Setup(
-                config=config,
-                files=self.files,
-                data_dir=DATA_DIR,
-                fresh_id=fresh_ids(seed),
-                real_ms=self.clock.now_ms,
-                tell=self.events.append,
-                is_synced=is_synced,
-                topics={"orders": 4} if topics is None else topics,
-            )
+        self.setup = Setup(
+            config=config,
+            files=self.files,
+            data_dir=DATA_DIR,
+            fresh_id=fresh_ids(seed),
+            real_ms=real.now_ms,
+            tell=self.events.append,
+            is_synced=is_synced,
+            topics={"orders": 4} if topics is None else topics,
         )
+        self.node = Node(self.setup)
         self.node.open(self.clock.now_ms())
         self.loading = self.node.load(self.clock.now_ms)
         if is_loaded:
@@ -121,8 +125,12 @@ class InMemory:
         for _ in self.loading:
             pass
 
-    def connect(self) -> Peer:
-        peer = Peer(self)
+    def connections(self) -> list[Connection]:
+        """Every connection that was ever made."""
+        return list(self._peers)
+
+    def connect(self, client_id: str = "test") -> Peer:
+        peer = Peer(self, client_id)
         self._peers[peer.connection] = peer
         return peer
 

@@ -48,8 +48,8 @@ def correlation_ids(peer: Peer) -> list[int]:
     return [correlation_id for correlation_id, _ in peer.answers]
 
 
+@pytest.mark.rule("G-003 G-054 K-370 K-372")
 def test_requests_of_one_connection_are_answered_in_their_order() -> None:
-    """G-003."""
     server = InMemory()
     peer = server.connect()
     peer.send(VERSIONS, committing(), VERSIONS, committing(6), VERSIONS)
@@ -57,8 +57,9 @@ def test_requests_of_one_connection_are_answered_in_their_order() -> None:
     assert correlation_ids(peer) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.rule("G-003")
 def test_what_is_behind_a_parked_request_waits_undecided() -> None:
-    """G-003: a heartbeat queues behind a parked JoinGroup, and other connections do not."""
+    """A heartbeat queues behind a parked JoinGroup, and other connections do not."""
     server = InMemory(group_initial_rebalance_delay_ms=3_000)
     waiting, other = server.connect(), server.connect()
     waiting.send(joining(), committing(), VERSIONS)
@@ -115,20 +116,37 @@ def test_offsets_expire_though_nobody_is_a_member() -> None:
     assert [str(event.cause) for event in server.events] == ["group_expired"]
 
 
+def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over more groups than one turn has time for goes on in the next turn, not ten minutes later."""
+    monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 2)
+    server = InMemory(offsets_retention_minutes=1, offsets_topic_num_partitions=1)
+    peer = server.connect()
+    for number in range(5):
+        request, version = committing()
+        peer.ask(replace(request, group_id=f"g{number}"), version)
+    server.advance(600)
+    (partition,) = server.node.partitions
+    left = [len(partition.shard.groups)]
+    while left[-1] and len(left) < 10:
+        server.advance(0.001)
+        left.append(len(partition.shard.groups))
+    assert left == [4, 3, 2, 1, 0]
+
+
 def test_a_long_poll_is_let_go_with_its_client() -> None:
     server = InMemory()
     peer = server.connect()
     peer.send(polling(30_000))
     server.turn()
-    assert server.frontend.next_deadline_ms() == server.clock.now_ms() + 30_000
+    assert server.frontend.next_poll_ms() == server.clock.now_ms() + 30_000
     server.frontend.disconnect(peer.connection)
-    assert server.frontend.next_deadline_ms() != server.clock.now_ms() + 30_000
+    assert server.frontend.next_poll_ms() != server.clock.now_ms() + 30_000
     server.advance(31)
     assert peer.answers == []
 
 
+@pytest.mark.rule("G-004")
 def test_a_member_whose_client_disconnects_while_it_joins_stays_a_member() -> None:
-    """G-004."""
     server = InMemory(group_initial_rebalance_delay_ms=1_000)
     peer = server.connect()
     peer.send(joining())
@@ -139,6 +157,7 @@ def test_a_member_whose_client_disconnects_while_it_joins_stays_a_member() -> No
     assert len(group.members) == 1
 
 
+@pytest.mark.rule("G-050 O-047 O-215 K-150 K-371 K-373 K-374 G-052 K-186 K-315 K-375")
 def test_nobody_hears_of_what_could_not_be_written() -> None:
     """R6: the answer to a commit whose append fails never leaves; the turn ends with the failure."""
     files = CrashingDisk()
@@ -235,6 +254,16 @@ def test_a_stalled_frame_is_told_from_a_busy_client() -> None:
         assert not busy_is_stalled
         server.advance(1)
         server.frontend.receive(busy.connection, whole[5:] + whole[:5])
+
+
+def test_half_a_frame_that_is_not_read_is_no_stalled_one() -> None:
+    """Frames wait behind a parked JoinGroup, so that its socket is not read: the rest of the last one cannot arrive."""
+    server = InMemory(group_initial_rebalance_delay_ms=600_000)
+    peer = server.connect()
+    peer.send(joining(), VERSIONS)
+    server.frontend.receive(peer.connection, peer.frame(*VERSIONS, 3)[:5])
+    server.turn()
+    assert [peer.connection.is_stalled(seconds, 30) for seconds in (0.0, 29.0, 31.0, 100.0)] == [False] * 4
 
 
 def test_requests_and_errors_are_counted() -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,20 +28,12 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.sync_group import SyncGroupRequest
-from tests.live import Muster
+from tests.live import WAIT_SECONDS, Muster, wait_until
 from tests.server.test_bad_input import Bystander
 
 TURN_S_MAX = 0.25
-PATIENCE_S = 60.0
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def longest_turn_s(muster: Muster) -> float:
@@ -89,12 +81,12 @@ def test_unfinished_frames_are_bounded_over_all_connections(muster: Muster, memb
         for _ in range(30):
             offenders.send(offenders.connect(muster.address, stack), data)
         wait_until(
-            lambda: muster.metric("muster_connections_closed_total", reason="request memory") > 10, "none closed"
+            "some are closed", lambda: muster.metric("muster_connections_closed_total", reason="request memory") > 10
         )
         assert muster.metric("muster_held_bytes", what="requests") <= 64 * 1024 * 1024
         assert resident_mib(muster.pid) - before < 256
         assert member.is_well()
-    wait_until(lambda: muster.metric("muster_held_bytes", what="requests") == 0, "it is still held")
+    wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what="requests") == 0)
 
 
 def test_responses_that_are_not_taken_are_bounded_over_all_connections(muster: Muster, member: Bystander) -> None:
@@ -103,12 +95,12 @@ def test_responses_that_are_not_taken_are_bounded_over_all_connections(muster: M
         offenders.make_groups(muster.address, stack, 200, offenders.LONG_ID)  # a list of 6.6 MB
         offenders.unread_lists(muster.address, stack)
         wait_until(
-            lambda: muster.metric("muster_connections_closed_total", reason="response memory") > 2, "none closed"
+            "some are closed", lambda: muster.metric("muster_connections_closed_total", reason="response memory") > 2
         )
         assert muster.metric("muster_held_bytes", what="responses") <= 64 * 1024 * 1024
         assert resident_mib(muster.pid) - before < 256
         assert member.is_well()
-    wait_until(lambda: muster.metric("muster_held_bytes", what="responses") == 0, "it is still held")
+    wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what="responses") == 0)
     assert longest_turn_s(muster) < TURN_S_MAX
 
 
@@ -172,7 +164,7 @@ def answers_to(socks: list[socket.socket], beats: list[bytes]) -> list[int]:
 
 
 def whole(sock: socket.socket) -> bytes:
-    sock.settimeout(PATIENCE_S)
+    sock.settimeout(WAIT_SECONDS)
     size = int.from_bytes(sock.recv(4, socket.MSG_WAITALL), "big")
     return sock.recv(size, socket.MSG_WAITALL)
 
@@ -189,7 +181,7 @@ def test_a_session_ends_after_a_restart_though_nobody_connects(tmp_path: Path) -
             client.ask(SyncGroupRequest("g", joined.generation_id, joined.member_id), version=3)
             muster.kill()
         muster.start()
-        wait_until(lambda: "session_expired" in muster.get("/events"), "nobody has set the alarm")
+        wait_until("the session has expired", lambda: "session_expired" in muster.get("/events"))
 
 
 def test_standard_error_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
@@ -200,7 +192,7 @@ def test_standard_error_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=writing)
     os.close(writing)
     try:
-        wait_until(ready.exists, "the server is not ready")
+        wait_until("the server is ready", ready.exists)
         muster = Muster(tmp_path)
         muster.ready = json.loads(ready.read_text())
         protocols = (JoinGroupRequestProtocol("range", b""),)
@@ -220,15 +212,15 @@ def test_health_checks_are_answered_while_a_thousand_hold_connections(muster: Mu
     host, _, port = muster.ready["admin"].removeprefix("http://").rpartition(":")
     with ExitStack() as stack:
         for _ in range(1_000):
-            stack.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE_S))
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=WAIT_SECONDS))
         for _ in range(3):
-            with urllib.request.urlopen(f"{muster.ready['admin']}/healthz", timeout=PATIENCE_S) as answer:
+            with urllib.request.urlopen(f"{muster.ready['admin']}/healthz", timeout=WAIT_SECONDS) as answer:
                 assert answer.read() == b"ok\n"
 
 
 def test_an_idle_server_beside_parked_clients_does_nothing(muster: Muster) -> None:
     """What is left for the next turn must not keep the loop turning."""
-    wait_until(lambda: muster.metric("muster_held_bytes", what="requests") == 0, "something is held")
+    wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what="requests") == 0)
     before = cpu_seconds(muster.pid)
     time.sleep(1)
     assert cpu_seconds(muster.pid) - before < 0.5

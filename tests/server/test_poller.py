@@ -101,6 +101,22 @@ async def test_a_silent_client_is_let_go_and_a_waiting_one_is_not() -> None:
         assert here.poller.connections == 1, "a JoinGroup that is parked is no idleness"
 
 
+async def test_a_client_is_not_idle_right_after_a_long_wait() -> None:
+    """Its silence was ours."""
+    async with listening(group_initial_rebalance_delay_ms=2 * IDLE_MS) as here:
+        waiting = await here.connect()
+        await waiting.send_all(JOIN)
+        while not here.server.frontend._parked:
+            await trio.lowlevel.checkpoint()
+        here.server.seconds += 2 * IDLE_MS / 1000 + 1
+        here.poller.turn()
+        assert not here.server.frontend._parked, "its JoinGroup is answered"
+        here.sweep(IDLE_MS / 1000 - 1)
+        assert here.poller.connections == 1
+        here.sweep(1)
+        assert here.poller.connections == 0
+
+
 async def test_clients_past_the_bound_are_not_let_in() -> None:
     async with listening(connections_max=2) as here:
         first, second = await here.connect(), await here.connect()
@@ -273,6 +289,43 @@ async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
         assert here.poller.connections == 0
         assert here.server.frontend.responses.total == 0
         nursery.cancel_scope.cancel()
+
+
+class Taking:
+    """A socket that takes so many bytes of each call, and then none."""
+
+    def __init__(self, *sizes: int) -> None:
+        self._sizes = list(sizes)
+
+    def send(self, data: memoryview) -> int:
+        if not self._sizes:
+            raise BlockingIOError
+        return min(self._sizes.pop(0), len(data))
+
+
+def test_what_a_socket_takes_is_counted_also_if_the_next_call_takes_nothing() -> None:
+    link = Link(cast("socket.socket", Taking(10, 3)), InMemory().connect().connection)
+    for response in (b"0123456789", b"abcdef"):
+        link.keep(response, 0)
+    assert link.send_kept(100) == 13
+    assert [bytes(piece) for piece in link.unsent] == [b"def"]
+    assert link.send_kept(100) == 0
+
+
+def test_the_patience_with_a_client_runs_from_the_last_byte_that_it_took() -> None:
+    here = Listening()
+    link = Link(cast("socket.socket", Taking(4, 0)), here.server.connect().connection)
+    here.poller._send(link, [b"0123456789"])
+    here.server.seconds = 20.0
+    here.poller._send_kept(link)
+    here.poller._send(link, [b"the response to a request that was parked"])
+    assert here.poller._overdue(link, 29.9) is None
+    assert here.poller._overdue(link, 30.0) == "responses not taken"
+    link.sock = cast("socket.socket", Taking(1))
+    here.poller._send_kept(link)
+    assert here.poller._overdue(link, 49.9) is None
+    assert here.poller._overdue(link, 50.0) == "responses not taken"
+    here.listener.sock.close()
 
 
 class Hesitant:

@@ -116,6 +116,25 @@ def test_aborted_records_go_and_what_they_hid_stays() -> None:
     assert log.aborted(0, 100) == []
 
 
+def test_the_time_of_a_marker_runs_from_its_first_compaction() -> None:
+    """Compactions that follow do not prolong it: a log that is compacted all the time would keep its markers."""
+    log = new_log()
+    begin(log, 9, (b"a", b"never"))
+    end(log, 9, commits=False)
+    begin(log, 9, (b"z", b"1"))
+    end(log, 9, commits=True)
+    for now_ms in (0, RETENTION_MS // 2, RETENTION_MS - 1):
+        put(log, (b"b", b"%d" % now_ms))
+        cleaner.run(log, now_ms)
+        assert markers(log) == [1, 3]
+        assert (
+            next(one.header for one in log.batches() if one.header.base_offset == 1).delete_horizon_ms == RETENTION_MS
+        )
+    put(log, (b"b", b"last"))
+    cleaner.run(log, RETENTION_MS)
+    assert markers(log) == [3]
+
+
 def test_a_marker_stays_as_long_as_a_record_of_its_transaction() -> None:
     log = new_log()
     begin(log, 9, (b"a", b"1"), (b"b", b"1"))

@@ -7,10 +7,13 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import storage.files
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
@@ -19,6 +22,7 @@ from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
 from storage.segment import base_offset_of, file_name
+from tests.storage import small_disk
 from tests.storage.crashing_disk import CrashingDisk
 
 
@@ -189,6 +193,59 @@ def test_a_log_goes_on_without_a_descriptor_left(tmp_path: Path) -> None:
     assert done.stdout == "6 None\n"
 
 
+class Syncs:
+    """Which files and directories the system was told to write out, in order, by their names in `root`."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.paths: list[str] = []
+        for name, module in (("fsync", os), ("_sync", storage.files)):
+            monkeypatch.setattr(module, name, self._counting(getattr(module, name), root))
+
+    def _counting(self, sync: Callable[[int], None], root: Path) -> Callable[[int], None]:
+        def counting(descriptor: int) -> None:
+            self.paths.append(str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(root)))
+            sync(descriptor)
+
+        return counting
+
+
+def test_a_sync_reaches_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, syncs = RealFiles(), Syncs(tmp_path, monkeypatch)
+    file = files.open(str(tmp_path / "x"), create=True)
+    file.append(b"data")
+    assert syncs.paths == []
+    file.sync()
+    files.sync_directory(str(tmp_path))
+    assert syncs.paths == ["x", "."]
+    file.close()
+
+
+def test_each_new_directory_is_written_down_in_the_one_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, syncs = RealFiles(), Syncs(tmp_path, monkeypatch)
+    files.make_directory(str(tmp_path / "a" / "b" / "c"))
+    assert syncs.paths == [".", "a", "a/b"]
+    files.make_directory(str(tmp_path / "a" / "b" / "d"))
+    assert syncs.paths[3:] == ["a/b"], "what was there already is left alone"
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_of_several_syncs_the_one_that_fails_is_told(disk: tuple[Files, str], count: int) -> None:
+    files, _ = disk
+    done: list[int] = []
+
+    def sync(number: int) -> None:
+        if number == count // 2:
+            raise StorageFailed("sync", f"file {number}", errno.EIO, "Input/output error")
+        done.append(number)
+
+    with pytest.raises(StorageFailed, match=rf"sync file {count // 2}"):
+        files.together([partial(sync, number) for number in range(count)])
+    files.together([partial(done.append, number) for number in range(100, 103)])
+    assert set(done) >= {100, 101, 102}
+
+
 def test_the_reserve_gives_way_on_a_full_disk() -> None:
     files = CrashingDisk()
     files.make_directory("data")
@@ -205,25 +262,12 @@ def test_the_reserve_gives_way_on_a_full_disk() -> None:
     assert not reserve.keep(files, "data"), "nothing depends on the reserve"
 
 
-def _tmpfs(path: Path, size: str) -> str | None:
-    """Mount a small disk at `path`; why that cannot be done, where it cannot."""
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True, text=True, check=False
-    )
-    return done.stderr.strip() or f"exit {done.returncode}" if done.returncode else None
-
-
-def test_a_disk_that_is_really_full_loses_nothing_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_loses_nothing_acknowledged(tmp_path: Path) -> None:
     try:
-        refused = _tmpfs(tmp_path, "2m")
-    except FileNotFoundError:
-        refused = "no mount command"
-    if refused:
-        pytest.skip(f"mounting a small tmpfs is not allowed here: {refused}")
-    try:
+        small_disk.install(str(tmp_path), 2 << 20)
         _fill(str(tmp_path))
     finally:
-        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+        small_disk.remove()
 
 
 def _fill(data_dir: str) -> None:

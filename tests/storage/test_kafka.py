@@ -145,6 +145,7 @@ def test_we_write_what_the_recording_holds(tmp_path: Path) -> None:
         assert path.read_bytes() == (recorded / path.name).read_bytes(), path.name
 
 
+@pytest.mark.rule("K-348 R-046")
 def test_kafka_reads_what_we_write(tmp_path: Path) -> None:
     shutil.copytree(kafka_tools.RECORDING / "__consumer_offsets-0", tmp_path / "in" / "__consumer_offsets-0")
     text = (kafka_tools.RECORDING / "dump.txt").read_text()

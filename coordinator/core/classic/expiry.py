@@ -18,7 +18,7 @@ def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicG
     now_ms, limits = env.call.now_ms, env.limits
     if member_id in group.pending:
         why = Why(Cause.PENDING_MEMBER_EXPIRED, "timer session", member_id=member_id, deadline_ms=deadline_ms)
-        return _remove(group, why, now_ms, limits)
+        return remove_and_rebalance(group, why, now_ms, limits)
     member = group.members.get(member_id)
     if member is None or (member.is_parked and not member.is_new):
         return Result(group)  # its session runs again when it is answered
@@ -31,7 +31,7 @@ def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicG
         last_beat_ms=deadline_ms - lasted_ms,
         deadline_ms=deadline_ms,
     )
-    return _remove(group, why, now_ms, limits)
+    return remove_and_rebalance(group, why, now_ms, limits)
 
 
 def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
@@ -64,7 +64,7 @@ def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:
     return prepare_rebalance(group, now_ms, limits, Why(Cause.GROUP_OVERSIZED, "load")).preceded_by(*sessions)
 
 
-def _remove(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+def remove_and_rebalance(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
     """Without it, the group rebalances if it was settled and had it as a member, or completes if all others joined."""
     after, effects = remove_member(group, why)
     if why.member is not None and group.state in (State.STABLE, State.COMPLETING_REBALANCE):

@@ -16,7 +16,8 @@ from coordinator.core.consumer.subscription import metadata_hash
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
-from coordinator.core.timers import REGEX
+from coordinator.core.result import SetTimer
+from coordinator.core.timers import IMMEDIATELY, REGEX
 from coordinator.core.topics import Topics
 
 THROTTLE_MS: Final = 10_000  # between two resolutions of a group, whatever its members ask for
@@ -69,7 +70,7 @@ def fired(transition: GroupTransition) -> None:
         done[pattern] = frozenset(regex.matches(pattern, names))
     if left := resolving.left[count:]:
         transition.group = replace(transition.group, resolving=replace(resolving, left=left, done=done))
-        transition.set_timer(REGEX, "", 1)
+        transition.effects.append(SetTimer((REGEX, transition.group.group_id, ""), IMMEDIATELY))
         return
     transition.group = replace(transition.group, resolving=None)
     _apply(

@@ -87,14 +87,14 @@ def asked(assignor: Assignor, spec: GroupSpec) -> Mapping[str, Assignment]:
     if assignor in BUILT_IN.values():
         return assignor(spec)
     try:
-        return _checked(spec, assignor(spec))
+        return check_assignment(spec, assignor(spec))
     except AssignorError:
         raise
     except Exception as error:
         raise AssignorError(f"the assignor failed: {error!r}") from error
 
 
-def _checked(spec: GroupSpec, answer: Mapping[str, Mapping[bytes, tuple[int, ...]]]) -> dict[str, Assignment]:
+def check_assignment(spec: GroupSpec, answer: Mapping[str, Mapping[bytes, tuple[int, ...]]]) -> dict[str, Assignment]:
     """The answer in its canonical form. Raises AssignorError where no group could follow it."""
     taken: set[tuple[bytes, int]] = set()
     checked: dict[str, Assignment] = {}

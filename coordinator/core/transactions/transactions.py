@@ -1,5 +1,7 @@
 """All transactional producers, and the producer ids that were given out. Changed by `replay` alone."""
 
+from collections.abc import Mapping
+
 from coordinator.core.catalog.records import (
     CatalogRecord,
     ProducerIdKey,
@@ -45,6 +47,10 @@ class Transactions:
     def producer_id_record(self) -> CatalogRecord:
         """The fact that `next_producer_id` is given out."""
         return CatalogRecord(ProducerIdKey(), ProducerIdValue(self.next_producer_id + 1))
+
+    def deadlines(self) -> Mapping[str, int]:
+        """When each open transaction times out, by its transactional id."""
+        return self._deadlines
 
     def next_deadline_ms(self) -> int | None:
         """When the next open transaction times out."""

@@ -160,9 +160,6 @@ SUITES = {
             "test_admin_integration::test_describe_metadata_quorum": NO_API + "DescribeQuorum",
             "test_admin_integration::test_alter_partition_reassignments": NO_API + "AlterPartitionReassignments",
             "test_admin_integration::test_list_partition_reassignments": NO_API + "ListPartitionReassignments",
-            "test_admin_integration::test_describe_configs_broker_resource_returns_configs": (
-                "it reads advertised.listeners, which is an option of each listener here and no setting of the broker"
-            ),
             "test_consumer_integration::test_kafka_version_infer": "it tells 4.3 from 4.2 by DescribeLogDirs",
         },
     ),

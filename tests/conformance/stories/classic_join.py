@@ -64,7 +64,7 @@ def every_join_version_shows_the_same_member(k: Stage) -> None:
         Member(k, f"v{version}", k.name(f"g{version}"), version=version).join()
 
 
-@story("C-045 G-045 C-102")
+@story("G-045 C-102")
 def an_empty_group_id_cannot_be_joined(k: Stage) -> None:
     """JoinGroup, SyncGroup, Heartbeat and LeaveGroup refuse the empty group id; JoinGroup echoes the member id."""
     a = Member(k, "a", "")

@@ -30,7 +30,7 @@ def many_keys_are_answered_in_order(k: Stage) -> None:
     k.line("a").call("find_coordinator", 6, coordinator_keys=[])
 
 
-@story("F-004 F-012 F-015")
+@story("F-004 F-012 F-015 F-018")
 def a_key_type_that_is_none(k: Stage) -> None:
     """INVALID_REQUEST at the top or for each key, with a message and no node."""
     for key_type in (3, -1):

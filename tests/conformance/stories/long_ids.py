@@ -102,7 +102,7 @@ def the_longest_member_id(k: Stage) -> None:
     a.leave()
 
 
-@story("C-045")
+@story("G-045")
 def the_longest_group_id(k: Stage) -> None:
     """A group whose id has 32,767 bytes: joined, synced, committed to, described, listed, deleted."""
     group, topic = long(LONGEST, k.prefix), k.topic()

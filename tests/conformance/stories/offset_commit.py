@@ -244,7 +244,7 @@ def a_member_goes_on_from_what_was_committed(k: Stage) -> None:
     fetch(a.line, a.group, topic)
 
 
-@story("O-001 X-004")
+@story("O-001")
 def a_commit_to_many_topics_names_each_once(k: Stage) -> None:
     """Several topics in one request come back with each of their partitions."""
     topics, line = [k.topic(name, partitions=2) for name in ("red", "green", "blue")], k.line("a")

@@ -1,5 +1,7 @@
 """The assignors on examples small enough to follow by hand."""
 
+import pytest
+
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.hash_order import copied_table, grown_table, string_hash, uuid_hash
 from coordinator.core.assignors.spec import GroupSpec, MemberSpec
@@ -8,8 +10,9 @@ from coordinator.core.consumer.target import existing_partitions
 T1, T2 = b"\x01" * 16, b"\x02" * 16
 
 
+@pytest.mark.rule("K-199 K-195 K-198")
 def test_range_splits_two_topics_alike_and_reshares_for_a_third_member() -> None:
-    """K-199, K-195; K-198: with more members than partitions the last go without."""
+    """With more members than partitions the last go without."""
     spec = GroupSpec({"a": MemberSpec((T1, T2)), "b": MemberSpec((T1, T2))}, {T1: 3, T2: 3}, True)
     assert BUILT_IN["range"](spec) == {"a": {T1: (0, 1), T2: (0, 1)}, "b": {T1: (2,), T2: (2,)}}
     members = {m: MemberSpec((T1, T2)) for m in "dabc"}
@@ -24,6 +27,7 @@ def test_range_puts_static_members_first() -> None:
     assert BUILT_IN["range"](spec) == {"b": {T1: (0, 1)}, "a": {T1: (2,)}}
 
 
+@pytest.mark.rule("K-204")
 def test_uniform_takes_for_a_newcomer_just_its_share() -> None:
     """T-24 and K-204: the newcomer's two partitions move, and none between the others."""
     had = {"a": (0, 1, 2), "b": (3, 4, 5), "c": (6, 7, 8)}
@@ -34,14 +38,16 @@ def test_uniform_takes_for_a_newcomer_just_its_share() -> None:
     assert all(set(owned[m][T1]) <= set(had[m]) for m in had)
 
 
+@pytest.mark.rule("K-204")
 def test_uniform_gives_the_first_member_everything_and_the_second_half() -> None:
-    """K-204: of five partitions a second member gets two."""
+    """Of five partitions a second member gets two."""
     alone = BUILT_IN["uniform"](GroupSpec({"a": MemberSpec((T1,))}, {T1: 5}, True))
     assert alone == {"a": {T1: (0, 1, 2, 3, 4)}}
     both = {"a": MemberSpec((T1,), alone["a"]), "b": MemberSpec((T1,))}
     assert {m: len(a[T1]) for m, a in BUILT_IN["uniform"](GroupSpec(both, {T1: 5}, True)).items()} == {"a": 3, "b": 2}
 
 
+@pytest.mark.rule("K-207 K-208 K-210")
 def test_uniform_with_overlapping_subscriptions() -> None:
     """T-26, K-207, K-208; K-210: the group's subscription type decides the way, not the members."""
     members = {"m1": MemberSpec((T1,)), "m2": MemberSpec((T1, T2)), "m3": MemberSpec((T2,))}
@@ -61,6 +67,7 @@ def test_uniform_keeps_unchanged_members_as_they_are() -> None:
         assert all(owned[m] is members[m].previous for m in members)
 
 
+@pytest.mark.rule("K-201 K-203")
 def test_uniform_drops_topics_that_nobody_wants_any_more() -> None:
     """K-201: an unsubscribed topic is nobody's; K-203: only totals are balanced."""
     members = {"a": MemberSpec((T1,), {T1: (0,), T2: (0, 1)}), "b": MemberSpec((T1,), {T1: (1,)})}

@@ -60,6 +60,7 @@ def check_valid(spec: GroupSpec, owned: Owned) -> None:
         assert all(list(partitions) == sorted(set(partitions)) != [] for partitions in assignment.values())
 
 
+@pytest.mark.rule("K-191 K-205 K-192 K-193")
 @pytest.mark.parametrize("name", BUILT_IN)
 @given(chapters=st.booleans().flatmap(lambda alike: groups(homogeneous=alike)))
 @settings(max_examples=60, deadline=None)
@@ -74,6 +75,7 @@ def test_assignments_are_valid_and_deterministic(name: str, chapters: list[Group
         assert BUILT_IN[name](GroupSpec(spec.members, spec.partition_counts, spec.is_homogeneous)) == owned
 
 
+@pytest.mark.rule("K-200 K-201 K-202")
 @given(chapters=groups(homogeneous=True))
 @settings(max_examples=80, deadline=None)
 def test_uniform_for_equal_subscriptions_is_balanced_and_moves_only_what_it_must(chapters: list[GroupSpec]) -> None:
@@ -93,10 +95,11 @@ def test_uniform_for_equal_subscriptions_is_balanced_and_moves_only_what_it_must
         owned = now
 
 
+@pytest.mark.rule("K-206 K-209")
 @given(chapters=groups(homogeneous=False))
 @settings(max_examples=80, deadline=None)
 def test_uniform_for_differing_subscriptions_leaves_no_move_that_would_help(chapters: list[GroupSpec]) -> None:
-    """K-206, K-209: within each topic, whoever owns some of it owns at most one more than its least loaded subscriber."""
+    """Within each topic, whoever owns some of it owns at most one more than its least loaded subscriber."""
     owned: Owned = {}
     for chapter in chapters:
         owned = BUILT_IN["uniform"](after(chapter, owned))
@@ -108,10 +111,11 @@ def test_uniform_for_differing_subscriptions_leaves_no_move_that_would_help(chap
                 assert max(loads[m] for m in owners) - min(loads[m] for m in subscribers) <= 1
 
 
+@pytest.mark.rule("K-194 K-196 K-197")
 @given(chapters=st.booleans().flatmap(lambda alike: groups(homogeneous=alike)))
 @settings(max_examples=60, deadline=None)
 def test_range_gives_contiguous_blocks_in_the_order_of_the_members(chapters: list[GroupSpec]) -> None:
-    """K-194, K-196, K-197: blocks of one topic differ by one at most, the longer ones first, static members first."""
+    """Blocks of one topic differ by one at most, the longer ones first, static members first."""
     spec = chapters[-1]
     owned = BUILT_IN["range"](spec)
     in_order = sorted(
@@ -125,18 +129,19 @@ def test_range_gives_contiguous_blocks_in_the_order_of_the_members(chapters: lis
             assert sizes == sorted(sizes, reverse=True) and sizes[0] - sizes[-1] <= 1
 
 
+@pytest.mark.rule("K-189 K-120")
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_topic_without_metadata_fails_the_assignment(name: str) -> None:
-    """K-189, K-120: a topic that vanished between subscription and assignment."""
+    """A topic that vanished between subscription and assignment."""
     for alike in (True, False):
         spec = GroupSpec({"a": MemberSpec((TOPICS[0],)), "b": MemberSpec((TOPICS[0],))}, {}, alike)
         with pytest.raises(AssignorError):
             BUILT_IN[name](spec)
 
 
+@pytest.mark.rule("K-190")
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_no_members_and_no_topics_mean_nothing_to_assign(name: str) -> None:
-    """K-190."""
     assert BUILT_IN[name](GroupSpec({}, {}, True)) == {}
     for alike in (True, False):
         owned = BUILT_IN[name](GroupSpec({"a": MemberSpec(())}, {}, alike))

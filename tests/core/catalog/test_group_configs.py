@@ -50,6 +50,7 @@ def described(catalog: Catalog, group: str = "g") -> dict[str, Any]:
     return {entry.name: entry for entry in result.configs}
 
 
+@pytest.mark.rule("K-333 K-334 K-338 K-340")
 def test_every_key_is_described_for_any_group() -> None:
     """K-333, K-334, K-338, K-340, T-27: 17 of them, with the broker's values and where they come from."""
     entries = described(Catalog(), "nobody has ever heard of it")
@@ -61,8 +62,9 @@ def test_every_key_is_described_for_any_group() -> None:
     assert (described(Catalog(filed))[BEAT].value, described(Catalog(filed))[BEAT].config_source) == ("7000", 4)
 
 
+@pytest.mark.rule("K-339 K-340 K-330")
 def test_what_is_set_is_kept_shown_and_taken_back() -> None:
-    """K-339, K-340, K-330: deleting it brings the broker's value back; a number may have blanks around it."""
+    """Deleting it brings the broker's value back; a number may have blanks around it."""
     catalog = Catalog()
     assert alter(catalog, (BEAT, " 7000 ", SET)) == ErrorCode.NONE
     entry = described(catalog)[BEAT]
@@ -72,6 +74,7 @@ def test_what_is_set_is_kept_shown_and_taken_back() -> None:
     assert described(catalog)[BEAT].config_source == 5 and (GROUP, "g") not in catalog.configs
 
 
+@pytest.mark.rule("K-337")
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -91,14 +94,14 @@ def test_what_is_set_is_kept_shown_and_taken_back() -> None:
     ids=lambda value: str(value),
 )
 def test_what_is_wrong_is_not_kept(change: tuple[str, str | None, int], error: ErrorCode) -> None:
-    """K-337."""
     catalog = Catalog()
     assert alter(catalog, change) == error
     assert (GROUP, "g") not in catalog.configs
 
 
+@pytest.mark.rule("K-337")
 def test_a_session_must_be_longer_than_the_interval_after_any_change() -> None:
-    """K-337: with what the broker says where the group does not; also after a DELETE."""
+    """With what the broker says where the group does not; also after a DELETE."""
     wide = Settings(
         broker=(
             BrokerSetting("group.consumer.min.session.timeout.ms", "1000", 3, ""),
@@ -112,8 +115,9 @@ def test_a_session_must_be_longer_than_the_interval_after_any_change() -> None:
     assert catalog.configs[GROUP, "g"] == {SESSION: "5000", BEAT: "4000"}
 
 
+@pytest.mark.rule("K-336")
 def test_requests_that_are_wrong_as_such() -> None:
-    """K-336, and one key or resource twice."""
+    """One key or resource twice."""
     catalog = Catalog()
     assert alter(catalog, (BEAT, "7000", SET), group="") == ErrorCode.INVALID_REQUEST
     assert alter(catalog, (BEAT, "7000", SET), (BEAT, "8000", SET)) == ErrorCode.INVALID_REQUEST
@@ -123,8 +127,9 @@ def test_requests_that_are_wrong_as_such() -> None:
     assert (GROUP, "g") not in catalog.configs
 
 
+@pytest.mark.rule("K-341 K-342")
 def test_limits_of_a_group_are_its_own_within_the_broker_s_bounds() -> None:
-    """K-341, K-342: only what is set overrides, and what is out of bounds by now is moved into them."""
+    """Only what is set overrides, and what is out of bounds by now is moved into them."""
     stored = {BEAT: "7000", SESSION: "90000", "share.session.timeout.ms": "50000"}
     own = group_configs.limits_with(Limits(group_consumer_max_size=3), stored, Settings())
     assert own.group_consumer_heartbeat_interval_ms == 7_000
@@ -133,8 +138,9 @@ def test_limits_of_a_group_are_its_own_within_the_broker_s_bounds() -> None:
     assert group_configs.limits_with(own, {}, Settings()) is own
 
 
+@pytest.mark.rule("K-343")
 def test_groups_with_settings_are_listed() -> None:
-    """K-343: with v1, by type; v0 knows client metrics alone."""
+    """With v1, by type; v0 knows client metrics alone."""
     catalog = Catalog()
     alter(catalog, (BEAT, "7000", SET), group="b")
     alter(catalog, (BEAT, "7000", SET), group="a")

@@ -146,6 +146,15 @@ def grow(catalog: Catalog, name: str, count: int, *replicas: tuple[int, ...]) ->
     return ErrorCode(ask(catalog, request).results[0].error_code)
 
 
+def test_topics_that_grow_in_one_request_share_the_room() -> None:
+    catalog = Catalog(Settings(partitions_max=10))
+    create(catalog, New("a", 4, 1), New("b", 2, 1))
+    topics = tuple(CreatePartitionsRequestTopic(name, count, None) for name, count in (("a", 7), ("b", 4), ("b2", 3)))
+    errors = [ErrorCode(one.error_code) for one in ask(catalog, CreatePartitionsRequest(topics)).results]
+    assert errors == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert catalog.partitions == 9
+
+
 def test_a_topic_grows_and_never_shrinks(catalog: Catalog) -> None:
     topic_id = catalog.topics["t"].id
     assert grow(catalog, "t", 5) == ErrorCode.NONE
@@ -266,8 +275,9 @@ def test_the_topic_of_offsets_cannot_grow(with_offsets: Catalog) -> None:
     assert with_offsets.topics_by_name[OFFSETS].partitions == 50
 
 
+@pytest.mark.rule("K-090")
 def test_only_a_new_topic_makes_patterns_stale() -> None:
-    """K-090: what deletes or grows a topic brings no name that a pattern could match."""
+    """What deletes or grows a topic brings no name that a pattern could match."""
     catalog = Catalog(Settings())
     create(catalog, New("t", 1, 1), New("u", 1, 1))
     created = catalog.topics.created_version

@@ -114,10 +114,11 @@ def test_the_check_can_fail(name: str, monkeypatch: pytest.MonkeyPatch, *, alway
         life(Fragile(0, "", compacted=False))
 
 
+@pytest.mark.rule("K-143 K-180 K-365 K-398")
 @pytest.mark.parametrize("compacted", [False, True], ids=["whole log", "compacted log"])
 @pytest.mark.parametrize("how", HOW)
 def test_a_crash_in_any_step_costs_nothing(how: str, *, compacted: bool) -> None:
-    """K-143, K-180, K-365, K-398: at every step no partition has two owners and no epoch goes back; then all is shared."""
+    """At every step no partition has two owners and no epoch goes back; then all is shared."""
     for step in range(1, STEPS + 1):
         crowd = Fragile(step, how, compacted=compacted)
         life(crowd)

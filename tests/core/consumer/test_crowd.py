@@ -139,7 +139,8 @@ QUICK = settings(
 )
 
 
+@pytest.mark.rule("K-143 K-144 K-180 K-365 K-398")
 @pytest.mark.parametrize("life", [Life, MixedLife])
 def test_nobody_shares_epochs_rise_and_all_settle(life: type[Life]) -> None:
-    """K-143, K-144, K-180, K-365, K-398: at every step; and the group settles once inputs stop."""
+    """At every step; and the group settles once inputs stop."""
     run_state_machine_as_test(life, settings=QUICK)

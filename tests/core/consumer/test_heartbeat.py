@@ -43,16 +43,17 @@ def joined(*member_ids: str) -> ConsumerGroup:
     return group
 
 
+@pytest.mark.rule("K-122 K-153 K-165")
 def test_an_idle_heartbeat_replaces_nothing_and_renews_the_session() -> None:
-    """K-122, K-153, K-165: no group, no record; only a timer."""
+    """No group, no record; only a timer."""
     result = ask(joined("a"), "a", 2)
     assert (result.group, result.records, result.events) == (None, (), ())
     assert result.effects == (SetTimer(("session", "g", "a"), 46_000),)
     assert result.response.assignment is None and result.response.heartbeat_interval_ms == 5_000
 
 
+@pytest.mark.rule("K-065 K-165 K-377")
 def test_what_is_refused_has_changed_nothing_and_renews_nothing() -> None:
-    """K-065, K-165, K-377."""
     result = ask(joined("a"), "a", 7)
     assert result.response.error_code == ErrorCode.FENCED_MEMBER_EPOCH and result.response.error_message
     assert (result.group, result.records, result.effects, result.events) == (None, (), (), ())
@@ -78,9 +79,10 @@ def stranger(spec: GroupSpec) -> Mapping[str, Assignment]:
     return {"nobody": {b"t" * 16: (0,)}}
 
 
+@pytest.mark.rule("K-120 K-033")
 @pytest.mark.parametrize("assignor", [failing, broken, greedy, beyond, stranger])
 def test_an_assignor_that_fails_fails_the_heartbeat_and_nothing_is_written(assignor: Any) -> None:
-    """K-120, K-033: UNKNOWN_SERVER_ERROR without a word; also for an answer that no group could follow."""
+    """UNKNOWN_SERVER_ERROR without a word; also for an answer that no group could follow."""
     group = joined("a")
     limits = Limits(group_consumer_assignors=("mine",), group_consumer_assignment_interval_ms=0)
     result = ask(group, "b", 0, limits, assignors={"mine": assignor})
@@ -88,8 +90,9 @@ def test_an_assignor_that_fails_fails_the_heartbeat_and_nothing_is_written(assig
     assert (result.group, result.records, result.effects) == (None, (), ())
 
 
+@pytest.mark.rule("K-187 K-188 K-119")
 def test_a_third_assignor_is_one_function_under_a_name() -> None:
-    """K-187, K-188, K-119: whoever it leaves out gets nothing."""
+    """Whoever it leaves out gets nothing."""
 
     def all_to_the_first(spec: GroupSpec) -> Mapping[str, Assignment]:
         first = min(spec.members)
@@ -103,16 +106,17 @@ def test_a_third_assignor_is_one_function_under_a_name() -> None:
     assert group.target("a") == {b"t" * 16: (0, 1, 2, 3, 4, 5)} and group.target("b") == {} and "b" in group.targets
 
 
+@pytest.mark.rule("K-117")
 def test_votes_are_counted_and_ties_go_by_the_configured_order() -> None:
-    """K-117."""
     group = ask(joined("a"), "b", 0, server_assignor="range").group
     assert describe(group, LIMITS, TOPICS).assignor_name == "range"
     group = ask(group, "c", 0, server_assignor="uniform").group
     assert describe(group, LIMITS, TOPICS).assignor_name == "uniform"
 
 
+@pytest.mark.rule("K-068")
 def test_a_client_without_a_name_has_an_empty_one() -> None:
-    """K-068, and what the record can hold."""
+    """What the record can hold."""
     request = ConsumerGroupHeartbeatRequest("g", "a", 0, None, None, 5, ("t",), None, None, ())
     result = consumer_group_heartbeat(None, request, Env(call(client_id=None), LIMITS, TOPICS))
     assert result.group.members["a"].metadata.client_id == ""
@@ -121,6 +125,7 @@ def test_a_client_without_a_name_has_an_empty_one() -> None:
     assert idle.records == ()
 
 
+@pytest.mark.rule("K-032 K-037")
 def test_an_unfinished_operation_is_seen_by_nobody() -> None:
     """K-032, K-037, T-22: the group that a refused join would have made is not there."""
     full = Limits(group_consumer_max_size=0)
@@ -128,8 +133,9 @@ def test_an_unfinished_operation_is_seen_by_nobody() -> None:
     assert ask(None, "a", 0).response == ask(None, "a", 0).response
 
 
+@pytest.mark.rule("K-070")
 def test_the_new_protocol_takes_over_a_classic_member_s_timers() -> None:
-    """K-070: a member that was classic and now heartbeats is none any more, and is not asked to sync."""
+    """A member that was classic and now heartbeats is none any more, and is not asked to sync."""
     from coordinator.core.consumer.group import ClassicMetadata, Metadata
 
     group = joined("a")
@@ -143,6 +149,7 @@ def test_the_new_protocol_takes_over_a_classic_member_s_timers() -> None:
     assert {("join", "g", "c"), ("sync", "g", "c")} <= keys
 
 
+@pytest.mark.rule("K-183 K-184 K-185")
 def test_states_follow_from_members_and_epochs() -> None:
     """K-183, K-184, K-185 and the table of states."""
     group = joined("a", "b")
@@ -153,8 +160,8 @@ def test_states_follow_from_members_and_epochs() -> None:
     assert set(NEXT) == set(MemberState) and MemberState.read(9) is MemberState.UNKNOWN
 
 
+@pytest.mark.rule("K-211")
 def test_all_policies_say_which_way_they_let_a_group_go() -> None:
-    """K-211."""
     ways = {policy: (policy.upgrades, policy.downgrades) for policy in MigrationPolicy}
     assert ways == {
         MigrationPolicy.BIDIRECTIONAL: (True, True),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator.core.consumer.downgrade import tombstones
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
@@ -36,8 +38,9 @@ def unreadable() -> ConsumerGroup:
     return group.having(Member("x", Metadata(subscribed_topic_regex=""), 3, 3)).having(Member("c", classic, 3, 3))
 
 
+@pytest.mark.rule("K-273")
 def test_a_group_whose_members_cannot_be_read_stays_a_consumer_group() -> None:
-    """K-273: whoever wants to leave is refused, and nothing changes."""
+    """Whoever wants to leave is refused, and nothing changes."""
     group = unreadable()
     leaving: Any = ConsumerGroupHeartbeatRequest("g", "x", -1)
     result = consumer_group_heartbeat(group, leaving, ENV)
@@ -47,14 +50,16 @@ def test_a_group_whose_members_cannot_be_read_stays_a_consumer_group() -> None:
     assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None
 
 
+@pytest.mark.rule("K-172 K-396")
 def test_a_session_that_ends_there_is_tried_again() -> None:
-    """K-172, K-396: after half a second."""
+    """After half a second."""
     result = expire_member(unreadable(), Due(("session", "g", "x"), 1_000), ENV)
     assert result.effects == (SetTimer(("session", "g", "x"), 1_500),) and result.group is None
 
 
+@pytest.mark.rule("K-267 K-329 K-368")
 def test_tombstones_are_in_the_order_that_replay_insists_on() -> None:
-    """K-267, K-329, K-368: 8t, 7t, 6t, 5t, 16t, 4t, 3t; replayed, they leave nothing."""
+    """8t, 7t, 6t, 5t, 16t, 4t, 3t; replayed, they leave nothing."""
     crowd = Crowd()
     for _ in range(3):
         crowd.add(Consumer(crowd, ["t"], regex="u"))
@@ -72,6 +77,7 @@ def test_tombstones_are_in_the_order_that_replay_insists_on() -> None:
     assert group is None
 
 
+@pytest.mark.rule("K-227 K-228")
 def test_a_rolling_change_of_protocol_and_back_loses_nothing() -> None:
     """T-16, T-18, K-227, K-228: classic members are replaced one by one by consumers, and those by classic ones."""
     crowd = Crowd(group_consumer_assignment_interval_ms=0)
@@ -91,6 +97,7 @@ def test_a_rolling_change_of_protocol_and_back_loses_nothing() -> None:
         crowd.settle(12)
 
 
+@pytest.mark.rule("K-398")
 def test_an_upgraded_group_survives_a_crash_at_any_moment() -> None:
     """K-398, T-23: whatever step of the way a restart comes in."""
     for moment in range(8):

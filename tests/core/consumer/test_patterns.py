@@ -43,22 +43,24 @@ def resolved(group: Any, seen: Topics) -> Any:
     return group, times
 
 
+@pytest.mark.rule("K-081")
 def test_only_whole_names_match() -> None:
-    """K-081."""
     assert regex.matches("a|b", ["a", "b", "ab", "ba"]) == ["a", "b"]
     assert regex.matches("a.*", ["xa", "ab"]) == ["ab"]
 
 
+@pytest.mark.rule("K-086 K-098")
 def test_the_topics_are_those_of_the_moment_when_it_was_asked() -> None:
-    """K-086, K-098: what came since is found by the next resolution."""
+    """What came since is found by the next resolution."""
     before = topics("t1")
     group = joining(None, "a", "t.", before)
     group, _ = resolved(group, before.with_topic(Topic("t2", b"2" * 16, 1)))
     assert group.matched("t.") == {"t1"}
 
 
+@pytest.mark.rule("K-086 K-092")
 def test_much_is_matched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """K-086, K-092: no more than so many names at once; one resolution at a time, with all patterns of its beginning."""
+    """No more than so many names at once; one resolution at a time, with all patterns of its beginning."""
     monkeypatch.setattr(patterns, "_LOOKS_MAX", 4)
     seen = topics("t1", "t2", "t3")
     group = None
@@ -74,8 +76,8 @@ def test_much_is_matched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times == 3 and set(group.resolved) == {"t0", "t1", "t2"}
 
 
+@pytest.mark.rule("K-096")
 def test_a_pattern_that_nobody_has_any_more_is_not_kept() -> None:
-    """K-096."""
     seen = topics("t1")
     group = joining(None, "a", "t.", seen)
     group = joining(group, "a", "x.", seen)
@@ -87,8 +89,9 @@ def test_a_pattern_that_nobody_has_any_more_is_not_kept() -> None:
 HOSTILE = ["(a+)+b", "(a*)*c", "(a|aa)+$", "(.*)*x", "(a|a?)+d", "([a-zA-Z]+)*z", "a{1,50}{1,5}b", "(.*a){12}"]
 
 
+@pytest.mark.rule("K-081")
 def test_hostile_patterns_take_linear_time() -> None:
-    """K-081: thousands of names that a backtracking engine would not leave alive; the bound is a hundred times too wide."""
+    """Thousands of names that a backtracking engine would not leave alive; the bound is a hundred times too wide."""
     names = ["a" * 200 + str(number) for number in range(200)]
     for pattern in HOSTILE:
         if regex.reason_invalid(pattern) is None:
@@ -97,8 +100,8 @@ def test_hostile_patterns_take_linear_time() -> None:
             assert time.process_time() - before < 5.0, pattern
 
 
+@pytest.mark.rule("K-082 K-081")
 @pytest.mark.parametrize("pattern", ["(?=x)", r"(a)\1", "(", "a**", "[z-a]", "(?<!x)y"])
 def test_what_re2_cannot_read_is_refused(pattern: str) -> None:
-    """K-082, K-081."""
     refusal = of_pattern(pattern)
     assert refusal is not None and refusal.error == 128 and pattern in (refusal.message or "")

@@ -31,6 +31,7 @@ def member(member_id: str, epoch: int, *partitions: int, **fields: Any) -> Membe
     return Member(member_id, Metadata(subscribed_topic_regex=""), epoch, epoch - 1, assigned=assigned, **fields)
 
 
+@pytest.mark.rule("K-355 K-356 K-031")
 @pytest.mark.parametrize(
     "record",
     [
@@ -45,14 +46,15 @@ def member(member_id: str, epoch: int, *partitions: int, **fields: Any) -> Membe
     ids=lambda record: type(record.key).__name__,
 )
 def test_any_value_creates_the_group_and_no_tombstone_does(record: r.Record) -> None:
-    """K-355, K-356; K-031: a group begins at epoch 1."""
+    """A group begins at epoch 1."""
     group = made(record)
     assert group is not None and group.group_id == "g" and group.epoch in (1, 7)
     assert apply_record(None, r.Record(record.key, None)) is None
 
 
+@pytest.mark.rule("K-357 K-359 K-360 K-361 K-362 K-363 K-352")
 def test_values_are_kept_as_they_are_written() -> None:
-    """K-357, K-359, K-360, K-361, K-362, K-363; K-352: a target of nothing is a target."""
+    """A target of nothing is a target."""
     group = made(
         record_builders.member(
             "g", "m", Metadata(instance_id="i", subscribed_topic_names=("a", "b"), server_assignor="range")
@@ -72,6 +74,7 @@ def test_values_are_kept_as_they_are_written() -> None:
     assert group.matched("x") == {"a"} and group.state == "Assigning"
 
 
+@pytest.mark.rule("K-359 K-362")
 def test_a_record_5_leaves_epochs_alone_and_a_record_8_the_rest() -> None:
     """K-359, K-362, in either order: compaction may turn them round."""
     five, eight = (
@@ -82,8 +85,9 @@ def test_a_record_5_leaves_epochs_alone_and_a_record_8_the_rest() -> None:
     assert one is not None and two is not None and one.members["m"] == two.members["m"]
 
 
+@pytest.mark.rule("K-140 K-350")
 def test_assignment_epochs_that_are_missing_are_the_member_s() -> None:
-    """K-140, K-350: absent, or as many as there are not; and never below 0."""
+    """Absent, or as many as there are not; and never below 0."""
     for epochs, epoch, expected in ((None, 4, 4), ((1,), 4, 4), (None, -2, 0), ((1, 2), 4, None)):
         value = r.ConsumerGroupCurrentMemberAssignmentValue(epoch, 3, 0, (ENTRY(T, (0, 1), epochs),), ())
         group = made(r.Record(r.ConsumerGroupCurrentMemberAssignmentKey("g", "m"), value))
@@ -92,27 +96,27 @@ def test_assignment_epochs_that_are_missing_are_the_member_s() -> None:
         assert group.members["m"].assigned == {T: wanted}
 
 
+@pytest.mark.rule("K-362")
 def test_a_state_of_a_later_kafka_is_unknown() -> None:
-    """K-362."""
     value = r.ConsumerGroupCurrentMemberAssignmentValue(2, 1, 55, (), ())
     group = made(r.Record(r.ConsumerGroupCurrentMemberAssignmentKey("g", "m"), value))
     assert group is not None and group.members["m"].state is MemberState.UNKNOWN
 
 
+@pytest.mark.rule("K-357 K-359 K-360 K-176")
 @pytest.mark.parametrize(
     "last",
     [record_builders.no_member("g", "m"), record_builders.no_target_epoch("g"), record_builders.no_epoch("g")],
     ids=["5t before 8t", "6t before 7t", "3t before the rest"],
 )
 def test_tombstones_out_of_order_are_damage(last: r.Record) -> None:
-    """K-357, K-359, K-360, K-176."""
     group = made(record_builders.current("g", member("m", 2)), record_builders.target("g", "m", {}))
     with pytest.raises(Inconsistent):
         made(last, group=group)
 
 
+@pytest.mark.rule("K-359")
 def test_a_member_is_not_deleted_before_its_target() -> None:
-    """K-359."""
     group = made(
         record_builders.current("g", member("m", 2)),
         record_builders.target("g", "m", {}),
@@ -123,8 +127,9 @@ def test_a_member_is_not_deleted_before_its_target() -> None:
     assert made(record_builders.no_target("g", "m"), record_builders.no_member("g", "m"), group=group) is not None
 
 
+@pytest.mark.rule("K-142 K-143")
 def test_two_owners_at_one_epoch_are_damage_and_a_later_one_takes_over() -> None:
-    """K-142, K-143: compaction may have dropped the record in which the first let go."""
+    """Compaction may have dropped the record in which the first let go."""
     group = made(record_builders.current("g", member("a", 4, 0)))
     with pytest.raises(Inconsistent):
         made(record_builders.current("g", member("b", 4, 0)), group=group)
@@ -133,8 +138,9 @@ def test_two_owners_at_one_epoch_are_damage_and_a_later_one_takes_over() -> None
     assert holders(made(record_builders.current("g", member("a", 6)), group=later).owners) == {(T, 0): 5}  # type: ignore[union-attr]
 
 
+@pytest.mark.rule("K-136")
 def test_a_member_may_be_away_with_what_it_owns() -> None:
-    """K-136: its epoch of -2 holds."""
+    """Its epoch of -2 holds."""
     group = made(record_builders.current("g", member("a", 4, 0)))
     assert group is not None
     away = replace(group.members["a"], epoch=-2)
@@ -142,8 +148,8 @@ def test_a_member_may_be_away_with_what_it_owns() -> None:
     assert after is not None and holders(after.owners) == {(T, 0): -2}
 
 
+@pytest.mark.rule("K-355 K-364")
 def test_a_group_of_offsets_alone_gives_way_and_no_other_classic_group_does() -> None:
-    """K-355, K-364."""
     shard = Shard(0, Limits(), Topics())
     offset = r.Record(r.OffsetCommitKey("g", "t", 0), r.OffsetCommitValue(1))
     shard.replay(offset)
@@ -161,8 +167,9 @@ def test_a_group_of_offsets_alone_gives_way_and_no_other_classic_group_does() ->
     assert "h" not in shard.groups
 
 
+@pytest.mark.rule("K-367 K-174 K-171")
 def test_replay_arms_no_timer_and_loading_arms_them_all() -> None:
-    """K-367, K-174, K-171: a classic member that has something to give up gets a rebalance timer here alone."""
+    """A classic member that has something to give up gets a rebalance timer here alone."""
     shard = Shard(0, Limits(), Topics())
     shard.replay(record_builders.member("g", "m", Metadata(rebalance_timeout_ms=7_000)))
     owing = replace(member("m", 2, 0), state=MemberState.UNREVOKED_PARTITIONS, pending={T: {1: 2}})
@@ -173,8 +180,9 @@ def test_replay_arms_no_timer_and_loading_arms_them_all() -> None:
     assert dict(shard.timers.items())[("rebalance", "g", "m")] == 8_000
 
 
+@pytest.mark.rule("K-344 K-349 K-351 K-353")
 def test_records_are_written_in_one_form() -> None:
-    """K-344, K-349, K-351, K-353: what is written reads back the same; names sorted, topics without partitions left out."""
+    """What is written reads back the same; names sorted, topics without partitions left out."""
     metadata = Metadata("i", "r", "c", "/h", ("a", "b"), "x.*", 10, "range")
     written = [
         record_builders.epoch("g", 3, -5),

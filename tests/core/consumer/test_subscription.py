@@ -1,5 +1,7 @@
 """What subscriptions come to: the hash of the topics, and when a group is homogeneous."""
 
+import pytest
+
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, Resolved
 from coordinator.core.consumer.subscription import is_homogeneous, metadata_hash
 from coordinator.core.topics import Topic, Topics
@@ -14,8 +16,9 @@ def group(*subscriptions: tuple[tuple[str, ...], str]) -> ConsumerGroup:
     return made
 
 
+@pytest.mark.rule("K-102 K-103 K-354")
 def test_the_hash_changes_with_whatever_a_topic_is() -> None:
-    """K-102, K-103, K-354: 0 without topics; the id, the name, the partitions count; others' topics do not."""
+    """0 without topics; the id, the name, the partitions count; others' topics do not."""
     both = group((("a", "b"), ""))
     hashes = {
         metadata_hash(both, topics)
@@ -32,8 +35,8 @@ def test_the_hash_changes_with_whatever_a_topic_is() -> None:
     assert -(2**63) <= metadata_hash(both, Topics([A, B])) < 2**63
 
 
+@pytest.mark.rule("K-112 K-210")
 def test_a_group_is_homogeneous_if_everybody_wants_the_same_in_the_same_way() -> None:
-    """K-112, K-210."""
     assert is_homogeneous(group())
     assert is_homogeneous(group((("a", "b"), ""), (("a", "b"), "")))
     assert not is_homogeneous(group((("a", "b"), ""), (("a",), "")))

@@ -21,13 +21,14 @@ KNOWN = {
 }  # fmt: skip
 
 
+@pytest.mark.rule("K-103")
 @pytest.mark.parametrize("size", KNOWN)
 def test_it_hashes_as_kafka_s_library_does(size: int) -> None:
-    """K-103."""
     assert xxh3_64(bytes((7 * i + size) & 255 for i in range(size))) == KNOWN[size]
 
 
+@pytest.mark.rule("K-103")
 def test_a_topic_s_bytes_are_kafka_s() -> None:
-    """K-103: a magic byte, the id's halves, the name in UTF-16 with its length, the partitions one by one."""
+    """A magic byte, the id's halves, the name in UTF-16 with its length, the partitions one by one."""
     topic = Topic("größe", (1).to_bytes(8, "big") + (-2 % 2**64).to_bytes(8, "big"), 2)
     assert xxh3_64(topic_bytes(topic)) == 3435300609145365743

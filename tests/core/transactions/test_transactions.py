@@ -230,6 +230,25 @@ def test_a_producer_whose_epochs_are_used_up_gets_another_id(world: World) -> No
     assert world.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)  # the answer was lost
 
 
+def test_an_instance_of_the_id_before_is_fenced_unless_it_repeats_its_last_request(world: World) -> None:
+    world.begun()
+    with_epoch(world, EPOCH_MAX - 1)
+    assert world.init() == (1, 0)
+    assert world.init(producer=(0, 0)) == ErrorCode.PRODUCER_FENCED, "of the new id it would be the epoch at hand"
+    assert world.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
+    assert world.transactions.by_id["x"].producer_id == 1
+
+
+def test_only_the_last_epoch_of_the_id_before_repeats_an_end(world: World) -> None:
+    world.begun()
+    with_epoch(world, EPOCH_MAX - 1)
+    world.add((0, EPOCH_MAX - 1), 2)
+    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
+    world.finish()
+    assert world.end((0, EPOCH_MAX - 2)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
+
+
 def test_also_in_the_middle_of_its_transactions(world: World) -> None:
     world.begun()
     with_epoch(world, EPOCH_MAX - 1)
@@ -269,8 +288,9 @@ def test_brokers_ask_for_several_transactions_at_once(world: World) -> None:
     assert error_unless_joined(world.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
 
 
+@pytest.mark.rule("O-100 O-102")
 def test_a_groups_offsets_join_by_their_partition(world: World) -> None:
-    """O-100: the group need not exist, and its name may be empty."""
+    """The group need not exist, and its name may be empty."""
     producer = world.begun()
 
     def add(producer: tuple[int, int], version: int = 4) -> ErrorCode:
@@ -404,8 +424,9 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
         assert again.next_deadline_ms() == world.transactions.next_deadline_ms()
 
 
+@pytest.mark.rule("O-100")
 def test_the_epoch_of_the_last_fence_is_nobodys(world: World) -> None:
-    """O-100: 32,767 is given to no client, so that no transaction can be open at it and have to be fenced once more."""
+    """32,767 is given to no client, so that no transaction can be open at it and have to be fenced once more."""
     producer = world.begun()
     world.take(Result(records=(replace(world.at(), producer_epoch=EPOCH_MAX - 1).record,)))
     world.add((producer[0], EPOCH_MAX - 1), 0)

@@ -1,0 +1,501 @@
+"""The control API, `/v1`: the operator's verbs over HTTP. What each call takes and gives is in the types here, and so
+in the OpenAPI document."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from coordinator.admin.control_types import (
+    PAGE_MAX,
+    Advance,
+    ClockQuery,
+    Deleted,
+    Faults,
+    FaultView,
+    Findings,
+    Groups,
+    GroupsQuery,
+    HoldBody,
+    JournalBody,
+    JournalState,
+    Prefix,
+    ReasonBody,
+    RemoveMemberBody,
+    Requests,
+    RequestsQuery,
+    SetClock,
+    Snapshots,
+    StepClock,
+    TargetBody,
+    Timeline,
+    TimelineQuery,
+    Verified,
+    Verify,
+    Wait,
+)
+from coordinator.admin.operations import Input, Operation, Text
+from coordinator.admin.operations import Refusal as Refused
+from coordinator.control.faults import FaultError, FaultSpec, Rule, check
+from coordinator.control.group_view import GroupView, MemberView
+from coordinator.control.journal import Filter, describe_entry
+from coordinator.control.lint import lint
+from coordinator.control.pcapng import write_pcapng
+from coordinator.control.timeline import as_data, as_mermaid, as_text
+from coordinator.control.verify import Times, verify
+from coordinator.core.events import Event
+from coordinator.events import Ring
+from coordinator.runtime.snapshot import to_tar
+from coordinator.server.operator import (
+    Advanced,
+    ClockState,
+    KeepAlive,
+    Operator,
+    Refusal,
+    State,
+    keep_everybody,
+    keep_nobody,
+)
+
+WAIT_MS_MAX: Final = 300_000
+ADVANCE_MS_MAX: Final = 10 * 365 * 86_400_000
+PCAPNG: Final = "application/x-pcapng"
+TAR: Final = "application/x-tar"
+LINES: Final = "application/jsonl"
+
+
+class Control:
+    """Handlers of the control API."""
+
+    def __init__(self, operator: Operator, ring: Ring, server_port: int) -> None:
+        self._operator = operator
+        self._ring = ring
+        self._server_port = server_port
+
+    def operations(self) -> list[Operation]:
+        """Return the table of all operations."""
+        return [
+            Operation(
+                "GET",
+                "/v1/clock",
+                "The clock and its pending deadlines",
+                self._clock,
+                query=ClockQuery,
+                result=ClockState,
+            ),
+            Operation(
+                "PUT", "/v1/clock", "Freeze the clock, or let it run", self._set_clock, body=SetClock, result=ClockState
+            ),
+            Operation(
+                "POST", "/v1/clock/advance", "Move the clock forward", self._advance, body=Advance, result=Advanced
+            ),
+            Operation(
+                "POST",
+                "/v1/clock/step",
+                "Move the clock to the next deadline",
+                self._step,
+                body=StepClock,
+                result=Advanced,
+            ),
+            Operation("GET", "/v1/groups", "All groups", self._groups, query=GroupsQuery, result=Groups),
+            Operation(
+                "DELETE",
+                "/v1/groups",
+                "Remove every group of a prefix",
+                self._forget_all,
+                query=GroupsQuery,
+                result=Deleted,
+            ),
+            Operation("GET", "/v1/groups/{group}", "One group", self._group, result=GroupView),
+            Operation(
+                "DELETE", "/v1/groups/{group}", "Remove a group, whatever its state", self._forget, result=Deleted
+            ),
+            Operation(
+                "GET",
+                "/v1/groups/{group}/timeline",
+                "What happened to a group, and why",
+                self._timeline,
+                query=TimelineQuery,
+                result=Timeline,
+                others=("text/plain",),
+            ),
+            Operation(
+                "POST",
+                "/v1/groups/{group}/rebalance",
+                "Rebalance a group",
+                self._rebalance,
+                body=ReasonBody,
+                result=GroupView,
+            ),
+            Operation(
+                "PUT",
+                "/v1/groups/{group}/target",
+                "Force the target assignment of a consumer group",
+                self._target,
+                body=TargetBody,
+                result=GroupView,
+            ),
+            Operation(
+                "POST",
+                "/v1/groups/{group}/hold",
+                "Hold requests of a group at a step of its protocol",
+                self._hold,
+                body=HoldBody,
+                result=Faults,
+            ),
+            Operation(
+                "POST",
+                "/v1/groups/{group}/release",
+                "Let go of everything that is held of a group",
+                self._release,
+                result=Faults,
+            ),
+            Operation(
+                "POST",
+                "/v1/groups/{group}/members/{member}/expire",
+                "Let a member's session expire",
+                self._expire,
+                body=RemoveMemberBody,
+                result=MemberView,
+            ),
+            Operation(
+                "POST",
+                "/v1/groups/{group}/members/{member}/kick",
+                "Remove a member",
+                self._kick,
+                body=RemoveMemberBody,
+                result=MemberView,
+            ),
+            Operation(
+                "POST", "/v1/groups/{group}/members/{member}/fence", "Fence a member", self._fence, result=MemberView
+            ),
+            Operation("GET", "/v1/faults", "The faults in force", self._faults, result=Faults),
+            Operation(
+                "POST", "/v1/faults", "Put a fault into force", self._add_fault, body=FaultSpec, result=FaultView
+            ),
+            Operation("DELETE", "/v1/faults", "End every fault", self._remove_faults, result=Faults),
+            Operation("GET", "/v1/faults/{number}", "One fault", self._fault, result=FaultView),
+            Operation("DELETE", "/v1/faults/{number}", "End a fault", self._remove_fault, result=FaultView),
+            Operation(
+                "PUT",
+                "/v1/journal",
+                "Turn the journal on or off",
+                self._set_journal,
+                body=JournalBody,
+                result=JournalState,
+            ),
+            Operation("GET", "/v1/journal", "How much the journal keeps", self._journal, result=JournalState),
+            Operation(
+                "GET",
+                "/v1/requests",
+                "The last requests, decoded",
+                self._requests,
+                query=RequestsQuery,
+                result=Requests,
+                others=(LINES, PCAPNG),
+            ),
+            Operation("GET", "/v1/lint", "Findings about clients", self._lint, result=Findings),
+            Operation("POST", "/v1/reset", "Start again with nothing", self._reset, body=Prefix, result=Deleted),
+            Operation("GET", "/v1/state", "Topics and offsets", self._state, query=GroupsQuery, result=State),
+            Operation("POST", "/v1/state", "Create topics and commit offsets", self._seed, body=State, result=State),
+            Operation("GET", "/v1/snapshots", "All snapshots", self._snapshots, result=Snapshots),
+            Operation("PUT", "/v1/snapshots/{name}", "Take a snapshot", self._take_snapshot, result=Snapshots),
+            Operation("GET", "/v1/snapshots/{name}", "A snapshot as a tar file", self._snapshot, others=(TAR,)),
+            Operation("DELETE", "/v1/snapshots/{name}", "Remove a snapshot", self._remove_snapshot, result=Snapshots),
+            Operation(
+                "POST", "/v1/snapshots/{name}/restore", "Start again with a snapshot", self._restore, result=Snapshots
+            ),
+            Operation("POST", "/v1/wait", "Wait until something holds", self._wait, body=Wait, result=GroupView | None),
+            Operation(
+                "POST",
+                "/v1/verify",
+                "Whether what is expected has happened",
+                self._verify,
+                body=Verify,
+                result=Verified,
+            ),
+        ]
+
+    # -- clock ---------------------------------------------------------------------------------------------------------
+
+    def _clock(self, given: Input) -> ClockState:
+        state = self._operator.clock()
+        return msgspec.structs.replace(
+            state, deadlines=state.deadlines[: _bounded("limit", given.query.limit, 0, 100_000)]
+        )
+
+    def _set_clock(self, given: Input) -> ClockState:
+        body: SetClock = given.body
+        if (body.mode == "rate") != (body.rate is not None):
+            raise Refused("invalid rate: expected a rate with mode rate, and with no other")
+        if body.rate is not None and not 0 < body.rate <= 10_000:
+            raise Refused(f"invalid rate {body.rate}: expected more than 0, and at most 10000")
+        rate = {"real": 1.0, "frozen": 0.0}.get(body.mode, body.rate)
+        assert rate is not None, "mode rate has a rate"
+        state = self._operator.set_rate(rate)
+        return msgspec.structs.replace(state, deadlines=[])
+
+    def _advance(self, given: Input) -> Advanced:
+        body: Advance = given.body
+        return self._operator.advance(_bounded("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive))
+
+    def _step(self, given: Input) -> Advanced:
+        return self._operator.step(self._keep_alive(given.body.keep_alive))
+
+    def _keep_alive(self, wanted: str | list[str]) -> KeepAlive:
+        if isinstance(wanted, list):
+            return self._operator.keep_named(wanted)
+        if wanted == "connected":
+            return self._operator.keep_connected()
+        return keep_everybody if wanted == "all" else keep_nobody
+
+    # -- groups --------------------------------------------------------------------------------------------------------
+
+    def _groups(self, given: Input) -> Groups:
+        return Groups(self._operator.groups(given.query.prefix))
+
+    def _group(self, given: Input) -> GroupView:
+        view = self._operator.find_group(given.path["group"])
+        if view is None:
+            raise Refused(f"there is no group {given.path['group']!r}", 404)
+        return view
+
+    def _forget(self, given: Input) -> Deleted:
+        _do(self._operator.forget, given.path["group"])
+        return Deleted(1)
+
+    def _forget_all(self, given: Input) -> Deleted:
+        return Deleted(_do(self._operator.forget_all, given.query.prefix))
+
+    def _timeline(self, given: Input) -> Timeline | Text:
+        group, query = given.path["group"], given.query
+        events = list(self._events(query.after, group))
+        if query.format == "text":
+            return Text(as_text(events).encode(), "text/plain; charset=utf-8")
+        if query.format == "mermaid":
+            return Text(as_mermaid(group, events).encode(), "text/plain; charset=utf-8")
+        return Timeline(self._ring.latest, as_data(events))
+
+    def _events(self, after: int, group: str | None) -> Iterator[tuple[int, Event]]:
+        for number, data in self._ring.after(after, group):
+            yield number, msgspec.json.decode(data, type=Event)
+
+    def _rebalance(self, given: Input) -> GroupView:
+        view: GroupView = _do(self._operator.rebalance, given.path["group"], given.body.reason)
+        return view
+
+    def _target(self, given: Input) -> GroupView:
+        view: GroupView = _do(self._operator.set_target, given.path["group"], given.body.members)
+        return view
+
+    def _expire(self, given: Input) -> MemberView:
+        return self._remove(self._operator.expire, given)
+
+    def _kick(self, given: Input) -> MemberView:
+        return self._remove(self._operator.kick, given)
+
+    @staticmethod
+    def _remove(verb: Callable[..., MemberView], given: Input) -> MemberView:
+        arguments = (given.path["group"], given.path["member"], given.body.reason)
+        view: MemberView = _do(verb, *arguments, disconnects=given.body.disconnect)
+        return view
+
+    def _fence(self, given: Input) -> MemberView:
+        view: MemberView = _do(self._operator.fence, given.path["group"], given.path["member"])
+        return view
+
+    def _hold(self, given: Input) -> Faults:
+        rules = self._operator.hold(given.path["group"], given.body.at, given.body.client)
+        return Faults([self._view(rule) for rule in rules])
+
+    def _release(self, given: Input) -> Faults:
+        return Faults([self._view(rule) for rule in self._operator.release(given.path["group"])])
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def _faults(self, given: Input) -> Faults:
+        return Faults([self._view(rule) for rule in self._operator.faults])
+
+    def _add_fault(self, given: Input) -> FaultView:
+        try:
+            check(given.body)
+        except FaultError as error:
+            raise Refused(str(error)) from None
+        return self._view(self._operator.add_fault(given.body))
+
+    def _fault(self, given: Input) -> FaultView:
+        rule = self._operator.faults.get(_number(given))
+        if rule is None:
+            raise Refused(f"there is no fault {given.path['number']}", 404)
+        return self._view(rule)
+
+    def _remove_fault(self, given: Input) -> FaultView:
+        return self._view(_do(self._operator.remove_fault, _number(given)))
+
+    def _remove_faults(self, given: Input) -> Faults:
+        self._operator.remove_faults()
+        return Faults([])
+
+    def _view(self, rule: Rule) -> FaultView:
+        spec = rule.spec
+        return FaultView(
+            rule.number, spec.on, spec.do, spec.count, spec.probability, spec.seed, rule.seen, rule.hits,
+            self._operator.held(rule.number),
+        )  # fmt: skip
+
+    def _set_journal(self, given: Input) -> JournalState:
+        self._operator.set_journal(_bounded("bytes_max", given.body.bytes_max, 0, 1 << 30))
+        return self._journal(given)
+
+    def _journal(self, given: Input) -> JournalState:
+        try:
+            journal = self._operator.journal
+        except Refusal:
+            return JournalState(0, 0, 0, 0)
+        return JournalState(journal.bytes_max, journal.bytes, len(journal), journal.latest)
+
+    def _requests(self, given: Input) -> Requests | Text:
+        query: RequestsQuery = given.query
+        journal = _do(lambda: self._operator.journal)
+        wanted = Filter(query.api, query.group, query.topic, query.client, query.after)
+        found = [entry for entry, _ in journal.entries(wanted, self._operator.topic_name)]
+        found = found[: _bounded("limit", query.limit, 1, PAGE_MAX)]
+        if query.format == "pcapng":
+            return Text(write_pcapng(found, self._server_port), PCAPNG)
+        described = [describe_entry(entry) for entry in found]
+        if query.format == "jsonl":
+            return Text("".join(json.dumps(one) + "\n" for one in described).encode(), LINES)
+        return Requests(journal.latest, described)
+
+    def _lint(self, given: Input) -> Findings:
+        journal = _do(lambda: self._operator.journal)
+        return Findings(lint(entry for entry, _ in journal.entries(Filter())))
+
+    def _verify(self, given: Input) -> Verified:
+        body: Verify = given.body
+        entries = _do(lambda: self._operator.journal).entries(Filter(after=body.after), self._operator.topic_name)
+        verdict = verify(body.expect, entries, self._events(0, None), in_order=body.in_order)
+        if not verdict.ok:
+            raise Refused("; ".join(verdict.differences), 409)
+        return Verified(True)
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def _reset(self, given: Input) -> Deleted:
+        prefix = given.body.prefix
+        if prefix:
+            groups: int = _do(self._operator.forget_all, prefix)
+            return Deleted(groups, self._operator.remove_topics(prefix))
+        groups, topics = len(self._operator.groups()), len(self._operator.state().topics)
+        _do(self._operator.reset)
+        return Deleted(groups, topics)
+
+    def _state(self, given: Input) -> State:
+        return self._operator.state(given.query.prefix)
+
+    def _seed(self, given: Input) -> State:
+        _do(self._operator.seed, given.body)
+        return self._operator.state()
+
+    def _snapshots(self, given: Input) -> Snapshots:
+        return Snapshots(self._operator.snapshots())
+
+    def _take_snapshot(self, given: Input) -> Snapshots:
+        _do(self._operator.take_snapshot, given.path["name"])
+        return self._snapshots(given)
+
+    def _snapshot(self, given: Input) -> Text:
+        return Text(to_tar(_do(self._operator.snapshot, given.path["name"])), TAR)
+
+    def _remove_snapshot(self, given: Input) -> Snapshots:
+        _do(self._operator.remove_snapshot, given.path["name"])
+        return self._snapshots(given)
+
+    def _restore(self, given: Input) -> Snapshots:
+        _do(self._operator.restore, given.path["name"])
+        return self._snapshots(given)
+
+    # -- waiting -------------------------------------------------------------------------------------------------------
+
+    async def _wait(self, given: Input) -> GroupView | None:
+        body: Wait = given.body
+        if not body.group and body.fault is None:
+            raise Refused("invalid wait: expected a group or a fault")
+        timeout_ms = _bounded("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
+        with trio.move_on_after(timeout_ms / 1000):
+            while self._missing(body) is not None:
+                await self._operator.next_turn()
+        missing = self._missing(body)
+        if missing is not None:
+            raise Refused(f"not within {timeout_ms} ms: {missing}", 408)
+        return self._operator.find_group(body.group) if body.group else None
+
+    def _missing(self, body: Wait) -> str | None:
+        """Return what does not hold yet, None if everything holds."""
+        if body.fault is not None:
+            rule = self._operator.faults.get(body.fault)
+            if rule is None:
+                return f"there is no fault {body.fault}"
+            if rule.hits < body.hits:
+                return f"fault {body.fault} has met {rule.hits} requests, expected {body.hits}"
+        if not body.group:
+            return None
+        view = self._operator.find_group(body.group)
+        if view is None or not body.exists:
+            if (view is not None) == body.exists:
+                return None
+            return f"there is {'no' if body.exists else 'a'} group {body.group!r}"
+        return missing_in(view, body)
+
+
+def missing_in(view: GroupView, body: Wait) -> str | None:
+    """Return what a group lacks of what is waited for, None if it lacks nothing."""
+    if body.state not in ("", view.state):
+        return f"the state is {view.state}, expected {body.state}"
+    for name, expected, found in (
+        ("members", body.members, len(view.members)),
+        ("generation", body.generation, view.generation),
+    ):
+        if expected is not None and not _times(expected).agrees(found):
+            return f"{name}: {found}, expected {_times(expected)}"
+    for name, topics in (body.assigned or {}).items():
+        owned = next(
+            (one.assignment for one in view.members if name in (one.member_id, one.client_id, one.instance_id)), None
+        )
+        wanted = {topic: sorted(partitions) for topic, partitions in topics.items() if partitions}
+        if owned != wanted:
+            return f"{name} owns {owned}, expected {wanted}"
+    for topic, partitions in (body.offsets or {}).items():
+        for partition, expected in partitions.items():
+            offset = view.offsets.get(topic, {}).get(partition)
+            if offset is None or not _times(expected).agrees(offset):
+                return f"the offset of {topic}-{partition} is {offset}, expected {_times(expected)}"
+    return None
+
+
+def _times(expected: int | Times) -> Times:
+    return Times(expected, expected) if isinstance(expected, int) else expected
+
+
+def _do(verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a verb, and answer its refusal: 409, or 404 for what is not there."""
+    try:
+        return verb(*arguments, **options)
+    except Refusal as refusal:
+        is_missing = str(refusal).startswith("there is no ")
+        raise Refused(str(refusal), 404 if is_missing else 409 if refusal.is_conflict else 400) from None
+
+
+def _bounded(name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise Refused(f"invalid {name} {value}: expected {least} to {most}")
+    return value
+
+
+def _number(given: Input) -> int:
+    text = given.path["number"]
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Refused(f"invalid fault {text!r}: expected its number")
+    return int(text)

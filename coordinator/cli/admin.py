@@ -1,0 +1,76 @@
+"""The admin port as the command line uses it: where it is, and what it answers."""
+
+import argparse
+import http.client
+import json
+import os
+from typing import Any, Final
+
+from coordinator.cli.addresses import parse_addresses
+from coordinator.cli.cluster import TIMEOUT_SECONDS, WrongUse
+from coordinator.cli.parser import add_timeout_option, expect
+from coordinator.client import ClientError
+
+ADMIN_VARIABLE: Final = "MUSTER_ADMIN"
+ADMIN_DEFAULT: Final = "127.0.0.1:8092"
+ADMIN_PORT: Final = 8092
+EXPECTED: Final = "HOST[:PORT] or http://HOST:PORT"
+
+
+def add_admin_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command say where the admin port is, and how long to wait for it."""
+    parser.add_argument(
+        "--admin",
+        type=expect(EXPECTED, parse_admin),
+        metavar="HOST:PORT",
+        help=f"the server's admin address (${ADMIN_VARIABLE}, or {ADMIN_DEFAULT})",
+    )
+    add_timeout_option(parser)
+
+
+def parse_admin(text: str) -> str:
+    """`HOST:PORT` of one address. Raises ValueError."""
+    (address,) = parse_addresses(text.removeprefix("http://").rstrip("/"), ADMIN_PORT)
+    return address
+
+
+def find_admin(args: argparse.Namespace) -> str:
+    """Return the admin address: of the option, the environment, or the default. Raises WrongUse."""
+    if args.admin:
+        return str(args.admin)
+    text = os.environ.get(ADMIN_VARIABLE, "")
+    try:
+        return parse_admin(text) if text else ADMIN_DEFAULT
+    except ValueError:
+        raise WrongUse(f"invalid {ADMIN_VARIABLE} {text!r}: expected {EXPECTED}") from None
+
+
+def get(admin: str, path: str, timeout: float | None) -> bytes:
+    """Return what the admin port answers. Raises ClientError."""
+    seconds = timeout or TIMEOUT_SECONDS
+    host, _, port = admin.rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    except TimeoutError:
+        raise ClientError(f"http://{admin} does not respond: gave up after {seconds:g} s") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise ClientError(f"cannot connect to http://{admin}: {getattr(error, 'strerror', None) or error}") from None
+    finally:
+        connection.close()
+    if response.status != 200:
+        where = path.partition("?")[0]
+        raise ClientError(f"http://{admin}{where}: {response.status} {body.decode(errors='replace').strip()}")
+    return body
+
+
+def get_json(admin: str, path: str, timeout: float | None) -> dict[str, Any]:
+    """Return the object that the admin port answers. Raises ClientError."""
+    body = get(admin, path, timeout)
+    try:
+        found: dict[str, Any] = json.loads(body)
+    except ValueError:
+        raise ClientError(f"http://{admin} is not the admin port of a Muster") from None
+    return found

@@ -1,0 +1,133 @@
+"""Listeners as an operator writes them: `HOST:PORT`, or `NAME://HOST:PORT` as in Kafka. Not a subcommand.
+
+    --listen INTERNAL://0.0.0.0:9092 --listen EXTERNAL://0.0.0.0:19092     or `listeners`
+    --advertise INTERNAL://kafka:9092 --advertise EXTERNAL://localhost:19092   or `advertised.listeners`
+
+Every listener has a name: a client that came by it is told its advertised address.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from coordinator.cli.parser import list_choices, suggest
+from coordinator.cli.settings import Origin
+from coordinator.server.listener import address, format_address
+
+EXPECTED: Final = "HOST:PORT or NAME://HOST:PORT"
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED: Final = ("PLAINTEXT",)
+CONTROLLER: Final = "CONTROLLER"  # the name that Kafka's images give, where `controller.listener.names` has none
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class Given(Struct, frozen=True):
+    """The words of an option or a setting, and where they come from."""
+
+    words: tuple[str, ...]
+    origin: Origin
+
+
+class Endpoint(Struct, frozen=True):
+    """One listener: its name, its security protocol, where it is bound, and what clients are told (None: that)."""
+
+    name: str
+    protocol: str
+    bind: str
+    advertised: str | None = None
+
+
+class Endpoints(Struct, frozen=True):
+    """The listeners of a broker, and those of a controller, which are not bound: there is no controller to reach."""
+
+    brokers: tuple[Endpoint, ...]
+    controllers: tuple[str, ...] = ()
+
+
+def read_endpoints(
+    listen: Given, advertise: Given, protocols: Mapping[str, str], controllers: Iterable[str] = ()
+) -> Endpoints:
+    """Read what to listen on, and what to advertise for each. `protocols` are by name. Raises ConfigError."""
+    controller_names = {name.upper() for name in controllers} or {CONTROLLER}
+    split = _name_all(listen)
+    bound = {name: where for name, where in split.items() if name not in controller_names}
+    if not bound:
+        raise listen.origin.complaint(",".join(listen.words), "a listener that is not a controller's")
+    told = _match(advertise, tuple(bound), controller_names)
+    endpoints = [
+        Endpoint(name, _find_protocol(name, protocols, listen.origin), where, told.get(name))
+        for name, where in bound.items()
+    ]
+    return Endpoints(tuple(endpoints), tuple(name for name in split if name in controller_names))
+
+
+def read_protocols(given: Given) -> dict[str, str]:
+    """Read `listener.security.protocol.map`: protocols by the names of listeners. Raises ConfigError."""
+    found = {}
+    for word in given.words:
+        name, colon, protocol = word.strip().upper().partition(":")
+        if not colon or protocol not in PROTOCOLS:
+            raise given.origin.complaint(word, f"NAME:PROTOCOL, the protocol {list_choices(PROTOCOLS)}")
+        found[name] = protocol
+    return found
+
+
+def _name_all(listen: Given) -> dict[str, str]:
+    """Return the addresses to bind by their listeners' names. A plain one is PLAINTEXT, the next one PLAINTEXT-2."""
+    found: dict[str, str] = {}
+    for number, word in enumerate(listen.words, 1):
+        name, where = _split(word, listen.origin)
+        name = name or (f"PLAINTEXT-{number}" if "PLAINTEXT" in found else "PLAINTEXT")
+        if name in found:
+            raise listen.origin.complaint(word, "one listener of each name")
+        found[name] = where
+    return found
+
+
+def _match(advertise: Given, names: Sequence[str], controllers: Iterable[str]) -> dict[str, str]:
+    """Return the advertised addresses by listener: by name, or plain ones, one for all or in the listeners' order."""
+    told = [(*_split(word, advertise.origin), word) for word in advertise.words]
+    if not any(name for name, _, _ in told):
+        return _match_in_order(advertise, names)
+    found: dict[str, str] = {}
+    for name, where, word in told:
+        if name not in names and name not in controllers:
+            hint = suggest(name, names) if name else ""
+            expected = f"NAME://HOST:PORT, the name that of a listener: {', '.join(names)}"
+            raise advertise.origin.complaint(word, expected + hint)
+        if name in found:
+            raise advertise.origin.complaint(word, "one address for each listener")
+        found[name] = where
+    return found
+
+
+def _match_in_order(advertise: Given, names: Sequence[str]) -> dict[str, str]:
+    words = advertise.words * len(names) if len(advertise.words) == 1 else advertise.words
+    if words and len(words) != len(names):
+        expected = f"one address, or one for each of the {len(names)} listeners"
+        raise advertise.origin.complaint(",".join(words), expected)
+    return dict(zip(names, words, strict=bool(words)))
+
+
+def _split(word: str, origin: Origin) -> tuple[str, str]:
+    """Return the name in capitals, as Kafka has it, and HOST:PORT; the name is empty where the word has none."""
+    name, separator, where = word.strip().rpartition("://")
+    if separator and not _NAME.fullmatch(name):
+        raise origin.complaint(word, EXPECTED)
+    try:
+        host, port = address(where)
+    except ValueError as error:
+        _, _, reason = str(error).partition(": ")
+        raise origin.complaint(word, f"{EXPECTED}{reason and f'; {reason}'}") from None
+    return name.upper(), format_address(host, port)
+
+
+def _find_protocol(name: str, protocols: Mapping[str, str], origin: Origin) -> str:
+    """Return a listener's protocol: as it is mapped, or the one it is named for, or PLAINTEXT."""
+    protocol = protocols.get(name) or (name if name in PROTOCOLS else "PLAINTEXT")
+    if protocol not in SERVED:
+        raise origin.complaint(name, f"a listener of the protocol {list_choices(SERVED)}, not {protocol}")
+    return protocol

@@ -1,0 +1,39 @@
+"""Print why a group rebalanced: its timeline, each change of state with its cause.
+
+It asks Muster's admin port. An Apache Kafka has no such thing."""
+
+import argparse
+import sys
+from typing import Final
+from urllib.parse import quote
+
+from coordinator.cli import fail
+from coordinator.cli.admin import add_admin_options, find_admin, get
+from coordinator.cli.cluster import WrongUse
+from coordinator.client import ClientError
+
+EXAMPLES: Final = """\
+muster why shop
+muster why shop --format mermaid > shop.mmd"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument(
+        "--format", choices=("text", "json", "mermaid"), default="text", help="text by default; mermaid is a diagram"
+    )
+    add_admin_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        path = f"/v1/groups/{quote(args.group, safe='')}/timeline?format={args.format}"
+        timeline = get(find_admin(args), path, args.timeout).decode()
+    except WrongUse as error:
+        return fail("why", error, 2)
+    except ClientError as error:
+        return fail("why", error)
+    if not timeline:
+        return fail("why", f"no event of a group {args.group!r} is known")
+    sys.stdout.write(timeline)
+    return 0

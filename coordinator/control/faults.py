@@ -1,0 +1,185 @@
+"""Faults on demand: which request is met, and what is done to it. Pure; the frontend carries it out.
+
+    {"on": {"api": "OffsetCommit", "group": "g1", "nth": 2}, "do": {"apply": true, "drop": "response"}}
+
+A rule meets a request when every field of `on` agrees. Of the rules that meet a request the oldest one that is not used
+up decides. `nth` and `after` count the requests that agree, `count` bounds how many are met, `probability` lets the
+dice decide, by a seed of the rule's own so that a run can be repeated.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from coordinator.control.subject import Subject
+from protocol.apis import BY_NAME
+from protocol.errors import ErrorCode
+
+STEPS: dict[
+    str, frozenset[str]
+] = {  # the steps of a group's protocol at which it can be held, as the APIs that take it
+    "join": frozenset({"JoinGroup"}),
+    "sync": frozenset({"SyncGroup"}),
+    "assignment": frozenset({"SyncGroup", "ConsumerGroupHeartbeat"}),
+    "commit": frozenset({"OffsetCommit", "TxnOffsetCommit"}),
+    "heartbeat": frozenset({"Heartbeat", "ConsumerGroupHeartbeat"}),
+}
+
+
+class FaultError(ValueError):
+    """What somebody asked for is no fault; the text says what is wrong with it."""
+
+
+class Match(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which requests a rule is about. An empty field agrees with every request."""
+
+    api: str = ""  # Kafka's name of the API
+    group: str = ""
+    topic: str = ""
+    client: str = ""  # a client id, a member id or a group instance id
+    generation: int | None = None  # or the member epoch
+    nth: int = 0  # only the n-th request that agrees; 1 is the first
+    after: int = 0  # only requests after so many that agree
+
+    def agrees(self, subject: Subject) -> bool:
+        """Return whether a request is one of those that the rule is about, whatever its number."""
+        return (
+            self.api in ("", subject.api)
+            and (not self.group or self.group in subject.groups)
+            and (not self.topic or self.topic in subject.topics)
+            and (not self.client or self.client in (subject.client_id, *subject.members, *subject.instances))
+            and self.generation in (None, subject.generation)
+        )
+
+
+class Action(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is done to a request that a rule meets."""
+
+    error: str = ""  # Kafka's name of the code to answer
+    apply: bool | None = None  # whether the request is carried out; by default, unless it is answered with an error
+    delay_ms: int = 0  # of the response, in real time
+    drop: Literal["", "request", "response"] = ""
+    disconnect: Literal["", "before", "after"] = ""  # before or after the request is carried out
+    throttle_ms: int = 0  # tell the client to wait: throttle_time_ms of the response
+    truncate: int | None = None  # send so many bytes of the response, then close the connection
+    hold: bool = False  # park the request, undecided, until the rule is removed
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the request is carried out."""
+        if self.drop == "request" or self.disconnect == "before":
+            return False
+        return not self.error if self.apply is None else self.apply
+
+
+class FaultSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule as it is asked for."""
+
+    do: Action
+    on: Match = field(default_factory=Match)
+    count: int | None = 1  # how many requests it meets; null for any number
+    probability: float = 1.0
+    seed: int = 0
+
+
+class Rule(Struct):
+    """A rule in force, with what it has seen so far."""
+
+    number: int
+    spec: FaultSpec
+    dice: random.Random
+    seen: int = 0  # requests that agreed
+    hits: int = 0  # requests that it met
+
+    @property
+    def is_used_up(self) -> bool:
+        if self.spec.on.nth and self.seen >= self.spec.on.nth:
+            return True
+        return self.spec.count is not None and self.hits >= self.spec.count
+
+    def meets(self, subject: Subject) -> bool:
+        """Count a request, and return whether the rule meets it."""
+        on = self.spec.on
+        if self.is_used_up or not on.agrees(subject):
+            return False
+        self.seen += 1
+        if (on.nth and self.seen != on.nth) or self.seen <= on.after:
+            return False
+        if self.spec.probability < 1 and self.dice.random() >= self.spec.probability:
+            return False
+        self.hits += 1
+        return True
+
+
+class FaultPlan:
+    """The rules in force, oldest first."""
+
+    def __init__(self) -> None:
+        self._rules: dict[int, Rule] = {}
+        self._numbers = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is any rule: without one, requests are not even looked at."""
+        return bool(self._rules)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules.values())
+
+    def add(self, spec: FaultSpec) -> Rule:
+        """Put a rule into force. Raises FaultError."""
+        check(spec)
+        self._numbers += 1
+        rule = Rule(self._numbers, spec, random.Random(spec.seed))
+        self._rules[rule.number] = rule
+        return rule
+
+    def get(self, number: int) -> Rule | None:
+        """Return a rule by its number."""
+        return self._rules.get(number)
+
+    def remove(self, number: int) -> Rule | None:
+        """End a rule. Returns it, None if there is none of that number."""
+        return self._rules.pop(number, None)
+
+    def clear(self) -> None:
+        """End every rule."""
+        self._rules.clear()
+
+    def find(self, subject: Subject) -> Rule | None:
+        """Return the rule that meets a request, None if none does."""
+        return next((rule for rule in self._rules.values() if rule.meets(subject)), None)
+
+
+def check(spec: FaultSpec) -> None:
+    """Raise FaultError for a rule that could never do what it says."""
+    on, do = spec.on, spec.do
+    if on.api and on.api not in BY_NAME:
+        raise FaultError(f"invalid on.api {on.api!r}: expected Kafka's name of an API, such as OffsetCommit")
+    if do.error and do.error not in ErrorCode.__members__:
+        raise FaultError(f"invalid do.error {do.error!r}: expected Kafka's name of an error, such as NOT_COORDINATOR")
+    if do == Action():
+        raise FaultError("invalid do: expected one of error, delay_ms, drop, disconnect, throttle_ms, truncate, hold")
+    for name, value in (("on.nth", on.nth), ("on.after", on.after), ("do.delay_ms", do.delay_ms),
+                        ("do.throttle_ms", do.throttle_ms), ("do.truncate", do.truncate or 0)):  # fmt: skip
+        if value < 0:
+            raise FaultError(f"invalid {name} {value}: expected 0 or more")
+    if not 0 < spec.probability <= 1:
+        raise FaultError(f"invalid probability {spec.probability}: expected more than 0, and at most 1")
+    if spec.count is not None and spec.count < 1:
+        raise FaultError(f"invalid count {spec.count}: expected 1 or more, or null for any number")
+    ends = [name for name in ("drop", "disconnect", "truncate", "hold") if getattr(do, name) not in ("", None, False)]
+    if len(ends) > 1:
+        raise FaultError(f"invalid do: expected at most one of {', '.join(ends)}")
+
+
+def parse_fault(body: bytes) -> FaultSpec:
+    """Read a rule from JSON. Raises FaultError."""
+    try:
+        spec = msgspec.json.decode(body, type=FaultSpec)
+    except msgspec.DecodeError as error:
+        raise FaultError(f"invalid fault: {error}") from None
+    check(spec)
+    return spec

@@ -1,0 +1,180 @@
+"""The journal: the last requests and responses, as the bytes that were on the wire, bounded by their bytes.
+
+To note a request costs two references: the frames exist anyway. They are decoded when somebody looks.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from coordinator.control.subject import Subject, TopicNames, subject_of
+from protocol.apis import APIS
+from protocol.codec import decode_request, decode_response
+from protocol.errors import ErrorCode, ProtocolError
+
+BYTES_MAX: Final = 16 * 1024 * 1024  # of frames, by default
+ENTRY_BYTES: Final = 400  # what an entry costs beside its frames
+
+_CODES: Final = {int(code): code.name for code in ErrorCode}
+
+
+class Entry(Struct, gc=False):
+    """A request, and its response once there is one."""
+
+    number: int  # the first request since the start is 1
+    at_ms: int  # the coordinator's clock when the request was decided
+    host: str  # `/127.0.0.1`
+    port: int  # the client's
+    connection: int  # a number for the connection, counted from 1
+    frame: bytes  # the request, without its size
+    response: bytes | None = None  # with its size; None while the request is parked, and for ever if none is sent
+    answered_ms: int = -1
+    fault: str = ""  # what a fault did to it
+
+    @property
+    def api_key(self) -> int:
+        return int.from_bytes(self.frame[:2], "big", signed=True)
+
+    @property
+    def version(self) -> int:
+        return int.from_bytes(self.frame[2:4], "big", signed=True)
+
+    @property
+    def correlation_id(self) -> int:
+        return int.from_bytes(self.frame[4:8], "big", signed=True)
+
+    @property
+    def size(self) -> int:
+        """What the entry costs, in bytes."""
+        return ENTRY_BYTES + len(self.frame) + len(self.response or b"")
+
+
+class Filter(Struct, frozen=True):
+    """Which entries somebody wants to see. An empty field accepts every entry."""
+
+    api: str = ""
+    group: str = ""
+    topic: str = ""
+    client: str = ""  # a client id, a member id or a group instance id
+    after: int = 0  # entries with a higher number
+
+    def accepts(self, subject: Subject) -> bool:
+        return (
+            self.api in ("", subject.api)
+            and (not self.group or self.group in subject.groups)
+            and (not self.topic or self.topic in subject.topics)
+            and (not self.client or self.client in (subject.client_id, *subject.members, *subject.instances))
+        )
+
+
+class Journal:
+    """A ring of entries. The oldest go when the bytes exceed the bound."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self.latest = 0  # the number of the latest entry
+        self._entries: deque[Entry] = deque()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def note_request(self, at_ms: int, host: str, port: int, connection: int, frame: bytes) -> Entry:
+        """Add a request."""
+        self.latest += 1
+        entry = Entry(self.latest, at_ms, host, port, connection, frame)
+        self._entries.append(entry)
+        self._grow(entry.size)
+        return entry
+
+    def note_response(self, entry: Entry, response: bytes, at_ms: int) -> None:
+        """Add the response to a request's entry."""
+        entry.response, entry.answered_ms = response, at_ms
+        if self._entries and entry.number >= self._entries[0].number:
+            self._grow(len(response))
+
+    def clear(self) -> None:
+        """Forget every entry. The numbers go on."""
+        self._entries.clear()
+        self.bytes = 0
+
+    def entries(self, wanted: Filter, name_of: TopicNames = lambda _: None) -> Iterator[tuple[Entry, Subject]]:
+        """Give the entries that a filter accepts, oldest first."""
+        for entry in self._after(wanted.after):
+            subject = subject_of_entry(entry, name_of)
+            if wanted.accepts(subject):
+                yield entry, subject
+
+    def _after(self, number: int) -> Iterable[Entry]:
+        return [entry for entry in self._entries if entry.number > number]
+
+    def _grow(self, size: int) -> None:
+        self.bytes += size
+        while self.bytes > self.bytes_max and len(self._entries) > 1:
+            self.bytes -= self._entries.popleft().size
+
+
+def subject_of_entry(entry: Entry, name_of: TopicNames = lambda _: None) -> Subject:
+    """Return what an entry's request is about."""
+    request = decode_request(entry.frame)
+    return subject_of(APIS[request.api_key].name, request.client_id, request.body, name_of)
+
+
+def describe_entry(entry: Entry) -> dict[str, Any]:
+    """Return an entry with its decoded bodies, ready for JSON."""
+    request = decode_request(entry.frame)
+    described: dict[str, Any] = {
+        "number": entry.number,
+        "at_ms": entry.at_ms,
+        "client": f"{entry.host.lstrip('/')}:{entry.port}",
+        "connection": entry.connection,
+        "api": APIS[request.api_key].name,
+        "version": entry.version,
+        "correlation_id": entry.correlation_id,
+        "client_id": request.client_id,
+        "request": to_plain(request.body),
+        "response": None,
+        "errors": [],
+    }
+    if entry.fault:
+        described["fault"] = entry.fault
+    if entry.response is not None:
+        described["answered_ms"] = entry.answered_ms
+        try:
+            body = decode_response(entry.api_key, entry.version, entry.response[4:]).body
+        except ProtocolError:  # an answer to an unknown version of ApiVersions, or one that a fault has cut
+            described["response"] = entry.response.hex()
+        else:
+            described["response"] = to_plain(body)
+            described["errors"] = sorted(set(error_names(body)))
+    return described
+
+
+def to_plain(value: Any) -> Any:
+    """Return a message as dicts, lists, numbers and strings. Bytes become hexadecimal digits."""
+    if isinstance(value, Struct):
+        return {name: to_plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return value
+
+
+def error_names(value: Any) -> Iterator[str]:
+    """Give Kafka's name of each error code in a response, wherever it stands; NONE is left out."""
+    if isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            inner = getattr(value, name)
+            if name == "error_code" and isinstance(inner, int):
+                if inner:
+                    yield _CODES.get(inner, str(inner))
+            else:
+                yield from error_names(inner)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from error_names(item)

@@ -1,0 +1,126 @@
+"""Warnings about clients, read off the journal: each a rule, the client that breaks it, and the evidence."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from coordinator.control.journal import Entry, error_names
+from coordinator.control.subject import Subject, subject_of
+from protocol.apis import APIS
+from protocol.codec import decode_request, decode_response
+from protocol.errors import ProtocolError
+
+REJOINS_MAX: Final = 10  # JoinGroups of one client within WINDOW_MS
+FETCHES_MAX: Final = 500  # Fetches of one client within WINDOW_MS: ten times what max.wait.ms 500 leads to
+WINDOW_MS: Final = 10_000
+STALE_CODES: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"})
+
+
+class Finding(Struct, frozen=True):
+    """One thing that a client does and that it should not."""
+
+    rule: str
+    client: str
+    group: str
+    evidence: str
+
+
+def lint(entries: Iterable[Entry]) -> list[Finding]:
+    """Return every finding about the clients whose requests are in the journal."""
+    requests = [_Seen(entry, *_read(entry)) for entry in entries]
+    found = [*_find_storms(requests), *_find_stale_commits(requests), *_find_gaps(requests), *_find_twins(requests)]
+    return sorted(found, key=lambda warning: (warning.rule, warning.group, warning.client))
+
+
+class _Seen(Struct, frozen=True):
+    entry: Entry
+    subject: Subject
+    session_ms: int  # of a JoinGroup, else 0
+
+    @property
+    def group(self) -> str:
+        return self.subject.groups[0] if self.subject.groups else ""
+
+
+def _read(entry: Entry) -> tuple[Subject, int]:
+    request = decode_request(entry.frame)
+    subject = subject_of(APIS[request.api_key].name, request.client_id, request.body)
+    return subject, getattr(request.body, "session_timeout_ms", 0)
+
+
+def _find_storms(requests: list[_Seen]) -> Iterator[Finding]:
+    for rule, api, limit in (("rejoin_storm", "JoinGroup", REJOINS_MAX), ("fetch_flood", "Fetch", FETCHES_MAX)):
+        times: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for seen in requests:
+            if seen.subject.api == api:
+                times[seen.group, seen.subject.client_id].append(seen.entry.at_ms)
+        for (group, client), at in times.items():
+            most, span_ms = _busiest_window(at)
+            if most > limit:
+                yield Finding(rule, client, group, f"{most} {api} requests in {span_ms / 1000:.1f} s")
+
+
+def _busiest_window(times: list[int]) -> tuple[int, int]:
+    """Return how many times lie within WINDOW_MS at the most, and how long those took."""
+    best = (0, 0)
+    start = 0
+    for end, at_ms in enumerate(times):
+        while at_ms - times[start] > WINDOW_MS:
+            start += 1
+        best = max(best, (end - start + 1, at_ms - times[start]))
+    return best
+
+
+def _find_stale_commits(requests: list[_Seen]) -> Iterator[Finding]:
+    """A commit by a member whose partitions may belong to somebody else by now."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for seen in requests:
+        if seen.subject.api in ("OffsetCommit", "TxnOffsetCommit"):
+            for code in STALE_CODES.intersection(_errors(seen.entry)):
+                counts[seen.group, seen.subject.client_id, code] += 1
+    for (group, client, code), count in counts.items():
+        yield Finding("commit_after_revoke", client, group, f"{count} commits answered {code}")
+
+
+def _find_gaps(requests: list[_Seen]) -> Iterator[Finding]:
+    """Heartbeats so far apart that one more delay would end the session."""
+    sessions: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], int] = {}
+    worst: dict[tuple[str, str], int] = {}
+    for seen in requests:
+        key = (seen.group, seen.subject.client_id)
+        if seen.subject.api == "JoinGroup":
+            sessions[key] = seen.session_ms
+            last.pop(key, None)
+        elif seen.subject.api == "Heartbeat":
+            if key in last:
+                worst[key] = max(worst.get(key, 0), seen.entry.at_ms - last[key])
+            last[key] = seen.entry.at_ms
+    for (group, client), gap_ms in worst.items():
+        session_ms = sessions.get((group, client), 0)
+        if session_ms and gap_ms > session_ms * 2 / 3:
+            yield Finding(
+                "heartbeat_gap", client, group, f"{gap_ms} ms between two heartbeats, session {session_ms} ms"
+            )
+
+
+def _find_twins(requests: list[_Seen]) -> Iterator[Finding]:
+    """One client id in several members of a group: metrics, logs and quotas cannot tell them apart."""
+    members: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for seen in requests:
+        if seen.subject.api in ("Heartbeat", "ConsumerGroupHeartbeat") and seen.subject.client_id:
+            members[seen.group, seen.subject.client_id].update(seen.subject.members)
+    for (group, client), ids in members.items():
+        if len(ids) > 1:
+            yield Finding("duplicate_client_id", client, group, f"{len(ids)} members share the client id")
+
+
+def _errors(entry: Entry) -> set[str]:
+    if entry.response is None:
+        return set()
+    try:
+        return set(error_names(decode_response(entry.api_key, entry.version, entry.response[4:]).body))
+    except ProtocolError:
+        return set()

@@ -1,0 +1,174 @@
+"""Whether what a test expects has happened: requests out of the journal, events of groups, how often, in which order.
+
+    {"expect": [{"api": "OffsetCommit", "group": "g1", "request": {"topics": [{"name": "orders"}]}, "times": 1},
+                {"event": "session_expired", "group": "g1", "times": 0}],
+     "in_order": true}
+
+`request` and `response` describe a part of the decoded body: every field that they name must agree, a list must have
+an element that agrees with each of theirs, and a number may be a range, `{"gte": 5}`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from coordinator.control.journal import Entry, describe_entry
+from coordinator.control.subject import Subject
+from coordinator.core.events import Event
+
+MISSES_SHOWN: Final = 3
+_RANGE: Final = frozenset({"gte", "lte", "gt", "lt"})
+
+
+class Times(Struct, frozen=True, forbid_unknown_fields=True):
+    """How often something is expected."""
+
+    gte: int = 0
+    lte: int | None = None
+
+    def agrees(self, count: int) -> bool:
+        return self.gte <= count and (self.lte is None or count <= self.lte)
+
+    def __str__(self) -> str:
+        if self.lte is None:
+            return f"at least {self.gte}"
+        return str(self.gte) if self.gte == self.lte else f"{self.gte} to {self.lte}"
+
+
+class Expectation(Struct, frozen=True, forbid_unknown_fields=True):
+    """Requests of one kind, or events of one kind. An empty field agrees with everything."""
+
+    api: str = ""
+    event: str = ""  # the cause of events, in place of requests
+    group: str = ""
+    topic: str = ""
+    client: str = ""  # a client id, a member id or a group instance id
+    error: str = ""  # Kafka's name of a code in the response
+    request: dict[str, Any] = {}
+    response: dict[str, Any] = {}
+    times: int | Times = Times(gte=1)
+
+    @property
+    def counts(self) -> Times:
+        return Times(self.times, self.times) if isinstance(self.times, int) else self.times
+
+    def __str__(self) -> str:
+        fields = [
+            f"{name}={value}"
+            for name in self.__struct_fields__
+            if name not in ("times", "api", "event") and (value := getattr(self, name))
+        ]
+        kind = f"event {self.event}" if self.event else self.api or "any request"
+        return " ".join((kind, *fields))
+
+
+class Verdict(Struct, frozen=True):
+    """Whether everything agrees, and a sentence for each expectation that does not."""
+
+    ok: bool
+    differences: list[str] = []
+
+
+def verify(
+    expected: Sequence[Expectation],
+    entries: Iterable[tuple[Entry, Subject]],
+    events: Iterable[tuple[int, Event]],
+    *,
+    in_order: bool = False,
+) -> Verdict:
+    """Compare what has happened with what is expected."""
+    requests = [(entry, subject, describe_entry(entry)) for entry, subject in entries]
+    happened = list(events)
+    differences: list[str] = []
+    last_ms, last = -1, None
+    for one in expected:
+        times = _event_times(one, happened) if one.event else _request_times(one, requests)
+        if not one.counts.agrees(len(times)):
+            differences.append(f"{one}: expected {one.counts}, found {len(times)}" + _misses(one, requests))
+        elif in_order and times:
+            following = [at_ms for at_ms in times if at_ms >= last_ms]
+            if not following:
+                differences.append(f"{one}: expected after {last}, found only before it")
+            else:
+                last_ms, last = following[0], one
+    return Verdict(not differences, differences)
+
+
+def _event_times(one: Expectation, events: Iterable[tuple[int, Event]]) -> list[int]:
+    return [
+        event.at_ms
+        for _, event in events
+        if event.cause.value == one.event
+        and one.group in ("", event.group)
+        and one.client in ("", event.client_id, event.member, event.instance)
+    ]
+
+
+def _request_times(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> list[int]:
+    return [entry.at_ms for entry, subject, described in requests if not _reasons(one, subject, described)]
+
+
+def _reasons(one: Expectation, subject: Subject, described: Mapping[str, Any]) -> list[str]:
+    """Return why a request is not one that is expected, a phrase for each field."""
+    reasons = []
+    if one.api not in ("", subject.api):
+        reasons.append(f"api is {subject.api}")
+    if one.group and one.group not in subject.groups:
+        reasons.append(f"group is {', '.join(subject.groups) or 'none'}")
+    if one.topic and one.topic not in subject.topics:
+        reasons.append(f"topic is {', '.join(subject.topics) or 'none'}")
+    if one.client and one.client not in (subject.client_id, *subject.members, *subject.instances):
+        reasons.append(f"client is {subject.client_id}")
+    if one.error and one.error not in described["errors"]:
+        reasons.append(f"error is {', '.join(described['errors']) or 'none'}")
+    for name in ("request", "response"):
+        if (path := find_difference(getattr(one, name), described[name])) is not None:
+            reasons.append(f"{name}{path}")
+    return reasons
+
+
+def _misses(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> str:
+    """Return the requests that are nearest to what is expected, with what is different about each."""
+    if one.event:
+        return ""
+    judged = [(reasons, entry) for entry, subject, body in requests if (reasons := _reasons(one, subject, body))]
+    judged = [(reasons, entry) for reasons, entry in judged if not reasons[0].startswith("api is")]
+    nearest = sorted(judged, key=lambda miss: (len(miss[0]), -miss[1].number))[:MISSES_SHOWN]
+    return "".join(f"; near miss #{entry.number}: {', '.join(reasons)}" for reasons, entry in nearest)
+
+
+def find_difference(expected: Any, found: Any, path: str = "") -> str | None:
+    """Return where and how a decoded body differs from a part of one that is expected, None if it agrees."""
+    if isinstance(expected, Mapping):
+        if expected and _RANGE.issuperset(expected) and isinstance(found, int | float):
+            return None if _is_within(found, expected) else f"{path} is {found}"
+        if not isinstance(found, Mapping):
+            return f"{path} is {_show(found)}"
+        for name, value in expected.items():
+            if name not in found:
+                return f"{path}.{name} is missing"
+            if (difference := find_difference(value, found[name], f"{path}.{name}")) is not None:
+                return difference
+        return None
+    if isinstance(expected, list):
+        if not isinstance(found, list):
+            return f"{path} is {_show(found)}"
+        for index, value in enumerate(expected):
+            if all(find_difference(value, item) is not None for item in found):
+                return f"{path} has no element like the expected {path}[{index}]"
+        return None
+    return None if expected == found else f"{path} is {_show(found)}"
+
+
+def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
+    return (
+        bounds.get("gte", value) <= value <= bounds.get("lte", value)
+        and not ("gt" in bounds and value <= bounds["gt"])
+        and not ("lt" in bounds and value >= bounds["lt"])
+    )
+
+
+def _show(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,106 @@
+"""What is noted of a request on its way, and done to it: the journal and the fault plan.
+
+    frame ─► decode ─► Gate.admit ─► step ─► Gate.finish ─► send
+
+A frontend has a gate only where somebody may look or interfere; without one, a request passes a single `is None`.
+"""
+
+import itertools
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator.control.faults import FaultPlan, Rule
+from coordinator.control.journal import Journal
+from coordinator.control.passage import Passage
+from coordinator.control.subject import TopicNames, subject_of
+from coordinator.server.connection import Connection
+from protocol.apis import APIS
+
+
+class Delayed(Struct, order=True):
+    """A response that is sent later."""
+
+    at_s: float
+    number: int
+    ticket: int
+    data: bytes
+
+
+class Gate:
+    """The journal and the fault plan, as the requests of all connections pass them."""
+
+    def __init__(self, journal: Journal | None, faults: FaultPlan, name_of: TopicNames) -> None:
+        self.journal = journal
+        self.faults = faults
+        self._name_of = name_of
+        self._held: dict[int, list[tuple[Connection, bytes]]] = {}  # by the number of the rule: the frames that wait
+        self._delayed: list[Delayed] = []
+        self._numbers = itertools.count()
+
+    def admit(self, connection: Connection, frame: bytes, request: Any, now_ms: int) -> Passage:
+        """Note a request, and find the fault that it meets."""
+        entry = None
+        if self.journal is not None:
+            entry = self.journal.note_request(now_ms, connection.host, connection.port, connection.number, frame)
+        if not self.faults:
+            return Passage(entry)
+        subject = subject_of(APIS[request.api_key].name, request.client_id, request.body, self._name_of)
+        rule = self.faults.find(subject)
+        if rule is not None and entry is not None:
+            entry.fault = f"fault {rule.number}"
+        return Passage(entry, rule)
+
+    def finish(self, passage: Passage, data: bytes, now_ms: int) -> bytes | None:
+        """Note a response, and do to it what its fault says. Returns what is sent, None for nothing."""
+        action = passage.action
+        if action.drop == "response" or action.disconnect == "after":
+            return None
+        if action.truncate is not None:
+            data = data[: action.truncate]
+        if passage.entry is not None and self.journal is not None:
+            self.journal.note_response(passage.entry, data, now_ms)
+        return data
+
+    # -- requests that wait --------------------------------------------------------------------------------------------
+
+    def hold(self, rule: Rule, connection: Connection, frame: bytes) -> None:
+        """Keep a request undecided until its rule ends."""
+        self._held.setdefault(rule.number, []).append((connection, frame))
+
+    def release(self, number: int) -> list[tuple[Connection, bytes]]:
+        """Return the requests that a rule has held, in the order of their arrival."""
+        return self._held.pop(number, [])
+
+    def held(self, number: int) -> int:
+        """Return how many requests a rule holds now."""
+        return len(self._held.get(number, ()))
+
+    def forget(self, connection: Connection) -> None:
+        """Hold nothing more of a client that has left."""
+        for held in self._held.values():
+            held[:] = [one for one in held if one[0] is not connection]
+
+    def delay(self, at_s: float, ticket: int, data: bytes) -> None:
+        """Keep a response until a real time."""
+        heappush(self._delayed, Delayed(at_s, next(self._numbers), ticket, data))
+
+    def pop_due(self, now_s: float) -> Iterator[Delayed]:
+        """Give the responses whose time has come."""
+        while self._delayed and self._delayed[0].at_s <= now_s:
+            yield heappop(self._delayed)
+
+    @property
+    def next_s(self) -> float | None:
+        """When the next delayed response is due, in real seconds."""
+        return self._delayed[0].at_s if self._delayed else None
+
+
+def throttle(response: Any, throttle_ms: int) -> Any:
+    """Tell the client to wait, where the response can say so."""
+    if throttle_ms and hasattr(response, "throttle_time_ms"):
+        return replace(response, throttle_time_ms=throttle_ms)
+    return response

@@ -1,0 +1,112 @@
+"""The control API over HTTP: what it refuses, and that a refusal changes nothing."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.live import Muster
+
+
+@pytest.fixture(scope="module")
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
+    with Muster(tmp_path_factory.mktemp("control"), "--ephemeral", "--topic", "orders:4") as server:
+        yield server
+
+
+def call(muster: Muster, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+    """The status and the decoded answer."""
+    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(f"{muster.ready['admin']}/v1{path}", data, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        text = error.read()
+        return error.code, json.loads(text) if text.startswith(b"{") else text.decode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "sentence"),
+    [
+        ("POST", "/clock/advance", b"{", 400, "invalid body: Input data was truncated"),
+        ("POST", "/clock/advance", {}, 400, "invalid body: Object missing required field `ms`"),
+        ("POST", "/clock/advance", {"ms": "1"}, 400, "invalid body: Expected `int`, got `str` - at `$.ms`"),
+        ("POST", "/clock/advance", {"ms": -1}, 400, "invalid ms -1: expected 0 to 315360000000"),
+        ("POST", "/clock/advance", {"ms": 1, "keep_alive": "some"}, 400, "invalid body: "),
+        ("POST", "/clock/advance", {"ms": 1, "unknown": 1}, 400, "Object contains unknown field `unknown`"),
+        ("PUT", "/clock", {"mode": "rate"}, 400, "invalid rate: expected a rate with mode rate"),
+        ("PUT", "/clock", {"mode": "rate", "rate": -1}, 400, "invalid rate -1.0: expected more than 0"),
+        ("PUT", "/clock", {"mode": "frozen", "rate": 2}, 400, "invalid rate: expected a rate with mode rate"),
+        ("GET", "/clock?limit=x", None, 400, "invalid query: Expected `int`, got `str` - at `$.limit`"),
+        ("GET", "/clock?limit=1&limit=2", None, 400, "invalid query: a name is given twice"),
+        ("GET", "/groups?nothing=1", None, 400, "invalid query: Object contains unknown field `nothing`"),
+        ("GET", "/groups/none", None, 404, "there is no group 'none'"),
+        ("POST", "/groups/none/rebalance", None, 404, "there is no group 'none'"),
+        ("POST", "/groups/none/members/a/expire", None, 404, "there is no group 'none'"),
+        ("POST", "/groups/g/hold", {"at": "lunch"}, 400, "Invalid enum value 'lunch'"),
+        ("POST", "/faults", {"do": {}}, 400, "invalid do: expected one of error"),
+        ("POST", "/faults", {"do": {"error": "NOPE"}}, 400, "invalid do.error 'NOPE'"),
+        ("DELETE", "/faults/7", None, 404, "there is no fault 7"),
+        ("GET", "/faults/seven", None, 400, "invalid fault 'seven': expected its number"),
+        ("GET", "/requests", None, 409, "the journal is off"),
+        ("PUT", "/journal", {"bytes_max": -1}, 400, "invalid bytes_max -1"),
+        ("POST", "/state", {"topics": {"a b": 1}}, 400, "topic 'a b': "),
+        ("POST", "/snapshots/none/restore", None, 404, "there is no snapshot 'none'"),
+        ("POST", "/wait", {}, 400, "invalid wait: expected a group or a fault"),
+        ("POST", "/wait", {"group": "g", "timeout_ms": 10}, 408, "not within 10 ms: there is no group 'g'"),
+        ("POST", "/wait", {"group": "g", "timeout_ms": 10**9}, 400, "invalid timeout_ms 1000000000"),
+        ("POST", "/verify", {"expect": [{"api": "JoinGroup"}]}, 409, "the journal is off"),
+        ("PATCH", "/clock", None, 405, "only GET, HEAD, PUT"),
+        ("GET", "/nowhere", None, 404, "nothing is at /v1/nowhere"),
+    ],
+)
+def test_nonsense_is_refused_with_a_sentence(
+    muster: Muster, method: str, path: str, body: object, status: int, sentence: str
+) -> None:
+    got, answer = call(muster, method, path, body)
+    assert got == status, answer
+    assert sentence in (answer if isinstance(answer, str) else answer["error"])
+    assert call(muster, "GET", "/state") == (200, {"topics": {"orders": 4}, "offsets": {}})
+    assert call(muster, "GET", "/faults") == (200, {"faults": []})
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
+def test_other_sites_cannot_steer(muster: Muster, headers: dict[str, str]) -> None:
+    status, _ = call(muster, "POST", "/reset", {}, **headers)
+    assert status == 403
+
+
+def test_a_wait_ends_when_what_it_waits_for_holds(muster: Muster) -> None:
+    call(muster, "POST", "/state", {"offsets": {"seeded": {"orders": {"0": 5}}}})
+    wanted = {"group": "seeded", "state": "Empty", "members": 0, "offsets": {"orders": {"0": {"gte": 5}}}}
+    status, view = call(muster, "POST", "/wait", wanted)
+    assert (status, view["offsets"]) == (200, {"orders": {"0": 5}})
+    for wrong, missing in (
+        ({"state": "Stable"}, "the state is Empty, expected Stable"),
+        ({"members": {"gte": 1}}, "members: 0, expected at least 1"),
+        ({"offsets": {"orders": {"0": 6}}}, "the offset of orders-0 is 5, expected 6"),
+        ({"assigned": {"a": {"orders": [0]}}}, "a owns None, expected {'orders': [0]}"),
+        ({"exists": False}, "there is a group 'seeded'"),
+    ):
+        status, answer = call(muster, "POST", "/wait", {"group": "seeded", "timeout_ms": 1} | wrong)
+        assert (status, missing in answer["error"]) == (408, True), answer
+    assert call(muster, "POST", "/reset", {"prefix": "seeded"}) == (200, {"groups": 1, "topics": 0})
+
+
+def test_a_slow_caller_hinders_nobody(muster: Muster) -> None:
+    """Half a request on the admin port, and another caller is answered."""
+    host, _, port = str(muster.ready["admin"]).removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as slow:
+        slow.sendall(b"POST /v1/reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        assert call(muster, "GET", "/clock")[0] == 200
+
+
+def test_the_api_can_be_switched_off(tmp_path: Any) -> None:
+    with Muster(tmp_path, "--ephemeral", "--set", "admin.control=false") as server:
+        assert call(server, "GET", "/clock")[0] == 404
+        assert json.loads(server.get("/readyz"))["ready"]

@@ -1,0 +1,130 @@
+"""Listeners as an operator writes them: plain and with names, and what is advertised for each."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli import Parser
+from coordinator.cli.listeners import Endpoint, Endpoints, Given, read_endpoints, read_protocols
+from coordinator.cli.options import Options, read_options
+from coordinator.cli.serve import add_arguments
+from coordinator.cli.settings import Origin
+from coordinator.config import ConfigError
+
+
+def read(listen: str, advertise: str = "", protocols: str = "", controllers: str = "") -> Endpoints:
+    given = [
+        Given(tuple(words.split()), Origin(option))
+        for words, option in ((listen, "--listen"), (advertise, "--advertise"))
+    ]
+    return read_endpoints(*given, read_protocols(Given(tuple(protocols.split()), Origin("map"))), controllers.split())
+
+
+def told(*given: str) -> list[tuple[str, str | None]]:
+    return [(one.name, one.advertised) for one in read(*given).brokers]
+
+
+def test_plain_addresses_get_names() -> None:
+    assert read("a:1 b:2") == Endpoints(
+        (Endpoint("PLAINTEXT", "PLAINTEXT", "a:1"), Endpoint("PLAINTEXT-2", "PLAINTEXT", "b:2"))
+    )
+
+
+def test_names_are_in_capitals_and_a_missing_host_is_all_interfaces() -> None:
+    assert read("inside://:9092").brokers == (Endpoint("INSIDE", "PLAINTEXT", ":9092"),)
+    assert read("IN://[::1]:9092").brokers[0].bind == "[::1]:9092"
+
+
+def test_addresses_are_advertised_by_name_or_in_order() -> None:
+    assert told("IN://a:1 OUT://b:2", "OUT://c:3 IN://d:4") == [("IN", "d:4"), ("OUT", "c:3")]
+    assert told("IN://a:1 OUT://b:2", "OUT://c:3") == [("IN", None), ("OUT", "c:3")]
+    assert told("IN://a:1 OUT://b:2", "c:3 d:4") == [("IN", "c:3"), ("OUT", "d:4")]
+    assert told("IN://a:1 OUT://b:2", "c:3") == [("IN", "c:3"), ("OUT", "c:3")]
+
+
+def test_listeners_of_a_controller_are_left_out() -> None:
+    images = read("PLAINTEXT://:9092 CONTROLLER://:9093", "PLAINTEXT://a:1 CONTROLLER://a:2", "CONTROLLER:SSL")
+    assert images == Endpoints((Endpoint("PLAINTEXT", "PLAINTEXT", ":9092", "a:1"),), ("CONTROLLER",))
+    assert read("A://:1 QUORUM://:2", controllers="quorum").controllers == ("QUORUM",)
+    assert [one.name for one in read("A://:1 CONTROLLER://:2", controllers="OTHER").brokers] == ["A", "CONTROLLER"]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (("A://b",), "invalid --listen 'A://b': expected HOST:PORT or NAME://HOST:PORT"),
+        (("://b:1",), "invalid --listen '://b:1': expected HOST:PORT or NAME://HOST:PORT"),
+        (("A*://b:1",), "invalid --listen 'A*://b:1': expected HOST:PORT or NAME://HOST:PORT"),
+        (("A://b:1 a://c:2",), "invalid --listen 'a://c:2': expected one listener of each name"),
+        (("CONTROLLER://b:1",), "invalid --listen 'CONTROLLER://b:1': expected a listener that is not a controller's"),
+        (
+            ("IN://a:1 OUT://b:1", "OUTT://c:1"),
+            "invalid --advertise 'OUTT://c:1': expected NAME://HOST:PORT, the name that of a listener: IN, OUT; did you mean OUT?",
+        ),
+        (
+            ("IN://a:1 OUT://b:1", "OUT://c:1 d:1"),
+            "invalid --advertise 'd:1': expected NAME://HOST:PORT, the name that of a listener: IN, OUT",
+        ),
+        (("IN://a:1", "IN://b:1 IN://c:1"), "invalid --advertise 'IN://c:1': expected one address for each listener"),
+        (("SSL://a:1",), "invalid --listen 'SSL': expected a listener of the protocol PLAINTEXT, not SSL"),
+        (
+            ("IN://a:1", "", "IN:SASL_SSL"),
+            "invalid --listen 'IN': expected a listener of the protocol PLAINTEXT, not SASL_SSL",
+        ),
+        (
+            ("IN://a:1", "", "IN:TLS"),
+            "invalid map 'IN:TLS': expected NAME:PROTOCOL, the protocol one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+    ],
+)
+def test_a_mistake_is_named(given: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(*given)
+    assert str(caught.value) == complaint
+
+
+# -- where they come from ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Options]:
+    """Read the options of `muster serve` from a command line, variables and the text of a file."""
+
+    def read_them(*words: str, file: str = "", **variables: str) -> Options:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        path = tmp_path / "muster.toml"
+        path.write_text(file)
+        parser = Parser()
+        add_arguments(parser)
+        return read_options(parser.parse_args(["--config", str(path), *words]))
+
+    return read_them
+
+
+IMAGE = 'listen = ["0.0.0.0:9092"]\nadvertise = "localhost:9092"\n'
+
+
+def ends(options: Options) -> list[tuple[str, str, str | None]]:
+    return [(one.name, one.bind, one.advertised) for one in options.endpoints]
+
+
+def test_variables_take_the_place_of_what_the_images_file_says(options: Callable[..., Options]) -> None:
+    assert ends(options(file=IMAGE)) == [("PLAINTEXT", "0.0.0.0:9092", "localhost:9092")]
+    assert ends(options(file=IMAGE, KAFKA_ADVERTISED_LISTENERS="PLAINTEXT://kafka:1")) == [
+        ("PLAINTEXT", "0.0.0.0:9092", "kafka:1")
+    ]
+    assert ends(options("--advertise", "PLAINTEXT://b:3", file=IMAGE)) == [("PLAINTEXT", "0.0.0.0:9092", "b:3")]
+
+
+def test_addresses_of_the_file_are_not_advertised_for_listeners_of_variables(options: Callable[..., Options]) -> None:
+    assert ends(options(file=IMAGE, KAFKA_LISTENERS="IN://:1, OUT://:2")) == [("IN", ":1", None), ("OUT", ":2", None)]
+
+
+def test_the_node_id_has_two_names(options: Callable[..., Options]) -> None:
+    assert options().config.node_id == 0
+    assert options("--set", "broker.id=3").config.node_id == 3
+    assert options("--set", "node.id=4").config.node_id == 4
+    with pytest.raises(ConfigError, match=r"invalid broker\.id 3: expected the value of node\.id \(4\)"):
+        options("--set", "broker.id=3", "--set", "node.id=4")

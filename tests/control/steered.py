@@ -1,0 +1,146 @@
+"""A server in memory with an operator, and members that speak the wire protocol to it."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from coordinator.runtime.clock import CoordinatorClock
+from coordinator.runtime.node import Node
+from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
+from coordinator.server.operator import Operator
+from coordinator.server.poller import Poller, T
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, write
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.server.in_memory import InMemory, Peer
+
+
+class MemoryPoller:
+    """What an operator needs of a poller, without sockets."""
+
+    def __init__(self, server: InMemory) -> None:
+        self._server = server
+
+    def turn(self) -> bool:
+        self._server.turn()
+        return False
+
+    def perform(self, action: Callable[[int], T]) -> T:
+        self._server.frontend.begin()
+        try:
+            return action(self._server.frontend.now_ms)
+        finally:
+            self._server.turn()
+
+    def close_all(self, reason: str, client_id: str | None = None) -> None:
+        for connection in self._server.connections():
+            if client_id in (None, connection.client_id):
+                self._server.frontend.disconnect(connection)
+
+    def client_ids(self) -> frozenset[str | None]:
+        return frozenset(one.client_id for one in self._server.connections() if not one.closing)
+
+    def reset_alarm(self) -> None:
+        """A test has its turns when it wants them."""
+
+
+class Steered(InMemory):
+    """A server whose coordinator's clock moves only by the operator, while real time stands still."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(is_steered=True, **{"group_initial_rebalance_delay_ms": 3_000, **values})
+        assert isinstance(self.clock, CoordinatorClock)
+        poller = cast("Poller", MemoryPoller(self))
+        self.operator = Operator(lambda: self.node, self.frontend, poller, self.clock, self)
+
+    @property
+    def is_ready(self) -> bool:
+        return True
+
+    def take_snapshot(self) -> Snapshot:
+        self.node.flush()
+        return read_logs(self.files, "data")
+
+    def restart(self, snapshot: Snapshot | None = None) -> None:
+        for connection in self.connections():
+            self.frontend.disconnect(connection)
+        self.node.close()
+        remove_logs(self.files, "data")
+        write_logs(self.files, "data", snapshot or {})
+        self.node = Node(self.setup)
+        self.frontend.set_node(self.node)
+        self.node.open(self.clock.now_ms())
+        for _ in self.node.load(self.clock.now_ms):
+            pass
+
+    def causes(self) -> list[str]:
+        """The causes of all events so far."""
+        return [str(event.cause) for event in self.events]
+
+
+class ClassicMember:
+    """A member of a classic group, with a connection of its own. Its client id is its name."""
+
+    def __init__(self, server: Steered, name: str, group: str = "g", *, instance: str | None = None) -> None:
+        self.server, self.group, self.instance = server, group, instance
+        self.peer: Peer = server.connect(name)
+        self.member_id, self.generation = "", -1
+
+    def send_join(self, session_ms: int = 45_000, rebalance_ms: int = 300_000) -> None:
+        protocol = JoinGroupRequestProtocol("range", write(ConsumerProtocolSubscription(topics=("orders",))))
+        request = JoinGroupRequest(
+            self.group, session_ms, rebalance_ms, self.member_id, self.instance, "consumer", (protocol,)
+        )
+        self.peer.send((request, 5 if self.instance else 3))
+        self.server.turn()
+
+    def take_join(self) -> Any:
+        """The response to the JoinGroup, which must be there."""
+        joined = self.peer.answers[-1][1]
+        self.member_id, self.generation = joined.member_id, joined.generation_id
+        return joined
+
+    def sync(self, *assignments: tuple[str, bytes]) -> Any:
+        given = tuple(SyncGroupRequestAssignment(member_id, data) for member_id, data in assignments)
+        request = SyncGroupRequest(self.group, self.generation, self.member_id, self.instance, assignments=given)
+        return self.peer.ask(request, 3)
+
+    def beat(self) -> int:
+        """Send a heartbeat. Returns the error code."""
+        request = HeartbeatRequest(self.group, self.generation, self.member_id, self.instance)
+        return int(self.peer.ask(request, 3).error_code)
+
+
+def stable_group(server: Steered, *names: str, **options: Any) -> list[ClassicMember]:
+    """Members that have joined, with the first as the leader, and synced."""
+    members = [ClassicMember(server, name, **options) for name in names]
+    for member in members:
+        member.send_join()
+    server.operator.advance(10_000, lambda group, member: True)  # beyond the initial delay
+    for member in members:
+        member.take_join()
+    for member in members:
+        member.sync()
+    return members
+
+
+class ConsumerMember:
+    """A member of the consumer protocol (KIP-848)."""
+
+    def __init__(self, server: Steered, name: str, group: str = "g") -> None:
+        self.server, self.group, self.name = server, group, name
+        self.peer = server.connect(name)
+        self.epoch = 0
+
+    def beat(self, **fields: Any) -> Any:
+        """Send a heartbeat, and take over the epoch of the response."""
+        joining = {"subscribed_topic_names": ("orders",), "rebalance_timeout_ms": 60_000} if self.epoch == 0 else {}
+        owned = {"topic_partitions": ()} if self.epoch == 0 else {}
+        request = ConsumerGroupHeartbeatRequest(
+            self.group, member_id=self.name, member_epoch=self.epoch, **joining, **owned, **fields
+        )
+        response = self.peer.ask(request, 1)
+        if not response.error_code:
+            self.epoch = response.member_epoch
+        return response

@@ -1,0 +1,101 @@
+"""Which request a fault meets, and which requests for faults are refused with a sentence."""
+
+import json
+
+import pytest
+
+from coordinator.control.faults import Action, FaultError, FaultPlan, FaultSpec, Match, parse_fault
+from coordinator.control.subject import Subject
+
+COMMIT = Subject("OffsetCommit", "c", groups=("g",), topics=("t",), members=("m",), instances=("i",), generation=3)
+BEAT = Subject("Heartbeat", "c", groups=("g",), members=("m",), generation=3)
+DROP = Action(drop="response")
+
+
+def hits(plan: FaultPlan, *subjects: Subject) -> list[bool]:
+    return [plan.find(subject) is not None for subject in subjects]
+
+
+@pytest.mark.parametrize(
+    "match",
+    [Match(), Match(api="OffsetCommit"), Match(group="g"), Match(topic="t"), Match(client="c"), Match(client="m"),
+     Match(client="i"), Match(generation=3), Match(api="OffsetCommit", group="g", client="m")],
+)  # fmt: skip
+def test_a_rule_meets_what_agrees_in_every_field(match: Match) -> None:
+    plan = FaultPlan()
+    plan.add(FaultSpec(DROP, match))
+    assert hits(plan, COMMIT, COMMIT) == [True, False], "one time, by default"
+
+
+@pytest.mark.parametrize(
+    "match", [Match(api="Fetch"), Match(group="h"), Match(topic="u"), Match(client="d"), Match(generation=4)]
+)
+def test_a_rule_leaves_other_requests_alone(match: Match) -> None:
+    plan = FaultPlan()
+    plan.add(FaultSpec(DROP, match))
+    assert hits(plan, COMMIT, BEAT) == [False, False]
+
+
+def test_nth_and_after_count_the_requests_that_agree() -> None:
+    plan = FaultPlan()
+    plan.add(FaultSpec(DROP, Match(api="OffsetCommit", nth=2), count=None))
+    assert hits(plan, COMMIT, BEAT, COMMIT, COMMIT, COMMIT) == [False, False, True, False, False]
+    plan.clear()
+    plan.add(FaultSpec(DROP, Match(after=2), count=2))
+    assert hits(plan, COMMIT, COMMIT, COMMIT, COMMIT, COMMIT) == [False, False, True, True, False]
+
+
+def test_the_oldest_rule_that_is_not_used_up_decides() -> None:
+    plan = FaultPlan()
+    first, second = plan.add(FaultSpec(DROP)), plan.add(FaultSpec(Action(delay_ms=5), count=None))
+    assert [plan.find(COMMIT), plan.find(COMMIT)] == [first, second]
+    assert (first.hits, second.hits, first.is_used_up, second.is_used_up) == (1, 1, True, False)
+    assert plan.remove(second.number) is second
+    assert plan.remove(second.number) is None
+    assert hits(plan, COMMIT) == [False]
+
+
+def test_a_probability_is_drawn_by_the_rules_own_seed() -> None:
+    def run(seed: int) -> list[bool]:
+        plan = FaultPlan()
+        plan.add(FaultSpec(DROP, count=None, probability=0.5, seed=seed))
+        return hits(plan, *[COMMIT] * 200)
+
+    assert run(1) == run(1) != run(2)
+    assert 60 < sum(run(1)) < 140
+
+
+@pytest.mark.parametrize(
+    ("action", "applied"),
+    [(Action(error="NOT_COORDINATOR"), False), (Action(error="NOT_COORDINATOR", apply=True), True),
+     (Action(drop="request"), False), (Action(drop="response"), True), (Action(disconnect="before"), False),
+     (Action(disconnect="after"), True), (Action(delay_ms=1), True), (Action(delay_ms=1, apply=False), False)],
+)  # fmt: skip
+def test_a_request_is_applied_unless_its_fault_prevents_it(action: Action, applied: bool) -> None:
+    assert action.is_applied == applied
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ({"do": {}}, "invalid do: expected one of error, delay_ms"),
+        ({}, "invalid fault: Object missing required field `do`"),
+        ({"do": {"eror": "X"}}, "unknown field `eror`"),
+        ({"do": {"error": "NOPE"}}, "invalid do.error 'NOPE': expected Kafka's name of an error"),
+        ({"on": {"api": "Commit"}, "do": {"drop": "request"}}, "invalid on.api 'Commit': expected Kafka's name"),
+        ({"do": {"drop": "both"}}, "Invalid enum value 'both'"),
+        ({"do": {"delay_ms": -1}}, "invalid do.delay_ms -1: expected 0 or more"),
+        ({"do": {"delay_ms": 1}, "probability": 0}, "invalid probability 0.0: expected more than 0"),
+        ({"do": {"delay_ms": 1}, "count": 0}, "invalid count 0: expected 1 or more, or null"),
+        ({"do": {"drop": "request", "hold": True}}, "expected at most one of drop, hold"),
+        ([], "invalid fault: Expected `object`, got `array`"),
+    ],
+)
+def test_what_could_never_work_is_refused_with_a_sentence(fault: object, sentence: str) -> None:
+    with pytest.raises(FaultError, match=sentence.replace("(", r"\(")):
+        parse_fault(json.dumps(fault).encode())
+
+
+def test_a_fault_is_read_from_json() -> None:
+    spec = parse_fault(b'{"on": {"api": "OffsetCommit", "nth": 2}, "do": {"apply": true, "drop": "response"}}')
+    assert spec == FaultSpec(Action(apply=True, drop="response"), Match(api="OffsetCommit", nth=2))

@@ -1,0 +1,89 @@
+"""The journal keeps what was on the wire, within its bytes, and finds it again."""
+
+import json
+
+from coordinator.control.journal import Filter, Journal, describe_entry
+from coordinator.control.subject import subject_of
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.fetch import FetchRequest, FetchRequestTopic
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from tests.control.frames import note
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", group_instance_id="i")
+
+
+def test_a_subject_has_what_its_request_names() -> None:
+    beat = subject_of("Heartbeat", "c", BEAT)
+    assert (beat.groups, beat.members, beat.instances, beat.generation) == (("g",), ("m",), ("i",), 3)
+    commit = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t"),))
+    assert subject_of("OffsetCommit", None, commit).topics == ("t",)
+    groups = tuple(
+        OffsetFetchRequestGroup(group_id=group, topics=(OffsetFetchRequestTopics(name="t"),)) for group in "ab"
+    )
+    fetch = subject_of("OffsetFetch", "c", OffsetFetchRequest(groups=groups))
+    assert (fetch.groups, fetch.topics) == (("a", "b"), ("t",))
+    leave = LeaveGroupRequest(group_id="g", members=(LeaveGroupRequestMemberIdentity(member_id="m"),))
+    assert subject_of("LeaveGroup", "c", leave).members == ("m",)
+    epoch = subject_of("ConsumerGroupHeartbeat", "c", ConsumerGroupHeartbeatRequest(group_id="g", member_epoch=5))
+    assert epoch.generation == 5
+
+
+def test_a_topic_id_is_looked_up() -> None:
+    request = FetchRequest(topics=(FetchRequestTopic(topic_id=b"\1" * 16), FetchRequestTopic(topic_id=b"\2" * 16)))
+    names = {b"\1" * 16: "orders"}
+    assert subject_of("Fetch", "c", request, names.get).topics == ("orders",)
+
+
+def test_an_entry_is_described_with_its_bodies_and_errors() -> None:
+    journal = Journal()
+    refused = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    described = describe_entry(note(journal, "Heartbeat", 4, BEAT, refused))
+    json.dumps(described)
+    assert described["api"] == "Heartbeat"
+    assert described["client_id"] == "c"
+    assert described["request"]["generation_id"] == 3
+    assert described["response"]["error_code"] == 27
+    assert described["errors"] == ["REBALANCE_IN_PROGRESS"]
+    assert describe_entry(note(journal, "Heartbeat", 4, BEAT))["response"] is None
+
+
+def test_a_filter_accepts_what_agrees_in_every_field() -> None:
+    journal = Journal()
+    note(journal, "Heartbeat", 4, BEAT)
+    note(journal, "Heartbeat", 4, HeartbeatRequest(group_id="h", member_id="x"), client="d")
+    commit = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t"),))
+    note(journal, "OffsetCommit", 8, commit)
+
+    def numbers(**wanted: object) -> list[int]:
+        return [entry.number for entry, _ in journal.entries(Filter(**wanted))]  # type: ignore[arg-type]  # by name
+
+    assert numbers() == [1, 2, 3]
+    assert numbers(group="g") == [1, 3]
+    assert numbers(group="g", api="Heartbeat") == [1]
+    assert numbers(client="d") == numbers(client="x") == [2]
+    assert numbers(client="i") == [1]
+    assert numbers(topic="t") == [3]
+    assert numbers(after=2) == [3]
+    assert numbers(group="nobody") == []
+
+
+def test_the_oldest_entries_go_when_the_bytes_exceed_the_bound() -> None:
+    journal = Journal(bytes_max=5_000)
+    entries = [note(journal, "Heartbeat", 4, BEAT, HeartbeatResponse()) for _ in range(100)]
+    assert journal.bytes <= 5_000
+    left = [entry.number for entry, _ in journal.entries(Filter())]
+    assert left == list(range(101 - len(left), 101)) and len(left) >= 5
+    assert journal.bytes == sum(entry.size for entry in entries[-len(left) :])
+
+
+def test_a_response_to_a_forgotten_request_costs_nothing() -> None:
+    journal = Journal()
+    entry = note(journal, "Heartbeat", 4, BEAT)
+    journal.clear()
+    journal.note_response(entry, b"\0" * 100, 1_010)
+    assert journal.bytes == 0
+    assert note(journal, "Heartbeat", 4, BEAT).number == 2

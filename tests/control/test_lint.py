@@ -1,0 +1,76 @@
+"""Findings about clients, each from a journal that shows it and none from one that does not."""
+
+from coordinator.control.journal import Filter, Journal
+from coordinator.control.lint import Finding, lint
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.control.frames import note
+
+
+def findings(journal: Journal) -> list[Finding]:
+    return lint(entry for entry, _ in journal.entries(Filter()))
+
+
+def join(journal: Journal, at_ms: int, session_ms: int = 6_000) -> None:
+    note(journal, "JoinGroup", 5, JoinGroupRequest(group_id="g", session_timeout_ms=session_ms), at_ms=at_ms)
+
+
+def beat(journal: Journal, at_ms: int, member: str = "m") -> None:
+    note(journal, "Heartbeat", 4, HeartbeatRequest(group_id="g", member_id=member), at_ms=at_ms)
+
+
+def test_a_rejoin_storm() -> None:
+    journal = Journal()
+    for at_ms in range(0, 1_100, 100):
+        join(journal, at_ms)
+    assert findings(journal) == [Finding("rejoin_storm", "c", "g", "11 JoinGroup requests in 1.0 s")]
+
+
+def test_joins_that_are_far_apart_are_no_storm() -> None:
+    journal = Journal()
+    for at_ms in range(0, 20_000, 1_000):
+        join(journal, at_ms)
+    assert [finding.rule for finding in findings(journal)] == ["rejoin_storm"], "11 within ten seconds, just"
+    journal = Journal()
+    for at_ms in range(0, 40_000, 2_000):
+        join(journal, at_ms)
+    assert findings(journal) == []
+
+
+def test_a_fetch_flood() -> None:
+    journal = Journal()
+    for at_ms in range(501):
+        note(journal, "Fetch", 12, FetchRequest(), at_ms=at_ms)
+    assert [finding.rule for finding in findings(journal)] == ["fetch_flood"]
+
+
+def test_a_commit_after_its_partitions_were_revoked() -> None:
+    journal = Journal()
+    partition = OffsetCommitResponsePartition(error_code=ErrorCode.ILLEGAL_GENERATION)
+    response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name="t", partitions=(partition,)),))
+    note(journal, "OffsetCommit", 8, OffsetCommitRequest(group_id="g"), response)
+    note(journal, "OffsetCommit", 8, OffsetCommitRequest(group_id="g"), OffsetCommitResponse())
+    assert findings(journal) == [Finding("commit_after_revoke", "c", "g", "1 commits answered ILLEGAL_GENERATION")]
+
+
+def test_heartbeats_that_are_nearly_too_late() -> None:
+    journal = Journal()
+    join(journal, 0)
+    for at_ms in (1_000, 4_000, 8_500):
+        beat(journal, at_ms)
+    assert findings(journal) == [Finding("heartbeat_gap", "c", "g", "4500 ms between two heartbeats, session 6000 ms")]
+
+
+def test_two_members_with_one_client_id() -> None:
+    journal = Journal()
+    beat(journal, 0, "m-1")
+    beat(journal, 0, "m-2")
+    assert findings(journal) == [Finding("duplicate_client_id", "c", "g", "2 members share the client id")]

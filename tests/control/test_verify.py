@@ -1,0 +1,102 @@
+"""What a test expects, compared with what has happened."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.control.journal import Filter, Journal
+from coordinator.control.verify import Expectation, Verdict, find_difference, verify
+from coordinator.core.events import Cause, Event
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from tests.control.frames import note
+
+EVENTS = [(1, Event(5_000, "g", Cause.SESSION_EXPIRED, "Stable", "PreparingRebalance", 3, client_id="b"))]
+
+
+@pytest.fixture
+def journal() -> Journal:
+    journal = Journal()
+    for at_ms, offset in ((1_000, 5), (2_000, 7)):
+        partition = OffsetCommitRequestPartition(partition_index=2, committed_offset=offset)
+        commit = OffsetCommitRequest(
+            group_id="g", topics=(OffsetCommitRequestTopic(name="orders", partitions=(partition,)),)
+        )
+        note(journal, "OffsetCommit", 8, commit, OffsetCommitResponse(), at_ms=at_ms, client="a")
+    refused = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    note(journal, "Heartbeat", 4, HeartbeatRequest(group_id="g"), refused, at_ms=6_000, client="a")
+    return journal
+
+
+def check(journal: Journal, *expected: dict[str, Any], in_order: bool = False) -> Verdict:
+    wanted = msgspec.convert(expected, list[Expectation])
+    return verify(wanted, journal.entries(Filter()), EVENTS, in_order=in_order)
+
+
+COMMIT = {"api": "OffsetCommit", "group": "g"}
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        COMMIT,
+        {**COMMIT, "times": 2},
+        {**COMMIT, "times": {"gte": 1, "lte": 3}},
+        {**COMMIT, "topic": "orders", "client": "a"},
+        {**COMMIT, "request": {"topics": [{"name": "orders", "partitions": [{"committed_offset": 7}]}]}, "times": 1},
+        {**COMMIT, "request": {"topics": [{"partitions": [{"committed_offset": {"gte": 6}}]}]}, "times": 1},
+        {"api": "Heartbeat", "error": "REBALANCE_IN_PROGRESS", "response": {"error_code": 27}},
+        {"event": "session_expired", "group": "g", "client": "b", "times": 1},
+        {"event": "session_expired", "group": "h", "times": 0},
+        {"api": "LeaveGroup", "times": 0},
+    ],
+)
+def test_what_has_happened_agrees(journal: Journal, expected: dict[str, Any]) -> None:
+    assert check(journal, expected) == Verdict(True)
+
+
+def test_a_difference_says_what_was_found_and_what_came_near(journal: Journal) -> None:
+    verdict = check(journal, {**COMMIT, "client": "z", "times": 1})
+    assert verdict.differences == [
+        "OffsetCommit group=g client=z: expected 1, found 0; near miss #2: client is a; near miss #1: client is a"
+    ]
+    offset = {"topics": [{"name": "orders", "partitions": [{"committed_offset": 9}]}]}
+    (difference,) = check(journal, {**COMMIT, "request": offset}).differences
+    assert "near miss #2: request.topics has no element like the expected .topics[0]" in difference
+    (difference,) = check(journal, {"event": "member_left"}).differences
+    assert difference == "event member_left: expected at least 1, found 0"
+
+
+def test_the_order_can_be_part_of_it(journal: Journal) -> None:
+    expired, beat = {"event": "session_expired"}, {"api": "Heartbeat"}
+    assert check(journal, COMMIT, expired, beat, in_order=True).ok
+    verdict = check(journal, beat, expired, in_order=True)
+    assert verdict.differences == ["event session_expired: expected after Heartbeat, found only before it"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "difference"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, None),
+        ({"a": 1}, {"a": 2}, ".a is 2"),
+        ({"a": {"b": None}}, {"a": {}}, ".a.b is missing"),
+        ([1, 2], [2, 3, 1], None),
+        ([4], [1], " has no element like the expected [0]"),
+        ({"gt": 1, "lt": 3}, 2, None),
+        ({"gt": 2}, 2, " is 2"),
+        ({"lt": 2}, 2, " is 2"),
+        ({"lte": 2}, 2, None),
+        ({"a": {}}, {"a": 1}, ".a is 1"),
+        ([1], 1, " is 1"),
+        ("x", "y" * 70, " is " + "y" * 57 + "..."),
+    ],
+)
+def test_a_part_of_a_body(expected: Any, found: Any, difference: str | None) -> None:
+    assert find_difference(expected, found) == difference
