@@ -177,15 +177,42 @@ def encode(
     if not facts:
         raise ProtocolError("a record batch without records")
     base = facts[0].timestamp
-    body = b"".join([records.write(fact, delta, fact.timestamp - base) for delta, fact in enumerate(facts)])
+    written = [records.write(fact, delta, fact.timestamp - base) for delta, fact in enumerate(facts)]
     attributes = (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
     return seal(
         BatchHeader(
             base_offset, 0, 0, MAGIC, 0, attributes, len(facts) - 1, base, max([fact.timestamp for fact in facts]),
             producer_id, producer_epoch, base_sequence, len(facts),
         ),
-        body,
+        b"".join(written),
     )  # fmt: skip
+
+
+class PlainBatch:
+    """A batch without a producer that grows by records in their written form."""
+
+    __slots__ = ("_base_ms", "_max_ms", "_written")
+
+    def __init__(self, base_ms: int) -> None:
+        self._base_ms = self._max_ms = base_ms
+        self._written: list[bytes] = []
+
+    def next_deltas(self, timestamp: int) -> tuple[int, int]:
+        """Return the deltas of offset and timestamp with which the next record is to be written."""
+        return len(self._written), timestamp - self._base_ms
+
+    def extend(self, written: Sequence[bytes], timestamp: int) -> None:
+        """Add records, which have been written with the next deltas."""
+        self._written += written
+        self._max_ms = max(self._max_ms, timestamp)
+
+    def seal(self) -> bytes:
+        """Return the batch."""
+        count = len(self._written)
+        header = BatchHeader(
+            0, 0, 0, MAGIC, 0, 0, count - 1, self._base_ms, self._max_ms, NO_PRODUCER, -1, NO_SEQUENCE, count
+        )
+        return seal(header, b"".join(self._written))
 
 
 def encode_marker(

@@ -46,16 +46,17 @@ def varint(number: int) -> bytes:
 
 
 _SMALL = 1024
-_VARINTS = tuple(varint(number) for number in range(_SMALL))
+VARINTS = tuple(varint(number) for number in range(_SMALL))
+"""Those of the smallest numbers, which nearly all are."""
 
 
 def _write_varint(number: int) -> bytes:
-    return _VARINTS[number] if 0 <= number < _SMALL else varint(number)
+    return VARINTS[number] if 0 <= number < _SMALL else varint(number)
 
 
 def write(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """The record's bytes, its length before them."""
-    key, value, small = record.key, record.value, _VARINTS
+    key, value, small = record.key, record.value, VARINTS
     key_bytes = -1 if key is None else len(key)
     value_bytes = -1 if value is None else len(value)
     body = b"".join((

@@ -85,7 +85,7 @@ _V4_SHORT: Final = Layout(">hqiBqB")  # no metadata, no topic id
 _V4_COMMON: Final = Layout(">hqiBq3s16s")  # no metadata, a topic id
 _KEY_HEAD: Final = Layout(">hh")
 _INT64: Final = Layout(">q")
-_TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tagged field: tag 0, 16 bytes
+TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tagged field: tag 0, 16 bytes
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
@@ -136,11 +136,11 @@ def decode_value(kind: Kind, value: bytes) -> Any:
 
 
 def _offset_key(key: OffsetCommitKey) -> bytes:
-    return _offset_key_head(key.group, key.topic) + _INT32.pack(key.partition)
+    return offset_key_head(key.group, key.topic) + _INT32.pack(key.partition)
 
 
 @lru_cache(maxsize=1024)
-def _offset_key_head(group_id: str, topic_name: str) -> bytes:
+def offset_key_head(group_id: str, topic_name: str) -> bytes:
     """All but the partition: a commit names many partitions of few topics."""
     group, topic = group_id.encode(), topic_name.encode()
     return b"".join((_KEY_HEAD.pack(1, len(group)), group, _INT16.pack(len(topic)), topic))
@@ -168,7 +168,7 @@ def _offset_value(value: OffsetCommitValue) -> bytes:
     """Version 4; version 1 where an expiry was asked for, which no later version has (and that one has no epoch)."""
     if not value.metadata and value.expire_timestamp == -1 and value.topic_id != NO_ID:  # nearly all are such
         return _V4_COMMON.pack(
-            4, value.offset, value.leader_epoch, 1, value.commit_timestamp, _TOPIC_ID_TAG, value.topic_id
+            4, value.offset, value.leader_epoch, 1, value.commit_timestamp, TOPIC_ID_TAG, value.topic_id
         )
     metadata = value.metadata.encode()
     size = len(metadata)
@@ -178,7 +178,7 @@ def _offset_value(value: OffsetCommitValue) -> bytes:
     head = _V4_HEAD.pack(4, value.offset, value.leader_epoch, size + 1)
     if value.topic_id == NO_ID:
         return head + metadata + _V4_TAIL.pack(value.commit_timestamp, 0)
-    return b"".join((head, metadata, _INT64.pack(value.commit_timestamp), _TOPIC_ID_TAG, value.topic_id))
+    return b"".join((head, metadata, _INT64.pack(value.commit_timestamp), TOPIC_ID_TAG, value.topic_id))
 
 
 def _read_offset_value(value: bytes) -> OffsetCommitValue:
@@ -209,7 +209,7 @@ def _read_v4(value: bytes) -> OffsetCommitValue:
     metadata = value[15:end].decode() if count > 1 else ""
     if not tags:
         return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp)
-    if value[end + 8 : end + 11] == _TOPIC_ID_TAG and len(value) == end + 27:
+    if value[end + 8 : end + 11] == TOPIC_ID_TAG and len(value) == end + 27:
         return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, value[end + 11 :])
     return decode_value(BY_TYPE[1], value)  # type: ignore[no-any-return]
 

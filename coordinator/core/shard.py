@@ -355,13 +355,12 @@ class Shard:
 
     def _apply_offsets(self, records: Iterable[Record], producer_id: int) -> None:
         """An offset makes its group exist: one that nobody ever joined is an empty group without a protocol type."""
-        groups, apply = self.groups, self.offsets.apply
+        groups = self.groups
+        self.offsets.apply_all(records, producer_id)
         for record in records:
             key = record.key
-            if type(key) is OffsetCommitKey:
-                apply(record, producer_id)
-                if key.group not in groups and record.value is not None:
-                    self._put(ClassicGroup(key.group))
+            if type(key) is OffsetCommitKey and key.group not in groups and record.value is not None:
+                self._put(ClassicGroup(key.group))
 
     def _replay_classic(self, group_id: str, record: Record) -> None:
         if record.value is None:

@@ -1,12 +1,15 @@
 """One partition of `__consumer_offsets`: its shard, which decides, and its log, which remembers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from coordinator.core import records
+from coordinator.core.offset_records import write_records
+from coordinator.core.records import Record
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
 from protocol import record_batch
+from protocol.record_batch import PlainBatch
 from protocol.records import Record as LogRecord
 from storage.log import Log
 
@@ -24,7 +27,7 @@ class Partition:
         self._open = open_log
         self._log: Log | None = None  # made when it is first written to, or loaded
         self._batches: list[bytes] = []
-        self._plain: list[LogRecord] = []
+        self._plain: PlainBatch | None = None
 
     def open(self) -> None:
         """Open and so recover the log, which may take as long as reading it. Nothing else of the partition is
@@ -51,11 +54,12 @@ class Partition:
         and then has changed nothing.
         """
         assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
-        facts = [LogRecord(*records.encode(record), timestamp=now_ms) for record in result.records]
         if result.producer is None:
-            self._plain += facts
+            plain = self._plain or PlainBatch(now_ms)
+            plain.extend(write_records(result.records, *plain.next_deltas(now_ms)), now_ms)
+            self._plain = plain
         else:
-            batch = self._transactional(facts, result.producer)
+            batch = self._transactional(result.records, result.producer, now_ms)
             self._seal()
             self._batches.append(batch)
 
@@ -76,11 +80,12 @@ class Partition:
         return sum(map(len, batches))
 
     @staticmethod
-    def _transactional(facts: list[LogRecord], producer: Producer) -> bytes:
-        return record_batch.encode(facts, producer_id=producer.id, producer_epoch=producer.epoch, transactional=True)
+    def _transactional(facts: Sequence[Record], producer: Producer, now_ms: int) -> bytes:
+        written = [LogRecord(*records.encode(fact), timestamp=now_ms) for fact in facts]
+        return record_batch.encode(written, producer_id=producer.id, producer_epoch=producer.epoch, transactional=True)
 
     def _seal(self) -> None:
         """Close the batch of plain records, so that what follows stands behind it."""
         if self._plain:
-            self._batches.append(record_batch.encode(self._plain))
-            self._plain = []
+            self._batches.append(self._plain.seal())
+            self._plain = None

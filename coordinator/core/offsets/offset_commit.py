@@ -58,17 +58,18 @@ def _taken(
     if not isinstance(meant, Topic):
         return _refused(topic, meant, ErrorCode.NONE)
     outcomes = []
+    group_id, name, count = request.group_id, meant.name, meant.partitions
     expire_ms = -1 if request.retention_time_ms == -1 else call.now_ms + request.retention_time_ms
     for each in topic.partitions:
-        error = ErrorCode.NONE
-        if not exists(each.partition_index, meant):
+        error, partition = ErrorCode.NONE, each.partition_index
+        if not 0 <= partition < count:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif each.committed_metadata and is_too_long(each.committed_metadata, limits.offset_metadata_max_bytes):
             error = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
-            key = OffsetCommitKey(request.group_id, meant.name, each.partition_index)
-            records.append(Record(key, _value(each, meant, call.now_ms, expire_ms)))
-        outcomes.append(OffsetCommitResponsePartition(each.partition_index, error))
+            value = _value(each, meant, call.now_ms, expire_ms)
+            records.append(Record(OffsetCommitKey(group_id, name, partition), value))
+        outcomes.append(OffsetCommitResponsePartition(partition, error))
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(outcomes))
 
 

@@ -7,7 +7,7 @@ committed one unless something later in the log was committed to the same partit
 committed overtakes all that is pending from before it, and the committed values need to remember no log position.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -81,6 +81,26 @@ class OffsetStore:
         yield from self._committed
         yield from (group_id for group_id in self._open if group_id not in self._committed)
 
+    def apply_all(self, records: Iterable[Record], producer_id: int = NOT_TRANSACTIONAL) -> None:
+        """Take the records of offsets, and leave out others. Neighbours are most often of one topic."""
+        group = topic = None
+        partitions: dict[int, OffsetCommitValue] = {}
+        for record in records:
+            key, value = record.key, record.value
+            if type(key) is not OffsetCommitKey:
+                continue
+            if type(value) is not OffsetCommitValue or producer_id != NOT_TRANSACTIONAL or self._open:
+                self.apply(record, producer_id)
+                topic = None  # its partitions may be gone
+                continue
+            if key.topic is not topic or key.group is not group:
+                group, topic = key.group, key.topic
+                partitions = self._partitions(group, topic)
+            self._order += 1
+            if key.partition not in partitions:
+                self.count += 1
+            partitions[key.partition] = value
+
     def apply(self, record: Record, producer_id: int = NOT_TRANSACTIONAL) -> None:
         """Take an offset's record: a value commits it (or makes it pending), a tombstone removes all of it."""
         key, value = record.key, record.value
@@ -108,17 +128,22 @@ class OffsetStore:
         return tuple(key for key, _ in winners)
 
     def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue, order: int) -> None:
-        topics = self._committed.get(key.group)
-        if topics is None:
-            topics = self._committed[key.group] = {}
-        partitions = topics.get(key.topic)
-        if partitions is None:
-            partitions = topics[key.topic] = {}
+        partitions = self._partitions(key.group, key.topic)
         if key.partition not in partitions:
             self.count += 1
         partitions[key.partition] = value
         if key.group in self._open:
             self._overtake(key, order)
+
+    def _partitions(self, group_id: str, topic: str) -> dict[int, OffsetCommitValue]:
+        """The committed offsets of a topic, to be added to."""
+        topics = self._committed.get(group_id)
+        if topics is None:
+            topics = self._committed[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        return partitions
 
     def _overtake(self, key: OffsetCommitKey, order: int) -> None:
         """What is pending from before `order` will not be committed any more; but it stays pending until its marker."""
