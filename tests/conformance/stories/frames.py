@@ -106,6 +106,24 @@ def the_versions_of_the_broker_apis(k: Stage) -> None:
     k.events.append({"ranges": {name: ranges.get(name) for name in broker}})
 
 
+@story("V-001")
+def the_features_of_the_cluster(k: Stage) -> None:
+    """Version 3 leaves out what is supported from 0 on (KAFKA-17011). Share and streams groups are told apart."""
+    others = ("share.version", "streams.version")
+    for version in (3, 4):
+        answer = k.line("a").quietly("api_versions", version, client_software_name="c", client_software_version="1")
+        supported = {one.name: [one.min_version, one.max_version] for one in answer.supported_features}
+        finalized = {one.name: [one.min_version_level, one.max_version_level] for one in answer.finalized_features}
+        k.events.append(
+            {
+                "version": version,
+                "supported": {name: supported[name] for name in sorted(supported) if name not in others},
+                "finalized": {name: finalized[name] for name in sorted(finalized) if name not in others},
+                "known": answer.finalized_features_epoch >= 0,
+            }
+        )
+
+
 @story("G-002 O-006 O-030 O-201")
 def versions_that_are_not_advertised_close_the_connection(k: Stage) -> None:
     """Below and above the range: no answer, the connection ends."""
