@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from coordinator.client import Client
-from tests.cli.asked import classic_member, consumer_member, records
+from tests.cli.command import classic_member, consumer_member, records
 from tests.compat.foreign.report import Report
 from tests.conformance import kafka
 from tests.live import Muster
