@@ -1,4 +1,5 @@
-"""What all tests share: one option, how properties are tried, and that tests marked `long` run only on request.
+"""What all tests share: one option, how properties are tried, that tests marked `long` run only on request, and that
+what was run again is counted.
 
 `-m long` or the test's own name requests them. Another mark expression (`-m "not other"`) does not.
 """
@@ -32,3 +33,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def asks_for_long(expression: str) -> bool:
     """Whether a mark expression (`-m`) names `long`, and does not say that it shall not be."""
     return bool(re.search(r"\blong\b", expression)) and not re.search(r"\bnot\s+long\b", expression)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what did not pass at the first time, so that nobody takes a run for cleaner than it was."""
+    stats = terminalreporter.stats
+    told = [f"run again: {report.nodeid}" for report in stats.get("rerun", [])]
+    for report in stats.get("passed", []) + stats.get("failed", []):
+        told += [
+            f"{name}: {report.nodeid}: {value}" for name, value in report.user_properties if name == "played again"
+        ]
+    terminalreporter.write_sep("=", f"{len(told)} did not pass at the first time" if told else "nothing was run again")
+    for line in told:
+        terminalreporter.write_line(line)

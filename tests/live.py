@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-START_SECONDS = STOP_SECONDS = WAIT_SECONDS = 240.0  # on a machine that is four times too busy
+START_SECONDS = STOP_SECONDS = WAIT_SECONDS = 180.0  # on a machine that is four times too busy
 _ERROR = re.compile(r'^at=\S+ level=error |"level": "error"|^\s*(\+ Exception Group )?Traceback ')
 
 

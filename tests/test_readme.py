@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 from coordinator import __version__
-from tests.compat.consumers import STOPS
-from tests.live import Muster
+from tests.compat.consumers import stops
+from tests.live import WAIT_SECONDS, Muster
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -22,14 +22,14 @@ def example() -> str:
     return found[1]
 
 
-@STOPS
+@stops("TimeoutExpired")
 def test_the_first_example_consumes_and_goes_on_where_it_was(tmp_path: Path) -> None:
     with Muster(tmp_path) as muster:
         program = example().replace("127.0.0.1:9092", muster.kafka)
 
         def orders() -> list[str]:
             done = subprocess.run(
-                [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+                [sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
             )
             return [line.split(" ", 2)[2] for line in done.stdout.splitlines()]
 

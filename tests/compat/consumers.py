@@ -12,13 +12,22 @@ from types import TracebackType
 
 import pytest
 
-from tests.live import wait_until
+from tests.live import WAIT_SECONDS, wait_until
 
-__all__ = ["STOPS", "Member", "wait_until"]
+__all__ = ["STOPS", "Member", "stops", "wait_until"]
 
-STOPS = pytest.mark.flaky(reruns=2)
-"""For groups of kafka-python: now and then its 3.0.12 stops for good after a rebalance, most of all on a busy machine. It
-did so against Apache Kafka 4.3.1 as well, twice in some fifty groups of three, as often as here: see docs/clients.md."""
+
+def stops(message: str) -> pytest.MarkDecorator:
+    """Mark a test of kafka-python that is run again, twice at most, when it fails with this (a regular expression).
+
+    Now and then kafka-python 3.0.12 stops for good after a rebalance, most of all on a busy machine. It did so against
+    Apache Kafka 4.3.1 as well, twice in some fifty groups of three, as often as here: see docs/clients.md. What was run
+    again is counted and named at the end of the run.
+    """
+    return pytest.mark.flaky(reruns=2, only_rerun=[message])
+
+
+STOPS = stops("still not: ")
 
 
 class Member:
@@ -119,7 +128,7 @@ def _confluent_kafka(bootstrap: str, topic: str, values: Placed) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for partition, value in values:
         producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and failed.append(error))
-    assert producer.flush(30) == 0, "something was not delivered"
+    assert producer.flush(WAIT_SECONDS) == 0, "something was not delivered"
     assert not failed, failed[0]
 
 

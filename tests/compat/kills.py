@@ -27,12 +27,11 @@ from typing import Protocol
 import confluent_kafka
 import kafka
 
-from tests.live import Muster
+from tests.live import WAIT_SECONDS, Muster
 
 TOPIC, PARTITIONS = "orders", 4
 KILL_AFTER_MS = (5, 250)
 """A round is killed so long after all of its committers have had an answer."""
-ANSWER_SECONDS = 60.0
 
 
 class Committing(Protocol):
@@ -123,7 +122,7 @@ CLIENTS: dict[str, Callable[[str, str], Committing]] = {"confluent-kafka": Confl
 
 def committed(client: Committing) -> list[int]:
     """What the server says, as soon as the client has found it again."""
-    deadline = time.monotonic() + ANSWER_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             return client.committed()
@@ -153,12 +152,12 @@ class Committer:
     def rest(self) -> None:
         """Return when the commit that is on its way is answered, or given up."""
         self._may.clear()
-        assert self._is_idle.wait(ANSWER_SECONDS), f"{self.name} hangs in a commit"
+        assert self._is_idle.wait(WAIT_SECONDS), f"{self.name} hangs in a commit"
 
     def close(self) -> None:
         self._is_over = True
         self._may.set()
-        self._thread.join(ANSWER_SECONDS)
+        self._thread.join(WAIT_SECONDS)
         self._client.close()
 
     def _run(self) -> None:
@@ -236,7 +235,7 @@ class Campaign:
         before = [committer.commits for committer in self._committers]
         for committer in self._committers:
             committer.go()
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         while not all(one.commits > had for one, had in zip(self._committers, before, strict=True)):
             assert time.monotonic() < deadline, f"{self.where}: not everyone is answered"
             time.sleep(0.005)

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewPartitions
 from coordinator.cli.cluster import Cluster
 from coordinator.cli.group_view import GroupView, describe_group
 from tests.compat.consumers import Member, produce, share, wait_until
-from tests.live import Muster
+from tests.live import WAIT_SECONDS, Muster
 
 PARTITIONS = 6
 GROWN = 8
@@ -133,7 +133,7 @@ class Load:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(30)
-        assert self._producer.flush(30) == 0, "something was not delivered"
+        assert self._producer.flush(WAIT_SECONDS) == 0, "something was not delivered"
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.consumers import STOPS, Member, share, wait_until
-from tests.live import Muster
+from tests.live import WAIT_SECONDS, Muster
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 VALUES = [f"value-{number}-{'x' * (number % 700)}" for number in range(300)]
@@ -27,11 +27,11 @@ def confluent_kafka(bootstrap: str, topic: str, codec: str) -> list[tuple[str, s
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50})
     for number, value in enumerate(VALUES):
         producer.produce(topic, value, f"key-{number}", headers={"n": str(number).encode()})
-    assert producer.flush(20) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + WAIT_SECONDS
     while len(found) < len(VALUES) and time.monotonic() < deadline:
         for one in consumer.consume(100, 0.5):
             assert one.error() is None, one.error()
@@ -48,9 +48,11 @@ def kafka_python(bootstrap: str, topic: str, codec: str) -> list[tuple[str, str,
     for number, value in enumerate(VALUES):
         headers = [("n", str(number).encode())]
         producer.send(topic, value.encode(), f"key-{number}".encode(), headers=headers, partition=0)
-    producer.flush(20)
+    producer.flush(WAIT_SECONDS)
     producer.close()
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=int(WAIT_SECONDS * 1000)
+    )
     consumer.assign([TopicPartition(topic, 0)])
     found = []
     for one in consumer:
@@ -104,8 +106,7 @@ def has_codec(client: str, codec: str) -> bool:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_client_writes_it_reads_again(muster: Muster, client: str, codec: str) -> None:
-    if not has_codec(client, codec):
-        pytest.skip(f"{client} has no library for {codec} here")
+    assert has_codec(client, codec), f"the extra `dev` has a library of {codec} for {client}"
     found = CLIENTS[client](muster.kafka, f"{client}-{codec}", codec)
     assert found == [(f"key-{n}", value, {"n": str(n).encode()}) for n, value in enumerate(VALUES)]
 
@@ -126,9 +127,10 @@ def test_a_quiet_group_stays_quiet(client: str, seconds: int, tmp_path: Path) ->
         before, since = {api: asked(api) for api in ("JoinGroup", "Fetch", "Heartbeat")}, time.monotonic()
         assert before["JoinGroup"] > 0 and generation > 0
         time.sleep(seconds)
-        elapsed = time.monotonic() - since
+        wait_until("each beats twice", lambda: asked("Heartbeat") - before["Heartbeat"] >= 2 * len(members))
+        fetches, elapsed = asked("Fetch") - before["Fetch"], time.monotonic() - since
         assert asked("JoinGroup") == before["JoinGroup"]
         assert server.metric("muster_group_generation", group="g") == generation
-        assert 0 < (asked("Fetch") - before["Fetch"]) / elapsed <= FETCHES_PER_SECOND_MAX * len(members)
-        assert asked("Heartbeat") - before["Heartbeat"] >= len(members)
+        # No machine is so slow that it makes a client fetch more often.
+        assert 0 < fetches / elapsed <= FETCHES_PER_SECOND_MAX * len(members)
         assert [one.errors for one in members] == [[], []]

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from coordinator.core import records
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
 from tests.compat.consumers import wait_until
-from tests.live import Muster
+from tests.live import WAIT_SECONDS, Muster
 
 HOUR_MS = 3_600_000
 MIB = 2**20
@@ -35,7 +35,7 @@ def produce(muster: Muster, topic: str, count: int, size: int = 10, age_ms: int 
     producer = Producer({"bootstrap.servers": muster.kafka, "batch.num.messages": 1})
     for _ in range(count):
         producer.produce(topic, bytes(size), partition=0, timestamp=int(time.time() * 1000) - age_ms)
-    assert producer.flush(20) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
 
 
 def consumer(muster: Muster) -> Consumer:
@@ -46,7 +46,7 @@ def offsets(muster: Muster, topic: str) -> tuple[int, int]:
     """The first and the next offset, as the server tells them."""
     asking = consumer(muster)
     try:
-        low, high = asking.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+        low, high = asking.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_SECONDS)
         return low, high
     finally:
         asking.close()

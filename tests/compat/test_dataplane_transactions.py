@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.live import Muster
+from tests.live import WAIT_SECONDS, Muster
 
 PARTITIONS = 2
 RECORDS = 2_000
@@ -45,7 +45,7 @@ def read(bootstrap: str, topic: str, count: int, isolation: str = "read_committe
     consumer = reader(bootstrap, isolation=isolation)
     consumer.assign([TopicPartition(topic, partition, 0)])
     found: list[str] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         batch = consumer.consume(500, 1.0)
         found += [one.value().decode() for one in batch if not one.error()]
@@ -174,7 +174,7 @@ def test_a_copy_loses_nothing_and_doubles_nothing_though_all_are_killed(muster: 
     producer = Producer({"bootstrap.servers": muster.kafka})
     for number in range(RECORDS):
         producer.produce("in", str(number), partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
     dice = random.Random(7)
     copiers = Copiers(muster.kafka, tmp_path / "copiers.stderr")
     copier, committed = copiers.another(), 0

@@ -55,7 +55,7 @@ class Pending:
             on=self.line.name,
             answer=self.flight.api,
             n=self.number,
-            after=coarse(self.flight.waited_s),
+            after=round(self.flight.waited_s, 1),
             values=values,
             mine=self.mine,
         )
@@ -122,7 +122,7 @@ class Line:
                 break
             self.stage.pump.run(25)
         number = self.stage.ask(self.name, api, version, values)
-        self.stage.write(on=self.name, answer=api, n=number, after=coarse(waited), values=found, mine=mine)
+        self.stage.write(on=self.name, answer=api, n=number, after=round(waited, 1), values=found, mine=mine)
         return Answer(found)
 
     def quietly(self, api: str, version: int, **values: wire.Plain) -> Answer:
@@ -245,11 +245,6 @@ def ready(topic: Answer) -> bool:
     return topic.error_code == "NONE" and all(
         one.error_code == "NONE" and one.leader_id >= 0 for one in topic.partitions
     )
-
-
-def coarse(seconds: float) -> float:
-    """Tenths of a second; what is answered without a wait shows 0."""
-    return 0.0 if seconds < 0.45 else round(seconds, 1)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,8 @@ class Story(NamedTuple):
         return [json.loads(line) for line in lines]
 
     def save(self, events: Iterable[Event]) -> None:
-        """Write the transcript, headed by what the story says."""
+        """Write the transcript, headed by what the story says. What was answered without a wait shows 0."""
+        events = [one | {"after": 0.0} if one.get("after", 1.0) < NO_WAIT_S else one for one in events]
         head = {"story": self.name, "says": self.says, "rules": self.rules, "server": self.server}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in (head, *events)))
@@ -53,6 +54,7 @@ class Story(NamedTuple):
         return " ".join((self.script.__doc__ or "").split())
 
 
+NO_WAIT_S = 0.45
 ALL: dict[str, Story] = {}
 
 

@@ -15,7 +15,7 @@ from tests.pipeline.engine import replayed
 from tests.pipeline.histories import Offsets, States, known
 from tests.pipeline.test_golden import of_tables
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(200)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def consumer(muster: Muster, group: str, **more: Any) -> Consumer:
