@@ -54,7 +54,7 @@ class Model:
 
     def join_new(self, ticket: int, id_: str, member: Member, version: int, now: int) -> None:
         self.exists = True
-        if not self.supports(member):
+        if not self.supports_protocols(member):
             self.answers[ticket] = INCONSISTENT
         elif member.instance is not None and (old := self.by_instance(member.instance)):
             self.replace(ticket, old, member, now)
@@ -67,12 +67,12 @@ class Model:
     def join_known(self, ticket: int, member: Member, now: int) -> None:
         if not self.exists:
             self.answers[ticket] = UNKNOWN
-        elif not self.supports(member):
+        elif not self.supports_protocols(member):
             self.answers[ticket] = INCONSISTENT
         elif member.id in self.pending:
             del self.pending[member.id]
             self.add(ticket, member, now)
-        elif error := self.stranger(member.id, member.instance):
+        elif error := self.validate_member(member.id, member.instance):
             self.answers[ticket] = error
         else:
             self.rejoin(ticket, member, now)
@@ -111,7 +111,7 @@ class Model:
             return OK
         if generation < 0 and not id_ and instance is None:
             return UNKNOWN
-        if error := self.stranger(id_, instance):
+        if error := self.validate_member(id_, instance):
             return error
         if generation != self.generation:
             return ILLEGAL
@@ -129,7 +129,7 @@ class Model:
                 id_ = found.id if found else ""
                 error = OK if found else UNKNOWN
             elif id_ not in self.pending:
-                error = self.stranger(id_, instance) if self.exists else UNKNOWN
+                error = self.validate_member(id_, instance) if self.exists else UNKNOWN
             if error == OK:
                 self.remove(id_)
             errors.append(error)
@@ -224,7 +224,7 @@ class Model:
         return OK if id_ in self.members else UNKNOWN
 
     def refusal(self, id_: str, instance: str | None, generation: int) -> int:
-        return self.stranger(id_, instance) or (OK if generation == self.generation else ILLEGAL)
+        return self.validate_member(id_, instance) or (OK if generation == self.generation else ILLEGAL)
 
     def supports_protocols(self, joiner: Member) -> bool:
         if self.state == EMPTY:
