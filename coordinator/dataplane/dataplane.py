@@ -272,6 +272,10 @@ def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env
     return state.runtime.record(result, env.call.now_ms)
 
 
+def _list_transactions(state: State, request: ListTransactionsRequest, env: Env) -> Any:
+    return list_transactions(state.transactions, request, env.call)
+
+
 HANDLERS: Final[Mapping[type, Handler]] = {
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
     AlterConfigsRequest: _configs(alter_configs),
@@ -290,9 +294,10 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     InitProducerIdRequest: _transactions(init_producer_id),
     ListConfigResourcesRequest: _catalog(list_config_resources),
     ListOffsetsRequest: list_offsets,
-    ListTransactionsRequest: _transactions(list_transactions),
+    ListTransactionsRequest: _list_transactions,
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: offset_for_leader_epoch,
     ProduceRequest: produce,
 }
-"""Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`."""
+"""Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`, or is
+a generator that is decided in steps."""

@@ -11,6 +11,7 @@ from coordinator.core.timers import EXPIRY
 from coordinator.runtime.snapshot import to_tar
 from coordinator.server.operator import Refusal, State, keep_everybody, keep_nobody
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -376,3 +377,22 @@ def test_a_snapshot_as_a_tar_file(server: Steered) -> None:
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         names = tar.getnames()
     assert "__consumer_offsets-0/00000000000000000000.log" in names
+
+
+def test_patterns_are_matched_while_the_clock_stands_still() -> None:
+    """Many names and costly patterns take many steps, each of them in the next turn: no step waits for the clock."""
+    server = Steered(topics={"aaaaaaaaaa" * 20 + str(number): 1 for number in range(40)})
+    pattern = "((a{0,30}){0,30})[0-9]*"
+    request = ConsumerGroupHeartbeatRequest(
+        "g", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=pattern, topic_partitions=()
+    )
+    assert server.connect().ask(request, 1).error_code == 0
+    before_ms = server.clock.now_ms()
+    other, turns = ConsumerMember(server, "n", "h"), 1
+    while (group := server.node.partitions.owner("g").shard.groups["g"]).resolving is not None:
+        assert other.beat().error_code == 0, "no heartbeat waits for patterns"
+        turns += 1
+        assert turns < 100, "the patterns are not matched"
+    assert turns > 10
+    assert len(group.resolved[pattern].topics) == 40
+    assert server.clock.now_ms() == before_ms

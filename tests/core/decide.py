@@ -3,11 +3,13 @@
 from importlib import import_module
 from typing import Any
 
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call
 
 
-def decide(package: str, state: Any, request: Any, call: Call) -> Result[Any]:
-    """What the handler in `coordinator.core.<package>` returns; `state` is the catalog or the transactions."""
+def decide(package: str, state: Any, request: Any, call: Call) -> Any:
+    """Return what the handler in `coordinator.core.<package>` returns: a result, or the steps to a response.
+
+    `state` is the catalog or the transactions.
+    """
     name = type(request).__module__.rpartition(".")[2]
-    result: Result[Any] = getattr(import_module(f"coordinator.core.{package}.{name}"), name)(state, request, call)
-    return result
+    return getattr(import_module(f"coordinator.core.{package}.{name}"), name)(state, request, call)

@@ -15,4 +15,4 @@ def test_a_pattern_whose_states_explode_is_refused() -> None:
 def test_a_thousand_names_of_topics_are_a_pattern() -> None:
     names = [f"prefix-team.topic-{number:04}.v1" for number in range(1000)]
     assert regex.reason_invalid("|".join(names)) is None
-    assert regex.matches("|".join(names), [*names[:3], "prefix-team"]) == names[:3]
+    assert regex.matches("|".join(names), [*names[:3], "prefix-team"]) == tuple(names[:3])

@@ -73,10 +73,13 @@ class Resolved(Struct, frozen=True, gc=False):
 
 
 class Resolving(Struct, frozen=True):
-    """Patterns that are being matched against the topics of one moment, some at a time."""
+    """Patterns that are being matched against the topics of one moment, some names at a time."""
 
-    topics: Topics
-    left: tuple[str, ...]
+    version: int  # of the topics
+    names: tuple[str, ...]
+    left: tuple[str, ...]  # patterns; the first one is being matched
+    at: int = 0  # index of the first name that the first pattern was not held against
+    matched: tuple[str, ...] = ()  # by the first pattern so far
     done: Mapping[str, frozenset[str]] = {}
 
 

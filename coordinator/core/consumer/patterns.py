@@ -1,6 +1,6 @@
 """When a group's regular expressions are matched against the topics, and what the answer changes.
 
-All patterns of a group are matched together, some thousand names at a time, by a timer that is due as soon as the
+All patterns of a group are matched together, in steps of a few milliseconds, by a timer that is due as soon as the
 turn's requests are decided: no heartbeat waits for it. The answer is a change of its own; the next heartbeat finds it.
 """
 
@@ -21,7 +21,6 @@ from coordinator.core.timers import IMMEDIATELY, REGEX
 from coordinator.core.topics import Topics
 
 THROTTLE_MS: Final = 10_000  # between two resolutions of a group, whatever its members ask for
-_LOOKS_MAX: Final = 20_000  # names held against patterns in one go: some ten milliseconds
 
 
 def is_stale(
@@ -53,30 +52,39 @@ def start(transition: GroupTransition) -> None:
     group = transition.group
     if not group.patterns:
         return
-    resolving = Resolving(transition.topics, tuple(sorted(group.patterns)))
+    topics = transition.topics
+    resolving = Resolving(topics.version, tuple(topics), tuple(sorted(group.patterns)))
     transition.group = replace(group, resolving=resolving)
     transition.set_timer(REGEX, "", 0)
 
 
 def fired(transition: GroupTransition) -> None:
-    """Match some more; with the last pattern, apply the answer."""
+    """Match some more names; with the last one of the last pattern, apply the answer."""
     resolving = transition.group.resolving
     if resolving is None:
         return
-    names = list(resolving.topics)
-    count = max(1, _LOOKS_MAX // max(1, len(names)))
-    done = dict(resolving.done)
-    for pattern in resolving.left[:count]:
-        done[pattern] = frozenset(regex.matches(pattern, names))
-    if left := resolving.left[count:]:
-        transition.group = replace(transition.group, resolving=replace(resolving, left=left, done=done))
+    resolving = _match_some(resolving)
+    if resolving.left:
+        transition.group = replace(transition.group, resolving=resolving)
         transition.effects.append(SetTimer((REGEX, transition.group.group_id, ""), IMMEDIATELY))
         return
     transition.group = replace(transition.group, resolving=None)
-    _apply(
-        transition,
-        {pattern: Resolved(topics, resolving.topics.version, transition.now_ms) for pattern, topics in done.items()},
-    )
+    now_ms, done = transition.now_ms, resolving.done
+    _apply(transition, {pattern: Resolved(topics, resolving.version, now_ms) for pattern, topics in done.items()})
+
+
+def _match_some(resolving: Resolving) -> Resolving:
+    """Do one step of work: some names of one pattern, or all names of several."""
+    names, left, at, matched = resolving.names, resolving.left, resolving.at, resolving.matched
+    done, units = dict(resolving.done), 0
+    while left and units < regex.STEP_UNITS:
+        found = regex.match(left[0], names, at, regex.STEP_UNITS - units)
+        units += found.units + regex.COMPILE_UNITS
+        at, matched = found.end, matched + found.names
+        if at == len(names):
+            done[left[0]] = frozenset(matched)
+            left, at, matched = left[1:], 0, ()
+    return replace(resolving, left=left, at=at, matched=matched, done=done)
 
 
 def _apply(transition: GroupTransition, answer: Mapping[str, Resolved]) -> None:

@@ -1,9 +1,10 @@
 """ListTransactions: all transactional producers, or those in some states, of some ids, or open for long."""
 
-from typing import Any
+from collections.abc import Generator
+from typing import Final
 
 from coordinator.core import regex
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call
 from coordinator.core.transactions.states import BY_SHOWN, NEVER_SEEN
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.transactions.transactions import Transactions
@@ -14,20 +15,35 @@ from protocol.messages.list_transactions import (
     ListTransactionsResponseTransactionState,
 )
 
+STEP_IDS: Final = 1_000  # looked at in one step, less with a pattern that is much work
 
-def list_transactions(transactions: Transactions, request: ListTransactionsRequest, call: Call) -> Result[Any]:
-    """List what passes every filter that is given. A state that does not exist passes nothing, and is named."""
+
+def list_transactions(
+    transactions: Transactions, request: ListTransactionsRequest, call: Call
+) -> Generator[None, None, ListTransactionsResponse]:
+    """List what passes every filter that is given, in steps. A state that does not exist passes nothing, and is named.
+
+    The transactions are those of the first step; those that are gone before they are looked at are left out.
+    """
     unknown = tuple([name for name in request.state_filters if name not in BY_SHOWN and name not in NEVER_SEEN])
     pattern = request.transactional_id_pattern
     if pattern and regex.reason_invalid(pattern) is not None:
-        return Result(response=ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
-    found = {name: one for name, one in transactions.by_id.items() if _passes(one, request, call.now_ms)}
-    listed = regex.matches(pattern, found) if pattern else found
-    states = [
-        ListTransactionsResponseTransactionState(name, found[name].producer_id, found[name].state.shown)
-        for name in listed
-    ]
-    return Result(response=ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(states)))
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    by_id, names, end = transactions.by_id, tuple(transactions.by_id), 0
+    listed: list[ListTransactionsResponseTransactionState] = []
+    while end < len(names):
+        if end:
+            yield
+        some = names[end : end + STEP_IDS]
+        if pattern:
+            matched = regex.match(pattern, some)
+            some, end = matched.names, end + matched.end
+        else:
+            end += len(some)
+        for name in some:
+            if (one := by_id.get(name)) is not None and _passes(one, request, call.now_ms):
+                listed.append(ListTransactionsResponseTransactionState(name, one.producer_id, one.state.shown))
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
 
 
 def _passes(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:

@@ -1,5 +1,6 @@
 """Transactional producers: ids and epochs, who is fenced, how a transaction ends, and what time does to it."""
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from coordinator.core import regex
 from coordinator.core.catalog.records import CatalogRecord, decode, encode
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.result import Call, Markers, Result
@@ -36,6 +38,15 @@ TOPICS = Topics([Topic("t", b"t" * 16, 4)])
 V1, V2 = 4, 5  # the versions of EndTxn with and without KIP-890
 
 
+def finished(steps: Generator[None, None, Any]) -> Any:
+    """Do all steps, and return the response."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return end.value
+
+
 class World:
     """Transactions, and what was written of them. Markers are written, and a transaction complete, when `finish` says so."""
 
@@ -60,7 +71,8 @@ class World:
         return Call(1, self.now_ms, version, "c", "/h", lambda: "")
 
     def ask(self, request: Any, version: int = 5) -> Any:
-        return self.take(decide("transactions", self.transactions, request, self.call(version)))
+        outcome = decide("transactions", self.transactions, request, self.call(version))
+        return outcome if not isinstance(outcome, Result) else self.take(outcome)
 
     def init(
         self, name: str | None = "x", producer: tuple[int, int] = (-1, -1), version: int = 6
@@ -355,7 +367,7 @@ def test_transactions_are_listed(world: World) -> None:
     world.now_ms = 9_000
 
     def listed(*fields: Any) -> list[str]:
-        answer = world.ask(ListTransactionsRequest(*fields), 2)
+        answer = finished(world.ask(ListTransactionsRequest(*fields), 2))
         return [one.transactional_id for one in answer.transaction_states]
 
     assert listed() == ["a-1", "a-2", "b-1"]
@@ -367,12 +379,31 @@ def test_transactions_are_listed(world: World) -> None:
     assert listed((), (), -1, "a-.*") == ["a-1", "a-2"]
     assert listed((), (), -1, "a") == []
     assert listed((), (), -1, "") == ["a-1", "a-2", "b-1"]
-    answer = world.ask(ListTransactionsRequest(("Ongoing", "Gone", "Dead")), 2)
+    answer = finished(world.ask(ListTransactionsRequest(("Ongoing", "Gone", "Dead")), 2))
     assert (answer.unknown_state_filters, len(answer.transaction_states)) == (("Gone",), 1)
-    assert (
-        world.ask(ListTransactionsRequest(transactional_id_pattern="("), 2).error_code
-        == ErrorCode.INVALID_REGULAR_EXPRESSION
-    )
+    refused = finished(world.ask(ListTransactionsRequest(transactional_id_pattern="("), 2))
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_many_transactions_are_listed_in_steps(world: World) -> None:
+    """Each step is short, also with a pattern that costs milliseconds a name. What is gone by then is left out."""
+    ids = [f"{'a' * 200}{number:04}" for number in range(2_500)]
+    world.transactions.by_id = {name: Transaction(name, 1) for name in ids}
+    handling = world.ask(ListTransactionsRequest(), 2)
+    assert len(finished(handling).transaction_states) == 2_500
+    handling = world.ask(ListTransactionsRequest(), 2)
+    next(handling)
+    next(handling)
+    del world.transactions.by_id[ids[-1]], world.transactions.by_id[ids[0]]
+    assert [one.transactional_id for one in finished(handling).transaction_states] == ids[:-1]
+
+    hostile = "((a{0,30}){0,30}).*"
+    handling = world.ask(ListTransactionsRequest(transactional_id_pattern=hostile), 2)
+    most = 2 + regex.STEP_UNITS // regex.match(hostile, ids[1:2]).units
+    for _ in range(20):
+        next(handling)
+        assert handling.gi_frame.f_locals["end"] <= most * 21
+    handling.close()
 
 
 def test_the_table_of_states_names_each_and_leads_on_from_each() -> None:
