@@ -125,6 +125,10 @@ class InMemory:
         for _ in self.loading:
             pass
 
+    def peer(self, connection: Connection) -> Peer:
+        """Return the client of a connection."""
+        return self._peers[connection]
+
     def connections(self) -> list[Connection]:
         """Every connection that was ever made."""
         return list(self._peers)

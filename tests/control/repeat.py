@@ -1,0 +1,74 @@
+"""One run of a server under a seed: `python -m tests.control.repeat SEED` prints a digest of all that it did.
+
+The digest is over every response, every event and every byte of the logs, so two runs with one seed print the same.
+"""
+
+import hashlib
+import random
+import sys
+
+from msgspec.json import encode
+
+from coordinator.runtime.dice import fresh_ids
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.control.steered import ClassicMember, ConsumerMember, Steered
+
+STEPS = 120
+
+
+def play(seed: int) -> str:
+    """Play a random day of groups of both protocols. Returns the digest."""
+    server = Steered(offsets_topic_num_partitions=4)
+    server.frontend.fresh_id = fresh_ids(seed)
+    dice = random.Random(seed)
+    members: list[ClassicMember | ConsumerMember] = []
+    for number in range(STEPS):
+        choice = dice.randrange(6)
+        if choice == 0 or not members:
+            members.append(_join(server, dice, number))
+        elif choice == 1:
+            _commit(server, f"{dice.choice(members).group}-offsets", dice.randrange(4), number)
+        elif choice == 2:
+            server.operator.advance(dice.randrange(40_000), lambda group, member: dice.random() < 0.9)
+        else:
+            _beat(dice.choice(members))
+    digest = hashlib.sha256()
+    for connection in server.connections():
+        digest.update(repr(server.peer(connection).answers).encode())
+    for event in server.events:
+        digest.update(encode(event))
+    for path, content in sorted(server.take_snapshot().items()):
+        digest.update(path.encode() + content)
+    return f"{digest.hexdigest()} {len(server.events)} events"
+
+
+def _join(server: Steered, dice: random.Random, number: int) -> ClassicMember | ConsumerMember:
+    kind = dice.choice((ClassicMember, ConsumerMember))
+    member = kind(server, f"m{number}", f"{kind.__name__}-{dice.randrange(3)}")
+    if isinstance(member, ClassicMember):
+        member.send_join()
+    return member
+
+
+def _beat(member: ClassicMember | ConsumerMember) -> None:
+    if isinstance(member, ConsumerMember):
+        member.beat()
+    elif member.peer.answers and not member.peer.connection.parked:
+        if member.generation < 0:
+            member.take_join()
+        else:
+            member.beat()
+
+
+def _commit(server: Steered, group: str, index: int, offset: int) -> None:
+    partition = OffsetCommitRequestPartition(index, offset)
+    topic = OffsetCommitRequestTopic("orders", partitions=(partition,))
+    server.connect("tool").ask(OffsetCommitRequest(group, topics=(topic,)), 8)
+
+
+if __name__ == "__main__":
+    print(play(int(sys.argv[1])))
