@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from coordinator.core import cleanup, dispatch, records
+from coordinator.core import cleanup, dispatch
 from coordinator.dataplane import dataplane
-from coordinator.runtime import engine, ledger
+from coordinator.runtime import engine, ledger, partition
 from coordinator.runtime.error_response import error_response
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, TABLE
 from protocol.codec import decode_response, encode_response
@@ -151,7 +151,7 @@ def test_what_cannot_be_encoded_is_not_applied_either(
     stable_group(server)
     peer, before = server.connect(), state(server)
     with monkeypatch.context() as broken:
-        broken.setattr(records, "encode", unencodable)
+        broken.setattr(partition, "write_records", unencodable)
         broken.setattr(ledger.records, "encode", unencodable)
         answer = peer.ask(request_, version)
     assert ErrorCode.UNKNOWN_SERVER_ERROR in set(codes_in(answer))
