@@ -1,0 +1,320 @@
+"""A server as a test steers it. Every method is one call of the control API; answers are its JSON.
+
+group = muster.group("billing")
+group.wait(state="Stable", members=2)
+group.expire("consumer-a")
+muster.clock.advance(45_000)
+muster.verify({"api": "OffsetCommit", "group": group.id, "times": 1})
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pytest_muster.admin import Admin, ExpectationError, MusterError, path_of
+
+Json = dict[str, Any]
+KeepAlive = Literal["all", "connected", "none"] | Sequence[str]
+WAIT_MS = 10_000
+
+
+class Clock:
+    """The coordinator's clock: sessions, rebalance timeouts, retention. Clients have clocks of their own."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    def now_ms(self) -> int:
+        """Return the time by the clock."""
+        return int(self._admin.call("GET", path_of("clock", limit=0))["now_ms"])
+
+    def deadlines(self, limit: int = 100) -> list[Json]:
+        """Return the timers that are pending, the next one first."""
+        found: list[Json] = self._admin.call("GET", path_of("clock", limit=limit))["deadlines"]
+        return found
+
+    def advance(self, ms: int, keep_alive: KeepAlive = "none") -> Json:
+        """Move the clock forward, from deadline to deadline. Returns what has `fired`.
+
+        The sessions of the members in `keep_alive` are renewed on the way: by client id, instance id or member id, or
+        `connected`, or `all`.
+        """
+        return self._post("advance", {"ms": ms, "keep_alive": _listed(keep_alive)})
+
+    def step(self, keep_alive: KeepAlive = "none") -> Json:
+        """Move the clock to the next deadline. Returns what has `fired`."""
+        return self._post("step", {"keep_alive": _listed(keep_alive)})
+
+    def freeze(self) -> None:
+        """Stop the clock. It moves by `advance` and `step` alone."""
+        self._admin.call("PUT", path_of("clock"), {"mode": "frozen"})
+
+    def run(self, rate: float = 1.0) -> None:
+        """Let the clock run, `rate` times as fast as the real one."""
+        body: Json = {"mode": "real"} if rate == 1.0 else {"mode": "rate", "rate": rate}
+        self._admin.call("PUT", path_of("clock"), body)
+
+    def _post(self, verb: str, body: Json) -> Json:
+        found: Json = self._admin.call("POST", path_of("clock", verb), body)
+        return found
+
+
+class Member:
+    """A member of a group, by its client id, instance id or member id."""
+
+    def __init__(self, admin: Admin, group_id: str, name: str) -> None:
+        self._admin = admin
+        self._path = ("groups", group_id, "members", name)
+
+    def expire(self, reason: str = "", *, disconnect: bool = False) -> Json:
+        """Let the session expire now. The member learns of it at its next request, or by a closed connection."""
+        return self._post("expire", {"reason": reason, "disconnect": disconnect})
+
+    def kick(self, reason: str = "", *, disconnect: bool = False) -> Json:
+        """Remove the member, as a LeaveGroup would."""
+        return self._post("kick", {"reason": reason, "disconnect": disconnect})
+
+    def fence(self) -> Json:
+        """Fence the member: its next request is answered with an error that it cannot recover from as this member."""
+        return self._post("fence")
+
+    def _post(self, verb: str, body: Json | None = None) -> Json:
+        found: Json = self._admin.call("POST", path_of(*self._path, verb), body)
+        return found
+
+
+class Group:
+    """A group, by its id on the server."""
+
+    def __init__(self, admin: Admin, group_id: str) -> None:
+        self._admin = admin
+        self.id = group_id
+
+    def __str__(self) -> str:
+        return self.id
+
+    def describe(self) -> Json:
+        """Return the group: state, generation, members with their assignments, committed offsets."""
+        found: Json = self._admin.call("GET", path_of("groups", self.id))
+        return found
+
+    def offsets(self) -> dict[str, dict[int, int]]:
+        """Return the committed offsets by topic and partition."""
+        by_topic: dict[str, dict[str, int]] = self.describe()["offsets"]
+        return {topic: {int(index): offset for index, offset in of.items()} for topic, of in by_topic.items()}
+
+    def wait(self, *, timeout_ms: int = WAIT_MS, **expected: Any) -> Json:
+        """Wait until everything holds that is given, and return the group. Raises ExpectationError.
+
+        `state="Stable"`, `members=2`, `generation=1`, `assigned={"client": {"topic": [0, 1]}}`,
+        `offsets={"topic": {0: 5}}`, `exists=False`; a number may be a range, `{"gte": 1, "lte": 3}`.
+        """
+        found: Json = _wait(self._admin, {"group": self.id, **expected}, timeout_ms)
+        return found
+
+    def member(self, name: str) -> Member:
+        """Return the member of that client id, instance id or member id."""
+        return Member(self._admin, self.id, name)
+
+    def expire(self, member: str, reason: str = "", *, disconnect: bool = False) -> Json:
+        """Let a member's session expire now."""
+        return self.member(member).expire(reason, disconnect=disconnect)
+
+    def kick(self, member: str, reason: str = "", *, disconnect: bool = False) -> Json:
+        """Remove a member."""
+        return self.member(member).kick(reason, disconnect=disconnect)
+
+    def fence(self, member: str) -> Json:
+        """Fence a member."""
+        return self.member(member).fence()
+
+    def rebalance(self, reason: str = "") -> Json:
+        """Make the members join again."""
+        return self._post("rebalance", {"reason": reason})
+
+    def set_target(self, members: Mapping[str, Mapping[str, Sequence[int]]]) -> Json:
+        """Force what each member of a consumer group shall own: by member, and by topic."""
+        found: Json = self._admin.call("PUT", path_of("groups", self.id, "target"), {"members": members})
+        return found
+
+    def hold(self, at: str, client: str = "") -> Json:
+        """Park the requests of the group at a step of its protocol: join, sync, assignment, commit or heartbeat."""
+        return self._post("hold", {"at": at, "client": client})
+
+    def release(self) -> Json:
+        """Decide what is held."""
+        return self._post("release")
+
+    def timeline(self, after: int = 0) -> list[Json]:
+        """Return what happened to the group, and why, as data."""
+        found: list[Json] = self._admin.call("GET", self._timeline("json", after))["events"]
+        return found
+
+    def timeline_text(self, after: int = 0) -> str:
+        """Return what happened to the group, and why, one line each."""
+        return self._admin.read("GET", self._timeline("text", after)).decode()
+
+    def forget(self) -> None:
+        """Remove the group, whatever its state."""
+        self._admin.call("DELETE", path_of("groups", self.id))
+
+    def _timeline(self, form: str, after: int) -> str:
+        return path_of("groups", self.id, "timeline", format=form, after=after)
+
+    def _post(self, verb: str, body: Json | None = None) -> Json:
+        found: Json = self._admin.call("POST", path_of("groups", self.id, verb), body)
+        return found
+
+
+class Fault:
+    """A fault in force."""
+
+    def __init__(self, admin: Admin, number: int) -> None:
+        self._admin = admin
+        self.number = number
+
+    @property
+    def hits(self) -> int:
+        """How many requests it has met."""
+        return int(self._admin.call("GET", path_of("faults", str(self.number)))["hits"])
+
+    def wait(self, hits: int = 1, timeout_ms: int = WAIT_MS) -> None:
+        """Wait until it has met so many requests. Raises ExpectationError."""
+        _wait(self._admin, {"fault": self.number, "hits": hits}, timeout_ms)
+
+    def remove(self) -> None:
+        """End it. What it holds is decided."""
+        self._admin.call("DELETE", path_of("faults", str(self.number)))
+
+
+class Muster:
+    """A server. `bootstrap` is for Kafka clients; `prefix` begins the names of groups and topics of this run."""
+
+    def __init__(self, bootstrap: str, admin: str, prefix: str = "") -> None:
+        self.bootstrap = bootstrap
+        self.admin = Admin(admin)
+        self.prefix = prefix
+        self.clock = Clock(self.admin)
+        self._since = 0  # the number of the latest event before the test
+        self._faults: list[Fault] = []
+
+    def name(self, name: str) -> str:
+        """Return a name for a group or a topic that no other worker uses."""
+        return self.prefix + name
+
+    def group(self, name: str) -> Group:
+        """Return the group of that name, whether it exists or not. Clients give its `id` as group.id."""
+        return Group(self.admin, self.name(name))
+
+    def groups(self) -> list[Json]:
+        """Return all groups of this run."""
+        found: list[Json] = self.admin.call("GET", path_of("groups", prefix=self.prefix))["groups"]
+        return found
+
+    def topic(self, name: str, partitions: int = 1) -> str:
+        """Create a topic. Returns its name for clients."""
+        self.admin.call("POST", path_of("state"), {"topics": {self.name(name): partitions}})
+        return self.name(name)
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Commit offsets, by partition, for a group without members: the state that a test begins with."""
+        by_partition = {str(partition): offset for partition, offset in offsets.items()}
+        self.admin.call("POST", path_of("state"), {"offsets": {self.name(group): {self.name(topic): by_partition}}})
+
+    def state(self) -> Json:
+        """Return topics and offsets of this run: what `POST /v1/state` takes."""
+        found: Json = self.admin.call("GET", path_of("state", prefix=self.prefix))
+        return found
+
+    def fault(self, do: Mapping[str, Any], on: Mapping[str, Any] | None = None, **more: Any) -> Fault:
+        """Put a fault into force: `do={"error": "NOT_COORDINATOR"}, on={"api": "OffsetCommit", "group": group.id}`.
+
+        `count`, `probability` and `seed` may be given; a fault meets one request unless `count` says otherwise.
+        """
+        answer = self.admin.call("POST", path_of("faults"), {"do": do, "on": on or {}, **more})
+        self._faults.append(Fault(self.admin, int(answer["number"])))
+        return self._faults[-1]
+
+    def requests(self, **wanted: Any) -> list[Json]:
+        """Return the last requests, decoded: by `api`, `group`, `topic`, `client`, `after`."""
+        found: list[Json] = self.admin.call("GET", path_of("requests", **wanted))["requests"]
+        return found
+
+    def verify(self, *expect: Mapping[str, Any], in_order: bool = False, after: int = 0) -> None:
+        """Check that requests and events have happened as often as expected. Raises ExpectationError.
+
+        `muster.verify({"api": "OffsetCommit", "group": group.id, "times": 1})`,
+        `muster.verify({"event": "session_expired", "group": group.id, "times": 0})`.
+        """
+        try:
+            self.admin.call("POST", path_of("verify"), {"expect": expect, "in_order": in_order, "after": after})
+        except MusterError as error:
+            raise _expectation(error, 409) from None
+
+    def lint(self) -> list[Json]:
+        """Return findings about the clients: rejoin storms, commits of an old generation and the like."""
+        found: list[Json] = self.admin.call("GET", path_of("lint"))["findings"]
+        return found
+
+    def take_snapshot(self, name: str) -> None:
+        """Keep all topics, groups and offsets under a name, for `restore_snapshot`."""
+        self.admin.call("PUT", path_of("snapshots", name))
+
+    def restore_snapshot(self, name: str) -> None:
+        """Start again with a snapshot. Every connection is closed."""
+        self.admin.call("POST", path_of("snapshots", name, "restore"))
+
+    def remove_snapshot(self, name: str) -> None:
+        """Remove a snapshot."""
+        self.admin.call("DELETE", path_of("snapshots", name))
+
+    def reset(self) -> None:
+        """Remove all groups and topics of this run, and its faults.
+
+        Without a prefix the server is this run's alone: the clock runs again, and every connection is closed.
+        """
+        if self.prefix:
+            self._remove_faults()
+        self.admin.call("POST", path_of("reset"), {"prefix": self.prefix})
+        self._faults.clear()
+        self._since = self._latest()
+
+    def timelines(self) -> dict[str, str]:
+        """Return the timeline of each group of this run since the last reset, by the group's id."""
+        after, ids = self._since, dict[str, None]()
+        while True:
+            page = self.admin.call("GET", f"/events?after={after}")
+            ids |= dict.fromkeys(one["event"]["group"] for one in page["events"])
+            if not page["events"] or page["events"][-1]["number"] >= page["latest"]:
+                break
+            after = page["events"][-1]["number"]
+        return {name: self._timeline(name) for name in ids if name.startswith(self.prefix)}
+
+    def _timeline(self, group_id: str) -> str:
+        return Group(self.admin, group_id).timeline_text(self._since)
+
+    def _latest(self) -> int:
+        return int(self.admin.call("GET", f"/events?after={'9' * 18}")["latest"])
+
+    def _remove_faults(self) -> None:
+        for fault in self._faults:
+            try:
+                fault.remove()
+            except MusterError as error:
+                if error.status != 404:  # the test has removed it
+                    raise
+
+
+def _wait(admin: Admin, body: Json, timeout_ms: int) -> Any:
+    try:
+        return admin.call("POST", path_of("wait"), {**body, "timeout_ms": timeout_ms}, timeout_ms / 1000)
+    except MusterError as error:
+        raise _expectation(error, 408) from None
+
+
+def _expectation(error: MusterError, status: int) -> MusterError:
+    """Return the error as a failure of the test, where the server's status says that it is one."""
+    return ExpectationError(str(error), error.status) if error.status == status else error
+
+
+def _listed(keep_alive: KeepAlive) -> str | list[str]:
+    return keep_alive if isinstance(keep_alive, str) else list(keep_alive)

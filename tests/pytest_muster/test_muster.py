@@ -1,0 +1,126 @@
+"""The methods of `Muster`, each against a real server."""
+
+from collections.abc import Iterator
+
+import pytest
+from pytest_muster import ExpectationError, Muster, MusterError
+
+from coordinator.client import Client
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
+from tests.cli.command import classic_member
+from tests.live import Muster as LiveServer
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with LiveServer(tmp_path_factory.mktemp("muster"), "--ephemeral", "--set", "journal.max.bytes=1000000") as server:
+        yield server
+
+
+@pytest.fixture
+def muster(server: LiveServer) -> Muster:
+    found = Muster(server.kafka, server.ready["admin"])
+    found.reset()
+    return found
+
+
+@pytest.fixture
+def client(server: LiveServer, muster: Muster) -> Iterator[Client]:
+    with Client.to(server.kafka) as client:
+        yield client
+
+
+def beat(client: Client, member_id: str) -> ErrorCode:
+    return ErrorCode(client.ask(HeartbeatRequest("billing", 1, member_id)).error_code)
+
+
+def test_a_session_expires_by_the_clock(muster: Muster, client: Client) -> None:
+    muster.clock.freeze()
+    topic = muster.topic("orders", 2)
+    member_id = classic_member(client, "billing", {topic: (0, 1)})
+    group = muster.group("billing")
+    assert group.wait(state="Stable", members=1)["members"][0]["assignment"] == {topic: [0, 1]}
+    assert [one["kind"] for one in muster.clock.deadlines() if one["group"] == group.id] == ["session"]
+    before = muster.clock.now_ms()
+    assert muster.clock.advance(400_000, keep_alive="all")["now_ms"] == before + 400_000
+    assert beat(client, member_id) == ErrorCode.NONE
+    assert muster.clock.step(keep_alive=["nobody"])["fired"], "the next deadline is one of the offsets' retention"
+    assert "billing" in {one["group"] for one in muster.clock.advance(400_000)["fired"]}
+    assert beat(client, member_id) == ErrorCode.UNKNOWN_MEMBER_ID
+    muster.clock.run(2.0)
+    assert "session_expired" in [one["cause"]["kind"] for one in group.timeline()]
+    assert "session expired" in group.timeline_text()
+
+
+@pytest.mark.parametrize("verb", ["expire", "kick", "fence"])
+def test_a_member_is_removed(muster: Muster, client: Client, verb: str) -> None:
+    member_id = classic_member(client, "billing", {muster.topic("orders"): (0,)})
+    getattr(muster.group("billing"), verb)(member_id)
+    assert beat(client, member_id) != ErrorCode.NONE
+
+
+def test_a_group_rebalances_and_is_forgotten(muster: Muster, client: Client) -> None:
+    member_id = classic_member(client, "billing", {muster.topic("orders"): (0,)})
+    group = muster.group("billing")
+    assert group.rebalance("for the test")["state"] == "PreparingRebalance"
+    assert beat(client, member_id) == ErrorCode.REBALANCE_IN_PROGRESS
+    group.forget()
+    group.wait(exists=False)
+    with pytest.raises(MusterError, match="there is no group 'billing'") as caught:
+        group.describe()
+    assert caught.value.status == 404
+
+
+def test_a_target_is_for_members_that_exist(muster: Muster, client: Client) -> None:
+    classic_member(client, "billing", {muster.topic("orders"): (0,)})
+    with pytest.raises(MusterError):
+        muster.group("billing").set_target({"a": {"orders": [0]}})
+
+
+def test_a_fault_meets_a_request(muster: Muster, client: Client) -> None:
+    member_id = classic_member(client, "billing", {muster.topic("orders"): (0,)})
+    fault = muster.fault({"error": "NOT_COORDINATOR"}, {"api": "Heartbeat", "group": "billing"})
+    assert [beat(client, member_id) for _ in range(2)] == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+    fault.wait(1)
+    assert fault.hits == 1
+    fault.remove()
+    muster.verify({"api": "Heartbeat", "group": "billing", "times": 2})
+    assert [one["api"] for one in muster.requests(group="billing", api="Heartbeat")] == ["Heartbeat"] * 2
+    assert muster.lint() == []
+    with pytest.raises(ExpectationError, match="Heartbeat"):
+        muster.verify({"api": "Heartbeat", "group": "billing", "times": 3})
+
+
+def test_a_request_is_held_and_released(muster: Muster, client: Client) -> None:
+    member_id = classic_member(client, "billing", {muster.topic("orders"): (0,)})
+    group = muster.group("billing")
+    assert group.hold("heartbeat")["faults"]
+    group.release()
+    assert beat(client, member_id) == ErrorCode.NONE
+
+
+def test_a_snapshot_is_restored(muster: Muster) -> None:
+    muster.topic("orders", 2)
+    muster.commit("billing", "orders", {0: 5})
+    muster.take_snapshot("lagging")
+    muster.reset()
+    assert muster.state() == {"topics": {}, "offsets": {}}
+    muster.restore_snapshot("lagging")
+    assert muster.group("billing").wait(offsets={"orders": {0: 5}})["offsets"] == {"orders": {"0": 5}}
+    muster.remove_snapshot("lagging")
+    with pytest.raises(MusterError, match="lagging"):
+        muster.restore_snapshot("lagging")
+
+
+def test_with_a_prefix_others_are_left_alone(server: LiveServer, muster: Muster) -> None:
+    ours = Muster(server.kafka, server.ready["admin"], "gw1-")
+    ours.commit("billing", muster.topic("gw1-orders").removeprefix("gw1-"), {0: 1})
+    muster.topic("orders")
+    muster.commit("billing", "orders", {0: 1})
+    ours.fault({"error": "NOT_COORDINATOR"}, {"api": "Heartbeat"})
+    ours.reset()
+    assert (ours.groups(), ours.state()["topics"]) == ([], {})
+    assert list(muster.state()["topics"]) == ["orders"]
+    assert muster.admin.call("GET", "/v1/faults")["faults"] == []
+    assert (set(ours.timelines()), set(muster.timelines())) == (set(), {"gw1-billing"}), "each since its own reset"

@@ -1,0 +1,137 @@
+"""pytest-muster as its users meet it: tests of its own kind, run by a pytest of their own against a real server."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from pytest_muster import Muster, MusterError, Server
+
+from tests.live import Muster as LiveServer
+
+pytest_plugins = "pytester"
+
+SOURCE = Path(__file__).parents[2] / "pytest-muster" / "src"
+COMMAND = f"{sys.executable} -m coordinator"
+
+LEAK = """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(%d))
+    def test_nothing_is_left(muster, number):
+        assert muster.groups() == []
+        assert muster.state() == {"topics": {}, "offsets": {}}
+        topic = muster.topic("orders", 2)
+        muster.commit("billing", "orders", {0: number, 1: 7})
+        assert muster.group("billing").offsets() == {topic: {0: number, 1: 7}}
+        assert topic == muster.name("orders")
+        muster.fault({"error": "NOT_COORDINATOR"}, {"group": muster.group("billing").id}, count=None)
+"""
+
+
+@pytest.fixture
+def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A pytest with the plugin, and the command of this tree."""
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", f"{SOURCE}:{root}")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    for name in ("MUSTER_ADMIN", "MUSTER_BOOTSTRAP"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeini(f"[pytest]\nmuster_command = {COMMAND}\naddopts = -p pytest_muster.plugin -p no:cacheprovider\n")
+    return pytester
+
+
+def test_nothing_leaks_from_test_to_test(inner: pytest.Pytester) -> None:
+    """The time per test is for the log: no bound on it, which would depend on the machine."""
+    inner.makepyfile(LEAK % 50)
+    result = inner.runpytest_subprocess("-q", "--durations=0", "--durations-min=0")
+    result.assert_outcomes(passed=50)
+    setups = [float(seconds) for seconds in re.findall(r"([0-9.]+)s setup ", result.stdout.str())]
+    print(f"fixture and reset: median {sorted(setups)[len(setups) // 2] * 1000:.1f} ms of {len(setups)}")
+
+
+def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, tmp_path: Path) -> None:
+    with LiveServer(tmp_path, "--ephemeral") as server:
+        inner.makepyfile(LEAK % 24)
+        shared = ("--muster-admin", server.ready["admin"], "--muster-bootstrap", server.kafka)
+        inner.runpytest_subprocess("-q", "-n", "2", *shared).assert_outcomes(passed=24)
+        left = Muster(server.kafka, server.ready["admin"])
+        prefixes = {one["group"].rpartition("-")[0] for one in left.groups()}
+        assert prefixes == {"gw0", "gw1"}, "each worker has kept to its own names"
+
+
+def test_a_failed_test_shows_the_timeline_of_its_groups(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        from kafka import KafkaConsumer
+
+        def test_a_member_stays(muster):
+            topic = muster.topic("orders", 2)
+            group = muster.group("billing")
+            consumer = KafkaConsumer(topic, group_id=group.id, bootstrap_servers=muster.bootstrap, client_id="a")
+            while not consumer.assignment():
+                consumer.poll(100)
+            group.wait(state="Stable", members=1, assigned={"a": {topic: [0, 1]}})
+            muster.verify({"api": "JoinGroup", "group": group.id})
+            group.expire("a", reason="for the test")
+            consumer.close()
+            muster.verify({"event": "session_expired", "group": group.id, "times": 0})
+    """)
+    result = inner.runpytest_subprocess("-q")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E  *pytest_muster.admin.ExpectationError: *",
+            "*muster: timeline of group billing*",
+            '#* session expired: "a"*',
+        ]
+    )
+
+
+def test_a_wait_that_is_in_vain_fails_the_test(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        def test_waits(muster):
+            muster.group("billing").wait(state="Stable", timeout_ms=10)
+    """)
+    result = inner.runpytest_subprocess("-q")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E  *pytest_muster.admin.ExpectationError: not within 10 ms: there is no group 'billing'"]
+    )
+
+
+def test_the_example_of_the_readme_passes(inner: pytest.Pytester) -> None:
+    readme = (SOURCE.parent / "README.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    inner.makepyfile(example)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
+def test_options_of_the_server_come_from_the_ini_file(inner: pytest.Pytester) -> None:
+    inner.makeini(
+        f"[pytest]\nmuster_command = {COMMAND}\naddopts = -p pytest_muster.plugin\n"
+        "muster_options = --topic kept:3 --set group.max.size=7\n"
+    )
+    inner.makepyfile("""
+        def test_options(muster):
+            assert muster.state()["topics"] == {"kept": 3}
+    """)
+    inner.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    server = Server(tmp_path, ["--set", "group.max.size=0"], COMMAND)
+    with pytest.raises(
+        MusterError, match=r"exit code 2: .*invalid group\.max\.size '0'|exit code 2: .*group\.max\.size 0"
+    ):
+        server.start()
+
+
+@pytest.mark.parametrize("url", ["localhost:8092", "https://localhost:8092", "http://", "http://localhost/v1"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="expected http://HOST:PORT"):
+        Muster("localhost:9092", url)
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with pytest.raises(MusterError, match=r"no answer from http://127\.0\.0\.1:1 to GET"):
+        Muster("localhost:9092", "http://127.0.0.1:1").groups()
