@@ -33,7 +33,7 @@ def expire_offsets(group: Group, env: Env) -> Result[Any]:
     group_id = group.group_id
     if isinstance(group, ConsumerGroup):
         in_use = partial(is_subscribed, group)
-        keys = list(expiry.expired(group_id, offsets, expiry.committed_at, in_use, now_ms, retention_ms))
+        keys = list(expiry.find_expired(group_id, offsets, expiry.committed_at, in_use, now_ms, retention_ms))
     else:
         keys = expiry.expired_of(group, offsets, now_ms, retention_ms)
     committed = sum(map(len, offsets.of_group(group_id).values()))
@@ -44,7 +44,7 @@ def expire_offsets(group: Group, env: Env) -> Result[Any]:
 
 def remove_orphans(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> Result[Any]:
     """Remove the group's offsets of topics that do not exist any more. The group stays until it expires."""
-    return Result(records=_tombstones(expiry.orphaned(group_id, offsets, gone)))
+    return Result(records=_tombstones(expiry.find_orphaned(group_id, offsets, gone)))
 
 
 def remove_forgotten(

@@ -31,7 +31,7 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import TIMERS as GROUP_TIMERS
 from coordinator.core.consumer import replay
-from coordinator.core.consumer.consumer_group_describe import describe, not_found
+from coordinator.core.consumer.consumer_group_describe import describe, describe_unknown_group
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.consumer.owners import Inconsistent
 from coordinator.core.consumer.validation import validate_fetch
@@ -219,7 +219,7 @@ class Shard:
         """ConsumerGroupDescribe: one consumer group."""
         group = self.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
-            return not_found(group_id)
+            return describe_unknown_group(group_id)
         return describe(group, self.limits_of(group_id), self.topics)
 
     def listed(self) -> Iterator[ListGroupsResponseListedGroup]:

@@ -12,7 +12,7 @@ import msgspec
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.core.result import Call
-from coordinator.core.transactions.membership import error_unless_joined, joined
+from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.state import Env, State
 from protocol import record_batch
 from protocol.batch_validation import Accepted, Allowance, Refusal, Rules, validate_in_steps
@@ -177,14 +177,14 @@ def _of_transaction(
     """The first batch of a transaction in this partition: it joins it, or must have been announced."""
     producer = (header.producer_id, header.producer_epoch)
     if call.version >= JOINS_SINCE:
-        outcome = joined(state.transactions, transactional_id, producer, (partition,), call.now_ms)
+        outcome = add_to_transaction(state.transactions, transactional_id, producer, (partition,), call.now_ms)
         if not isinstance(outcome, ErrorCode):
             if outcome.records:
                 state.announce(outcome, call.now_ms)
             return None
         error = outcome
     elif state.verifies_transactions:
-        error = error_unless_joined(state.transactions, transactional_id, producer, partition)
+        error = verify_partition(state.transactions, transactional_id, producer, partition)
     else:
         return None
     if error == ErrorCode.NONE:

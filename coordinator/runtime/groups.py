@@ -8,13 +8,12 @@ from msgspec.structs import replace
 
 from coordinator.core.admin.list_groups import Wanted
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.consumer.consumer_group_heartbeat import refused
+from coordinator.core.consumer.consumer_group_heartbeat import refuse_heartbeat
 from coordinator.core.consumer.validation import validate_heartbeat
-from coordinator.core.offsets.offset_fetch import answered, asked
-from coordinator.core.offsets.offset_fetch import refused as fetch_refused
+from coordinator.core.offsets.offset_fetch import merge_groups, refuse_group, split_groups
 from coordinator.core.result import Call
 from coordinator.core.transactions import add_offsets_to_txn as adding
-from coordinator.core.transactions.membership import error_unless_joined, joined
+from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failed
 from coordinator.runtime.engine import Engine
@@ -76,21 +75,21 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     if partition.is_loaded:
         return engine.take(partition, partition.shard.handle(request, call))
     wrong = validate_heartbeat(request, call.version, partition.shard.limits)
-    return loading_response(request, call.version) if wrong is None else refused(wrong).response
+    return loading_response(request, call.version) if wrong is None else refuse_heartbeat(wrong).response
 
 
 def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Generator[None, None, Any]:
     """Fetch offsets of one group, or from version 8 on of several, in steps."""
     groups: list[OffsetFetchResponseGroup] = []
     work = 0  # since the last step, counted in partitions
-    for wanted in asked(request, call.version):
+    for wanted in split_groups(request, call.version):
         if work >= PART_PARTITIONS:
             work = 0
             yield
         group = _fetched(engine, wanted, request, call)
         work += _GROUP_WORK + sum([len(topic.partitions) for topic in group.topics])
         groups.append(group)
-    return answered(tuple(groups), request, call.version)
+    return merge_groups(tuple(groups), request, call.version)
 
 
 def _fetched(
@@ -98,7 +97,7 @@ def _fetched(
 ) -> OffsetFetchResponseGroup:
     partition = engine.partitions.owner(wanted.group_id)
     if not partition.is_loaded:
-        return fetch_refused(wanted.group_id, _LOADING)
+        return refuse_group(wanted.group_id, _LOADING)
     return partition.shard.fetch_offsets(wanted, call.version, require_stable=request.require_stable)
 
 
@@ -209,13 +208,13 @@ def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: C
     producer = (request.producer_id, request.producer_epoch)
     partition = (OFFSETS_TOPIC, engine.partitions.owner(request.group_id).index)
     if call.version >= _JOINS_SINCE:
-        outcome = joined(transactions, request.transactional_id, producer, (partition,), call.now_ms)
+        outcome = add_to_transaction(transactions, request.transactional_id, producer, (partition,), call.now_ms)
         if not isinstance(outcome, ErrorCode):
             engine.record(outcome, call.now_ms)
             return ErrorCode.NONE
         error = outcome
     elif engine.config["transaction.partition.verification.enable"]:
-        error = error_unless_joined(transactions, request.transactional_id, producer, partition)
+        error = verify_partition(transactions, request.transactional_id, producer, partition)
     else:
         return ErrorCode.NONE
     if error == ErrorCode.PRODUCER_FENCED:

@@ -92,7 +92,7 @@ class Node(Engine):
         setup, topics = self._setup, self.ledger.catalog.topics_by_name
         self.ledger.load()
         # Before a topic of the same name is made: it would begin with the records that a crash has left.
-        remove_topics(setup.files, setup.data_dir, self.ledger.catalog.deleted)
+        remove_topics(setup.files, setup.data_dir, self.ledger.catalog.deleted_topics)
         missing = {name: count for name, count in setup.topics.items() if name not in topics}
         if OFFSETS_TOPIC not in topics:
             # How many partitions there are is fixed from now on: the number decides which of them owns a group.
@@ -154,7 +154,7 @@ class Node(Engine):
     def _finish_transactions(self, now_ms: int) -> None:
         """Write the markers that a crash has cut off, and those of ends decided while a partition was loading."""
         self.flush()  # what is only to be settled is not marked twice
-        for markers in self.ledger.transactions.unfinished():
+        for markers in self.ledger.transactions.find_prepared():
             self.edge.attempt("load", self.record, Result(effects=(markers,)), now_ms)
         self.flush()
 

@@ -115,9 +115,9 @@ def fetch(world: World, words: Words) -> list[str]:
     stable = request.require_stable
     found = tuple(
         world.shard.fetch_offsets(wanted, version, require_stable=stable)
-        for wanted in offset_fetch.asked(request, version)
+        for wanted in offset_fetch.split_groups(request, version)
     )
-    return _fetched(offset_fetch.answered(found, request, version))
+    return _fetched(offset_fetch.merge_groups(found, request, version))
 
 
 def _topics(asked: list[tuple[str, list[int]]] | None, version: int) -> tuple[OffsetFetchRequestTopics, ...] | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.core.offsets.offset_fetch import answered, asked, fetch_offsets, refused
+from coordinator.core.offsets.offset_fetch import fetch_offsets, merge_groups, refuse_group, split_groups
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import is_too_long
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
@@ -24,23 +24,25 @@ MANY = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None), Off
 def test_one_group_is_asked_for_as_many() -> None:
     wanted = OffsetFetchRequestTopics("t", NO_ID, (0, 2))
     for version in range(8):
-        assert asked(ONE, version) == (OffsetFetchRequestGroup("g", topics=(wanted,)),)
-    assert asked(OffsetFetchRequest(group_id="g", topics=None), 2) == (OffsetFetchRequestGroup("g", topics=None),)
-    assert asked(MANY, 8) == MANY.groups
+        assert split_groups(ONE, version) == (OffsetFetchRequestGroup("g", topics=(wanted,)),)
+    assert split_groups(OffsetFetchRequest(group_id="g", topics=None), 2) == (
+        OffsetFetchRequestGroup("g", topics=None),
+    )
+    assert split_groups(MANY, 8) == MANY.groups
 
 
 @pytest.mark.rule("O-203")
 def test_an_error_is_where_the_version_has_a_place_for_it() -> None:
     """On each partition before version 2, at the top before 8, then in its group."""
-    group = refused("g", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    group = refuse_group("g", ErrorCode.GROUP_AUTHORIZATION_FAILED)
     partitions = tuple(OffsetFetchResponsePartition(at, -1, -1, "", 30) for at in (0, 2))
     for version in (0, 1):
-        answer = answered((group,), ONE, version)
+        answer = merge_groups((group,), ONE, version)
         assert (answer.topics, answer.error_code) == ((OffsetFetchResponseTopic("t", partitions),), 0)
     for version in range(2, 8):
-        answer = answered((group,), ONE, version)
+        answer = merge_groups((group,), ONE, version)
         assert (answer.topics, answer.error_code, answer.groups) == ((), 30, ())
-    answer = answered((group, refused("h", ErrorCode.NONE)), MANY, 8)
+    answer = merge_groups((group, refuse_group("h", ErrorCode.NONE)), MANY, 8)
     assert [each.error_code for each in answer.groups] == [30, 0]
 
 

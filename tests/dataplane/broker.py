@@ -105,7 +105,7 @@ class Broker:
         self.ledger = Ledger(self.files, self.config)
         self.offsets: dict[int, Log] = {}
         self.plane = DataPlane(self.files, DATA, self.config, self, lambda: self.real_ms, "cluster")
-        for markers in self.ledger.transactions.unfinished():
+        for markers in self.ledger.transactions.find_prepared():
             self.mark(markers, NOW)
 
     # -- what the data plane needs of it -------------------------------------------------------------------------------

@@ -24,20 +24,20 @@ def alter_configs(catalog: Catalog, request: AlterConfigsRequest, call: Call) ->
     records: list[CatalogRecord] = []
     for asked in request.resources:
         resource = (asked.resource_type, asked.resource_name)
-        wrong = _malformed(asked, times[resource])
+        wrong = _validate_resource(asked, times[resource])
         wanted = {config.name: config.value or "" for config in asked.configs}
         wrong = wrong or alterations.refusal(catalog, resource, wanted)
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         results.append(AlterConfigsResponseResource(error, message, *resource))
         if wrong is None:
-            kept = alterations.stored(catalog, resource)
+            kept = alterations.resource_key(catalog, resource)
             records += alterations.records(kept, catalog.configs.get(kept, {}), wanted)
     return Result(
         response=AlterConfigsResponse(responses=tuple(results)), records=() if request.validate_only else tuple(records)
     )
 
 
-def _malformed(asked: AlterConfigsRequestResource, times: int) -> Refusal | None:
+def _validate_resource(asked: AlterConfigsRequestResource, times: int) -> Refusal | None:
     if times > 1:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     names = [config.name for config in asked.configs]

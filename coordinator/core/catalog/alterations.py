@@ -22,8 +22,8 @@ def refusal(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal |
     return check(catalog, resource[1], wanted)
 
 
-def stored(catalog: Catalog, resource: Resource) -> Resource:
-    """The resource under whose name its settings are kept: the brokers of one process share theirs."""
+def resource_key(catalog: Catalog, resource: Resource) -> Resource:
+    """Return the key under which the settings of a resource are stored. All broker ids of one process share a key."""
     kind, name = resource
     return (BROKER, catalog.broker) if kind == BROKER and name else resource
 

@@ -65,8 +65,8 @@ class Catalog:
         return str(self.settings.broker_ids[0])
 
     @property
-    def deleted(self) -> set[str]:
-        """Names of topics that are no more, as far as the log still says that they were."""
+    def deleted_topics(self) -> set[str]:
+        """The names of deleted topics that the log still mentions."""
         return self.gone.keys() - self.topics_by_name.keys()
 
     @property
@@ -96,16 +96,16 @@ class Catalog:
 
     def setting(self, topic: str, name: str) -> str:
         """The value that governs a topic: its own, else the broker's, else the default."""
-        return self.sourced(topic, name)[0]
+        return self.value_and_source(topic, name)[0]
 
-    def sourced(self, topic: str, name: str) -> tuple[str, int]:
-        """A topic's value and where it comes from, by KIP-226's numbers: 1 topic, 2 and 3 broker, 4 file, 5 default."""
+    def value_and_source(self, topic: str, name: str) -> tuple[str, int]:
+        """Return a topic's value and its source, by KIP-226's numbers: 1 topic, 2 and 3 broker, 4 file, 5 default."""
         known = topic_configs.BY_NAME[name]
         own = self.configs.get((TOPIC, topic), {}).get(name)
-        return (own, 1) if own is not None else self.inherited(known)
+        return (own, 1) if own is not None else self.inherited_value(known)
 
-    def inherited(self, known: topic_configs.TopicConfig) -> tuple[str, int]:
-        """What governs topics that say nothing themselves, and where it comes from."""
+    def inherited_value(self, known: topic_configs.TopicConfig) -> tuple[str, int]:
+        """Return the value, with its source, for topics that have none of their own."""
         if known.broker is not None:
             for broker, source in ((self.broker, 2), ("", 3)):
                 if (value := self.configs.get((BROKER, broker), {}).get(known.broker)) is not None:

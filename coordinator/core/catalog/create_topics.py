@@ -32,13 +32,13 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
     for topic in once:
         wrong = _EXCESSIVE if too_many else refusal(catalog, topic, room)
         if wrong is not None:
-            results.append(_refused(topic.name, wrong))
+            results.append(_refuse(topic.name, wrong))
             continue
         facts = _facts(catalog, topic, call.fresh_id, call.now_ms)
         room -= _partitions(topic, catalog)
         records += facts
-        results.append(_created(catalog, topic, facts))
-    results += [_refused(name, _DUPLICATE) for name, count in times.items() if count > 1]
+        results.append(_describe_created(catalog, topic, facts))
+    results += [_refuse(name, _DUPLICATE) for name, count in times.items() if count > 1]
     return Result(
         response=CreateTopicsResponse(topics=tuple(results)), records=() if request.validate_only else tuple(records)
     )
@@ -157,11 +157,11 @@ def _facts(
     return [CatalogRecord(TopicKey(topic.name), value), *settings]
 
 
-def _refused(name: str, wrong: Refusal) -> CreateTopicsResponseCreatableTopicResult:
+def _refuse(name: str, wrong: Refusal) -> CreateTopicsResponseCreatableTopicResult:
     return CreateTopicsResponseCreatableTopicResult(name, error_code=wrong.error, error_message=wrong.message)
 
 
-def _created(
+def _describe_created(
     catalog: Catalog, topic: CreateTopicsRequestCreatableTopic, facts: list[CatalogRecord]
 ) -> CreateTopicsResponseCreatableTopicResult:
     value = facts[0].value
@@ -178,5 +178,5 @@ def _created(
 
 def _effective(catalog: Catalog, own: Mapping[str, str]) -> Iterable[CreateTopicsResponseCreatableTopicConfigs]:
     for config in topic_configs.TOPIC_CONFIGS:
-        value, source = (own[config.name], 1) if config.name in own else catalog.inherited(config)
+        value, source = (own[config.name], 1) if config.name in own else catalog.inherited_value(config)
         yield CreateTopicsResponseCreatableTopicConfigs(config.name, value, config_source=source)

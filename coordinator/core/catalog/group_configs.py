@@ -90,7 +90,7 @@ def reason_invalid(wanted: Values, settings: Settings) -> str | None:
 def limits_with(limits: Limits, stored: Values, settings: Settings) -> Limits:
     """The limits of a group with settings of its own. What is out of bounds by now is moved into them (KIP-1240)."""
     own = {
-        f"group_{name.replace('.', '_')}": _clamped(name, int(text), settings)
+        f"group_{name.replace('.', '_')}": _clamp(name, int(text), settings)
         for name, text in stored.items()
         if name.startswith("consumer.")
     }
@@ -141,7 +141,7 @@ def _bound_name(name: str, bound: str) -> str:
     return f"group.{kind}.{bound}.{rest}"
 
 
-def _clamped(name: str, value: int, settings: Settings) -> int:
+def _clamp(name: str, value: int, settings: Settings) -> int:
     least, most = _bounds(name, settings)
     return min(max(value, least), most)
 

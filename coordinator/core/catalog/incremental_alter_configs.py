@@ -28,9 +28,9 @@ def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigs
     records: list[CatalogRecord] = []
     for asked in request.resources:
         resource = (asked.resource_type, asked.resource_name)
-        kept = alterations.stored(catalog, resource)
+        kept = alterations.resource_key(catalog, resource)
         before = catalog.configs.get(kept, {})
-        wanted = _malformed(asked, times[resource]) or _wanted(catalog, resource, before, asked)
+        wanted = _validate_resource(asked, times[resource]) or _apply_operations(catalog, resource, before, asked)
         wrong = wanted if isinstance(wanted, Refusal) else alterations.refusal(catalog, resource, wanted)
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         results.append(IncrementalAlterConfigsResponseResource(error, message, *resource))
@@ -41,7 +41,7 @@ def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigs
     return Result(response=response, records=() if request.validate_only else tuple(records))
 
 
-def _malformed(asked: IncrementalAlterConfigsRequestResource, times: int) -> Refusal | None:
+def _validate_resource(asked: IncrementalAlterConfigsRequestResource, times: int) -> Refusal | None:
     if times > 1:
         return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     names = [config.name for config in asked.configs]
@@ -56,10 +56,10 @@ def _malformed(asked: IncrementalAlterConfigsRequestResource, times: int) -> Ref
     return None
 
 
-def _wanted(
+def _apply_operations(
     catalog: Catalog, resource: Resource, before: Mapping[str, str], asked: IncrementalAlterConfigsRequestResource
 ) -> Refusal | dict[str, str]:
-    """The settings as they shall be, whether they can be or not; refused is what only lists can do."""
+    """Return the settings after the operations, not validated yet. APPEND and SUBTRACT need a LIST."""
     wanted = dict(before)
     for config in asked.configs:
         if config.config_operation == SET:
@@ -67,14 +67,14 @@ def _wanted(
         elif config.config_operation == DELETE:
             wanted.pop(config.name, None)
         else:
-            changed = _list_changed(catalog, resource, before, config)
+            changed = _alter_list(catalog, resource, before, config)
             if isinstance(changed, Refusal):
                 return changed
             wanted[config.name] = changed
     return wanted
 
 
-def _list_changed(
+def _alter_list(
     catalog: Catalog,
     resource: Resource,
     before: Mapping[str, str],
@@ -87,7 +87,7 @@ def _list_changed(
         return Refusal(ErrorCode.INVALID_CONFIG, message)
     now = before.get(config.name, known.default)
     words = (config.value or "").split(",")
-    change = topic_configs.appended if config.config_operation == APPEND else topic_configs.subtracted
+    change = topic_configs.append_words if config.config_operation == APPEND else topic_configs.subtract_words
     return change(now, words)
 
 

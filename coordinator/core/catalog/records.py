@@ -159,10 +159,10 @@ def decode(key: bytes | None, value: bytes | None) -> CatalogRecord:
         raise ProtocolError(f"a catalog record of the unknown kind {number}")
     if value is not None and value[:2] != _VERSION:
         raise ProtocolError(f"a catalog value in a layout of another version: {value[:2].hex()}")
-    return CatalogRecord(_parsed(_KEYS[number], key), None if value is None else _parsed(_VALUES[number], value))
+    return CatalogRecord(_parse(_KEYS[number], key), None if value is None else _parse(_VALUES[number], value))
 
 
-def _parsed(schema: Schema, data: bytes) -> Any:
+def _parse(schema: Schema, data: bytes) -> Any:
     try:
         return schema.at(0, False).parse_stream(Reader(data[2:]))
     except ConstructError as error:

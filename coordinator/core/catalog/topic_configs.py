@@ -160,13 +160,13 @@ def reason_invalid(settings: Mapping[str, str]) -> str | None:
     return None
 
 
-def appended(text: str, words: Iterable[str]) -> str:
-    """A LIST's value with words added that it did not hold."""
+def append_words(text: str, words: Iterable[str]) -> str:
+    """Append to a LIST the words that it does not contain."""
     held = [word for word in text.split(",") if word]
     return ",".join([*held, *(word for word in words if word not in held)])
 
 
-def subtracted(text: str, words: Iterable[str]) -> str:
-    """A LIST's value without these words."""
+def subtract_words(text: str, words: Iterable[str]) -> str:
+    """Remove words from a LIST."""
     gone = set(words)
     return ",".join(word for word in text.split(",") if word and word not in gone)

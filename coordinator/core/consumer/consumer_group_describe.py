@@ -32,8 +32,8 @@ def describe(group: ConsumerGroup, limits: Limits, topics: Topics) -> ConsumerGr
     )
 
 
-def not_found(group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
-    """There is no consumer group of that name."""
+def describe_unknown_group(group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
+    """Describe a consumer group that does not exist: its error, and nothing else."""
     if not group_id:
         return ConsumerGroupDescribeResponseDescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id)
     return ConsumerGroupDescribeResponseDescribedGroup(

@@ -52,17 +52,17 @@ def consumer_group_heartbeat(group: Group | None, request: ConsumerGroupHeartbea
     if type(group) is ConsumerGroup:
         member = group.members.get(request.member_id)
         if member is not None and _has_nothing_new(group, member, request, env):
-            return _renewed(group, member, env)
+            return _renew_session(group, member, env)
     wrong = validate_heartbeat(request, env.call.version, env.limits)
     if wrong is not None:
-        return refused(wrong)
+        return refuse_heartbeat(wrong)
     decide = _beat if request.member_epoch >= 0 else _leave
     answer = decide(group, request, env)
-    return refused(answer) if isinstance(answer, Refusal) else answer
+    return refuse_heartbeat(answer) if isinstance(answer, Refusal) else answer
 
 
-def refused(refusal: Refusal) -> Answer:
-    """The answer that says no, and nothing else."""
+def refuse_heartbeat(refusal: Refusal) -> Answer:
+    """Answer a heartbeat with an error. Nothing changes."""
     return Result(response=ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message))
 
 
@@ -91,7 +91,7 @@ def _has_nothing_new(
     )
 
 
-def _renewed(group: ConsumerGroup, member: Member, env: Env) -> Answer:
+def _renew_session(group: ConsumerGroup, member: Member, env: Env) -> Answer:
     limits = env.limits
     key = ("session", group.group_id, member.member_id)
     return Result(

@@ -65,7 +65,7 @@ def downgrade_without(
         return group
     why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
     result = prepare_rebalance(group, transition.now_ms, transition.limits, why)
-    return _written(transition, group, result, response)
+    return _write_conversion(transition, group, result, response)
 
 
 def downgrade_after_replacement(
@@ -77,10 +77,12 @@ def downgrade_after_replacement(
         return group
     why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
     if rebalance:
-        return _written(
+        return _write_conversion(
             transition, group, prepare_rebalance(group, transition.now_ms, transition.limits, why), response
         )
-    return _written(transition, group, Result(group, events=(event(group, group, transition.now_ms, why),)), response)
+    return _write_conversion(
+        transition, group, Result(group, events=(event(group, group, transition.now_ms, why),)), response
+    )
 
 
 def tombstones(group: ConsumerGroup) -> tuple[Record, ...]:
@@ -119,10 +121,10 @@ def classic_group(
     return made.subscribing(subscribed_topics(made))
 
 
-def _written(
+def _write_conversion(
     transition: GroupTransition, group: ClassicGroup, result: Result[ClassicGroup], response: Any
 ) -> Result[Any]:
-    """The result with the records of the change, and with the timers of a classic group and no others."""
+    """Add the records of the conversion to `result`, and replace all timers by those of a classic group."""
     sessions = [session_timer(group.group_id, member, transition.now_ms) for member in group.members.values()]
     records = (*transition.records, *tombstones(transition.group), durable.record(group), *result.records)
     return replace(

@@ -131,8 +131,8 @@ class ConsumerGroup(Struct, frozen=True):
         member_id = self.instances.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
-    def matched(self, pattern: str) -> frozenset[str]:
-        """The topics of a regular expression; none as long as it is not resolved."""
+    def matched_topics(self, pattern: str) -> frozenset[str]:
+        """The topics that match a regular expression; none until it is resolved."""
         resolved = self.resolved.get(pattern)
         return frozenset() if resolved is None else resolved.topics
 
@@ -178,11 +178,11 @@ class ConsumerGroup(Struct, frozen=True):
         return replace(
             self,
             instances=instances,
-            names=_counted(self.names, _names(old), _names(new)),
-            patterns=_counted(self.patterns, _pattern(old), _pattern(new)),
-            votes=_counted(self.votes, _vote(old), _vote(new)),
+            names=_move_count(self.names, _names(old), _names(new)),
+            patterns=_move_count(self.patterns, _pattern(old), _pattern(new)),
+            votes=_move_count(self.votes, _vote(old), _vote(new)),
             classics=self.classics + _speaks_classic(new) - _speaks_classic(old),
-            protocols=_counted(self.protocols, _protocols(old), _protocols(new)),
+            protocols=_move_count(self.protocols, _protocols(old), _protocols(new)),
         )
 
 
@@ -203,8 +203,8 @@ def _owners(owners: Owners, old: Member | None, new: Member | None) -> Owners:
     )
 
 
-def _counted(counts: Mapping[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> Mapping[str, int]:
-    """The counts once `old` were taken back and `new` cast."""
+def _move_count(counts: Mapping[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> Mapping[str, int]:
+    """Take `old` off the counts, and add `new`."""
     if old == new:
         return counts
     after = dict(counts)

@@ -41,19 +41,19 @@ def join_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Res
     if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
         return Result(response=join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call.version))
     if group.is_empty:
-        return _replaced(group, request, env)
+        return _replace_group(group, request, env)
     transition = GroupTransition(group, env, BY)
     member_id = request.member_id or call.fresh_id()
     if error := _refusal(group, member_id, request, limits):
-        return _refused(error, call)
+        return _refuse(error, call)
     has_id = request.member_id or request.group_instance_id is not None
     if not has_id and call.version >= MEMBER_ID_REQUIRED_SINCE:
         return Result(response=join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version))
-    result = _admitted(transition, member_id, request, call)
-    return _refused(result.error, call) if isinstance(result, Refusal) else result
+    result = _admit(transition, member_id, request, call)
+    return _refuse(result.error, call) if isinstance(result, Refusal) else result
 
 
-def _refused(error: ErrorCode, call: Call) -> Result[Any]:
+def _refuse(error: ErrorCode, call: Call) -> Result[Any]:
     return Result(response=join_refused(error, "", call.version))
 
 
@@ -69,7 +69,7 @@ def _refusal(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, li
     return ErrorCode.NONE
 
 
-def _replaced(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Result[Any]:
+def _replace_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Result[Any]:
     result = classic_join_group(None, request, env)
     if result.group is None:
         return result
@@ -79,11 +79,9 @@ def _replaced(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Resu
     return replace(result, records=written).preceded_by(events=tuple(transition.events))
 
 
-def _admitted(
-    transition: GroupTransition, member_id: str, request: JoinGroupRequest, call: Call
-) -> Result[Any] | Refusal:
+def _admit(transition: GroupTransition, member_id: str, request: JoinGroupRequest, call: Call) -> Result[Any] | Refusal:
     before = transition.group
-    found = _found(transition, member_id, request)
+    found = _find_or_create_member(transition, member_id, request)
     if isinstance(found, Refusal):
         return found
     try:
@@ -91,10 +89,10 @@ def _admitted(
     except ProtocolError as error:
         # Kafka 4.3.1 fails with an internal error; a later release answers this (KAFKA-20662).
         return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error))
-    metadata, told = _metadata(found, request, subscription, call), _told(subscription, transition.topics)
+    metadata, told = _metadata(found, request, subscription, call), _reported_ownership(subscription, transition.topics)
     old = None if request.group_instance_id is None else before.by_instance(request.group_instance_id)
     if old is not None and downgrade.is_possible_replacing(before, old, transition.limits):
-        return _downgraded(transition, found, metadata, told, call)
+        return _downgrade(transition, found, metadata, told, call)
     changes = advance(transition, found, metadata, told, call)
     if isinstance(changes, Refusal):
         return changes
@@ -104,10 +102,10 @@ def _admitted(
     return transition.result(_response(changes.member))
 
 
-def _downgraded(
+def _downgrade(
     transition: GroupTransition, found: Member, metadata: Metadata, told: ReportedOwnership, call: Call
 ) -> Result[Any] | Refusal:
-    """The member takes over from the last one of the new protocol, and so the group becomes classic."""
+    """Convert the group to the classic protocol, since the member replaces the last one of the consumer protocol."""
     changes = keep(transition, found, metadata, call)
     if isinstance(changes, Refusal):
         return changes
@@ -119,8 +117,8 @@ def _downgraded(
     return downgrade.downgrade_after_replacement(transition, rebalance=is_behind, response=_response(changes.member))
 
 
-def _found(transition: GroupTransition, member_id: str, request: JoinGroupRequest) -> Member | Refusal:
-    """Who joins. A dynamic member's id is taken as it is; a static one without takes over from its earlier self."""
+def _find_or_create_member(transition: GroupTransition, member_id: str, request: JoinGroupRequest) -> Member | Refusal:
+    """Find the member that joins, or create it. A static member without an id replaces the one with its instance id."""
     instance_id = request.group_instance_id
     if instance_id is not None and request.member_id:
         return find_member(transition.group, request.member_id, instance_id)
@@ -151,8 +149,8 @@ def _metadata(
     )
 
 
-def _told(subscription: ConsumerProtocolSubscription, topics: Topics) -> ReportedOwnership:
-    """What it says that it owns, by ids; one that does not say owns nothing."""
+def _reported_ownership(subscription: ConsumerProtocolSubscription, topics: Topics) -> ReportedOwnership:
+    """Read from the subscription which partitions the member owns, by topic id. Without the field it owns none."""
     found = ((topics.get(entry.topic), entry.partitions) for entry in subscription.owned_partitions)
     return tuple(
         ConsumerGroupHeartbeatRequestTopicPartitions(topic.id, partitions)

@@ -30,7 +30,7 @@ def leave_group(group: ConsumerGroup, request: LeaveGroupRequest, env: Env) -> R
     going: dict[str, Member] = {}
     answers = []
     for who in named:
-        found = _found(group, who)
+        found = _find_member(group, who)
         if not isinstance(found, Refusal):
             going[found.member_id] = found
         error = found.error if isinstance(found, Refusal) else ErrorCode.NONE
@@ -46,8 +46,8 @@ def leave_group(group: ConsumerGroup, request: LeaveGroupRequest, env: Env) -> R
     return Result(response=LeaveGroupResponse(error_code=result.error)) if isinstance(result, Refusal) else result
 
 
-def _found(group: ConsumerGroup, who: LeaveGroupRequestMemberIdentity) -> Member | Refusal:
-    """Whom the entry means. An operator names a static member by its instance id alone."""
+def _find_member(group: ConsumerGroup, who: LeaveGroupRequestMemberIdentity) -> Member | Refusal:
+    """Find the member that the entry names. An operator names a static member by its instance id alone."""
     if who.group_instance_id is not None and not who.member_id:
         return group.by_instance(who.group_instance_id) or unknown_instance(who.group_instance_id)
     return find_member(group, who.member_id, who.group_instance_id)

@@ -58,8 +58,11 @@ def start(transition: GroupTransition) -> None:
     transition.set_timer(REGEX, "", 0)
 
 
-def fired(transition: GroupTransition) -> None:
-    """Match some more names; with the last one of the last pattern, apply the answer."""
+def resolve_patterns(transition: GroupTransition) -> None:
+    """Match some more names. With the last name of the last pattern, apply what has matched.
+
+    Kafka: `GroupMetadataManager.refreshRegularExpressions`, which does so in a thread of its own.
+    """
     resolving = transition.group.resolving
     if resolving is None:
         return
@@ -93,7 +96,7 @@ def _apply(transition: GroupTransition, answer: Mapping[str, Resolved]) -> None:
     is_changed = False
     for pattern, resolved in answer.items():
         if pattern in group.patterns:  # somebody still subscribes to it
-            is_changed |= group.matched(pattern) != resolved.topics
+            is_changed |= group.matched_topics(pattern) != resolved.topics
             transition.write(record_builders.pattern(group.group_id, pattern, resolved))
     topics_hash = metadata_hash(transition.group, transition.topics)
     if is_changed or topics_hash != group.metadata_hash:

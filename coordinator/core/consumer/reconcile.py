@@ -35,9 +35,9 @@ def reconcile(
     if not resubscribed and member.is_at(group.assignment_epoch):
         return member
     if member.state is MemberState.STABLE and member.epoch == group.assignment_epoch:
-        return _without_unsubscribed(group, member, told, topics)
+        return _drop_unsubscribed(group, member, told, topics)
     if member.state is MemberState.UNREVOKED_PARTITIONS and owns_any(told, member.pending):
-        return _without_unsubscribed(group, member, told, topics) if resubscribed else member
+        return _drop_unsubscribed(group, member, told, topics) if resubscribed else member
     if member.state is MemberState.UNKNOWN:
         if told is None or told:
             message = "The member is in an unknown state. It must abandon all its partitions and rejoin."
@@ -73,7 +73,7 @@ def _advance(group: ConsumerGroup, member: Member, told: ReportedOwnership, topi
     """The member on its way to the latest target; at epoch `stay_at` when it has to give something up first."""
     subscribed = frozenset(topic_ids(group, member, topics))
     target = {topic: parts for topic, parts in group.target(member.member_id).items() if topic in subscribed}
-    kept = _kept(member.assigned, target)
+    kept = _retain_targeted(member.assigned, target)
     lost = _lost(member.assigned, kept)
     if lost and owns_any(told, lost):
         return _move(member, MemberState.UNREVOKED_PARTITIONS, stay_at, kept, lost)
@@ -85,8 +85,8 @@ def _advance(group: ConsumerGroup, member: Member, told: ReportedOwnership, topi
     return _move(member, state, group.assignment_epoch, owned, {})
 
 
-def _without_unsubscribed(group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics) -> Member:
-    """The member without the topics that it has just unsubscribed from, while its target still has them."""
+def _drop_unsubscribed(group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics) -> Member:
+    """Revoke the topics that the member has just unsubscribed from and that its target still has."""
     subscribed = frozenset(topic_ids(group, member, topics))
     gone = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in subscribed}
     if not gone:
@@ -104,7 +104,7 @@ def _move(member: Member, state: MemberState, epoch: int, assigned: Owned, pendi
     return replace(member, state=state, epoch=epoch, previous_epoch=member.epoch, assigned=assigned, pending=pending)
 
 
-def _kept(assigned: Owned, target: Assignment) -> Owned:
+def _retain_targeted(assigned: Owned, target: Assignment) -> Owned:
     kept = {}
     for topic_id, held in assigned.items():
         still = {partition: held[partition] for partition in target.get(topic_id, ()) if partition in held}

@@ -25,7 +25,7 @@ def member_topics(group: ConsumerGroup, member: Member) -> Iterable[str]:
     """The topics that one member subscribes to. A pattern that is not resolved yet stands for none."""
     if not member.pattern:
         return member.names
-    matched = group.matched(member.pattern)
+    matched = group.matched_topics(member.pattern)
     return sorted(matched.union(member.names)) if member.names else sorted(matched)
 
 
@@ -49,7 +49,7 @@ def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
     found = [topic for name in sorted(topic_names(group)) if (topic := topics.get(name)) is not None]
     if not found:
         return 0
-    return _signed(b"".join(map(_topic_hash, found)))
+    return _to_signed(b"".join(map(_topic_hash, found)))
 
 
 def have_changed(group: ConsumerGroup, topics: Topics) -> bool:
@@ -77,6 +77,6 @@ def _topic_hash(topic: Topic) -> bytes:
 
 
 @lru_cache(maxsize=1 << 10)
-def _signed(data: bytes) -> int:
+def _to_signed(data: bytes) -> int:
     unsigned = xxh3_64(data)
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned

@@ -22,13 +22,13 @@ def sync_group(group: ConsumerGroup, request: SyncGroupRequest, env: Env) -> Res
     call = env.call
     is_named = request.protocol_type is not None and request.protocol_name is not None
     if call.version >= PROTOCOL_NAMED_SINCE and not is_named:
-        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     member = classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     if isinstance(member, ErrorCode):
-        return _refused(member)
+        return _refuse(member)
     assert member.classic is not None, "classic_member has seen to it"
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, _protocol(member)):
-        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         refusal = sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
         return Result(response=refusal, effects=rejoin_timer(group, member, call.now_ms))
@@ -46,7 +46,7 @@ def sync_group(group: ConsumerGroup, request: SyncGroupRequest, env: Env) -> Res
     return Result(response=response, effects=effects)
 
 
-def _refused(error: ErrorCode) -> Result[Any]:
+def _refuse(error: ErrorCode) -> Result[Any]:
     return Result(response=sync_refused(error))
 
 

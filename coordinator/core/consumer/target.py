@@ -39,7 +39,7 @@ def compute_target(
     assignor = assignors.get(assignor_name(group, limits))
     if assignor is None:
         raise AssignorError(f"there is no assignor {assignor_name(group, limits)}")
-    answer = asked(assignor, spec)
+    answer = call_assignor(assignor, spec)
     records = []
     for member_id in group.members:
         target = answer.get(member_id, NOTHING)
@@ -82,8 +82,8 @@ def _partitions(topics: Topics, topic_id: bytes) -> int:
     return topic.partitions
 
 
-def asked(assignor: Assignor, spec: GroupSpec) -> Mapping[str, Assignment]:
-    """What the assignor answers. One that is not ours may fail in any way, and its answer is held against the rules."""
+def call_assignor(assignor: Assignor, spec: GroupSpec) -> Mapping[str, Assignment]:
+    """Call the assignor. One of another package may fail in any way, and its assignment is validated."""
     if assignor in BUILT_IN.values():
         return assignor(spec)
     try:

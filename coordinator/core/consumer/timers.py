@@ -22,7 +22,7 @@ RETRY_MS: Final = 500
 def resolve_patterns(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
     """Match some more of the group's regular expressions."""
     transition = GroupTransition(group, env, "timer regex")
-    patterns.fired(transition)
+    patterns.resolve_patterns(transition)
     return transition.result()
 
 

@@ -43,7 +43,7 @@ def begin_transition(
         transition.records.append(durable.tombstone(group_id))
         transition.tell(Cause.PROTOCOL_UPGRADED)
         return transition
-    return _wrong_policy(group, env.limits) or _converted(transition, group)
+    return _wrong_policy(group, env.limits) or _convert(transition, group)
 
 
 def _wrong_policy(group: ClassicGroup, limits: Limits) -> Refusal | None:
@@ -65,8 +65,8 @@ def _cannot(group: ClassicGroup, why: str) -> Refusal:
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def _converted(transition: GroupTransition, group: ClassicGroup) -> GroupTransition | Refusal:
-    """The consumer group of the same members. Those who wait in JoinGroup or SyncGroup are told to rejoin."""
+def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransition | Refusal:
+    """Convert a classic group to a consumer group of the same members. Parked joins and syncs are told to rejoin."""
     try:
         members = [_member(member, group, transition.topics) for member in group.members.values()]
     except ProtocolError:
@@ -95,7 +95,7 @@ class CustomAssignor(Exception):  # noqa: N818 - it says what is found
 def _member(member: ClassicMember, group: ClassicGroup, topics: Topics) -> Member:
     """A classic member as one of a consumer group, at the epoch of its generation. Raises ProtocolError."""
     subscription = read_subscription(member.metadata(group.protocol))
-    assigned = _assigned(member.assignment, topics)
+    assigned = _read_target(member.assignment, topics)
     protocols = tuple(ConsumerGroupMemberMetadataValueClassicProtocol(*protocol) for protocol in member.protocols)
     metadata = Metadata(
         instance_id=member.instance_id,
@@ -111,8 +111,8 @@ def _member(member: ClassicMember, group: ClassicGroup, topics: Topics) -> Membe
     return Member(member.member_id, metadata, group.generation, group.generation, assigned=owned)
 
 
-def _assigned(assignment: bytes, topics: Topics) -> Assignment:
-    """What the leader assigned, by topic ids. One that has never synced has nothing."""
+def _read_target(assignment: bytes, topics: Topics) -> Assignment:
+    """Read the leader's assignment, by topic id. A member that has never synced has none."""
     if not assignment:
         return {}
     read = read_assignment(assignment)

@@ -42,11 +42,11 @@ def _short(data: bytes, size: int) -> int:
         low = _read64(data, 0) ^ _secret64(24) ^ _secret64(32)
         high = _read64(data, size - 8) ^ _secret64(40) ^ _secret64(48)
         swapped = int.from_bytes(low.to_bytes(8, "little"), "big")
-        return _avalanche(size + swapped + high + _folded(low, high))
+        return _avalanche(size + swapped + high + _fold(low, high))
     if size >= 4:
         first, last = _read32(data, 0), _read32(data, size - 4)
         mixed = (last + (first << 32)) ^ _secret64(8) ^ _secret64(16)
-        mixed ^= _rotated(mixed, 49) ^ _rotated(mixed, 24)
+        mixed ^= _rotate(mixed, 49) ^ _rotate(mixed, 24)
         mixed = mixed * 0x9FB21C651E98DF25 & _MASK
         mixed ^= (mixed >> 35) + size
         mixed = mixed * 0x9FB21C651E98DF25 & _MASK
@@ -61,19 +61,19 @@ def _medium(data: bytes, size: int) -> int:
     """From both ends towards the middle, 16 bytes at a time."""
     total = size * _PRIME64[0]
     for pair in reversed(range((size - 1) // 32 + 1)):
-        total += _mixed(data, 16 * pair, 32 * pair)
-        total += _mixed(data, size - 16 * (pair + 1), 32 * pair + 16)
+        total += _mix(data, 16 * pair, 32 * pair)
+        total += _mix(data, size - 16 * (pair + 1), 32 * pair + 16)
     return _avalanche(total)
 
 
 def _longer(data: bytes, size: int) -> int:
     total = size * _PRIME64[0]
     for part in range(8):
-        total += _mixed(data, 16 * part, 16 * part)
+        total += _mix(data, 16 * part, 16 * part)
     total = _avalanche(total)
     for part in range(8, size // 16):
-        total += _mixed(data, 16 * part, 16 * (part - 8) + 3)
-    return _avalanche(total + _mixed(data, size - 16, 136 - 17))
+        total += _mix(data, 16 * part, 16 * (part - 8) + 3)
+    return _avalanche(total + _mix(data, size - 16, 136 - 17))
 
 
 def _long(data: bytes, size: int) -> int:
@@ -86,7 +86,7 @@ def _long(data: bytes, size: int) -> int:
     _accumulate(lanes, data, size - _STRIPE, len(_SECRET) - _STRIPE - 7)
     total = size * _PRIME64[0]
     for lane in range(0, 8, 2):
-        total += _folded(lanes[lane] ^ _secret64(11 + 8 * lane), lanes[lane + 1] ^ _secret64(19 + 8 * lane))
+        total += _fold(lanes[lane] ^ _secret64(11 + 8 * lane), lanes[lane + 1] ^ _secret64(19 + 8 * lane))
     return _avalanche(total)
 
 
@@ -103,11 +103,11 @@ def _scramble(lanes: list[int]) -> None:
         lanes[lane] = keyed * _PRIME32[0] & _MASK
 
 
-def _mixed(data: bytes, at: int, secret: int) -> int:
-    return _folded(_read64(data, at) ^ _secret64(secret), _read64(data, at + 8) ^ _secret64(secret + 8))
+def _mix(data: bytes, at: int, secret: int) -> int:
+    return _fold(_read64(data, at) ^ _secret64(secret), _read64(data, at + 8) ^ _secret64(secret + 8))
 
 
-def _folded(one: int, other: int) -> int:
+def _fold(one: int, other: int) -> int:
     product = one * other
     return product & _MASK ^ product >> 64
 
@@ -124,7 +124,7 @@ def _avalanche_short(value: int) -> int:
     return value ^ value >> 32
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate(value: int, bits: int) -> int:
     return (value << bits | value >> 64 - bits) & _MASK
 
 

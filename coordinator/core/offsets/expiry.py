@@ -38,7 +38,7 @@ def committed_at(value: OffsetCommitValue) -> int:
     return value.commit_timestamp
 
 
-def expired(
+def find_expired(
     group_id: str,
     offsets: OffsetStore,
     since: Base,
@@ -62,11 +62,11 @@ def expired_of(group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention
     if since is None:
         return []
     in_use = _nothing if group.is_empty else lambda topic: is_subscribed(group, topic)
-    return list(expired(group.group_id, offsets, since, in_use, now_ms, retention_ms))
+    return list(find_expired(group.group_id, offsets, since, in_use, now_ms, retention_ms))
 
 
-def orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
-    """All offsets of the group, pending ones too, that belong to topics in `gone`."""
+def find_orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) -> list[OffsetCommitKey]:
+    """Find all offsets of the group, pending ones too, that belong to topics in `gone`."""
     committed = offsets.of_group(group_id)
     found = {(topic, partition) for topic in committed if topic in gone for partition in committed[topic]}
     found |= {(topic, partition) for topic, partition in offsets.pending_of(group_id) if topic in gone}
@@ -82,7 +82,7 @@ def forgotten(
     """
     named = {*offsets.of_group(group_id), *(topic for topic, _ in offsets.pending_of(group_id))}
     touched = [name for name in named if name in gone]  # nearly always none: groups are many, and may be asked at once
-    keys = orphaned(group_id, offsets, [name for name in touched if name not in topics])
+    keys = find_orphaned(group_id, offsets, [name for name in touched if name not in topics])
     again = {name: gone[name] for name in touched if name in topics}
     if again:
         of_old = (key for key, value in offsets.entries(group_id) if value.topic_id in again.get(key.topic, ()))

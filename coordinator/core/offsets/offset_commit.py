@@ -34,12 +34,12 @@ def offset_commit(
     call, limits, topics = env.call, env.limits, env.topics
     named = [(topic, topic_meant(topic, call.version, topics)) for topic in request.topics]
     if not any(_has_any(topic, meant) for topic, meant in named):
-        return Result(response=_answer([_refused(topic, meant, ErrorCode.NONE) for topic, meant in named]))
+        return Result(response=_answer([_refuse(topic, meant, ErrorCode.NONE) for topic, meant in named]))
     if error := validate_commit(group, request, env):
-        return Result(response=_answer([_refused(topic, meant, error) for topic, meant in named]))
+        return Result(response=_answer([_refuse(topic, meant, error) for topic, meant in named]))
     records: list[Record] = []
     outcomes = [_taken(topic, meant, request, call, limits, records) for topic, meant in named]
-    return Result(response=_answer(outcomes), records=tuple(records), effects=_renewed(group, request, call))
+    return Result(response=_answer(outcomes), records=tuple(records), effects=_renew_session(group, request, call))
 
 
 def _has_any(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode) -> bool:
@@ -56,7 +56,7 @@ def _taken(
 ) -> OffsetCommitResponseTopic:
     """Add a record for each partition that may be committed; say what became of each."""
     if not isinstance(meant, Topic):
-        return _refused(topic, meant, ErrorCode.NONE)
+        return _refuse(topic, meant, ErrorCode.NONE)
     outcomes = []
     group_id, name, count = request.group_id, meant.name, meant.partitions
     expire_ms = -1 if request.retention_time_ms == -1 else call.now_ms + request.retention_time_ms
@@ -85,8 +85,8 @@ def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire
     return OffsetCommitValue(each.committed_offset, each.committed_leader_epoch, metadata, at_ms, -1, topic.id)
 
 
-def _renewed(group: Group | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
-    """A commit is a sign of life: it renews the session of a member as a heartbeat does."""
+def _renew_session(group: Group | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
+    """Renew the session of a classic member: a commit counts as a heartbeat."""
     if not isinstance(group, ClassicGroup) or group.state not in (State.STABLE, State.PREPARING_REBALANCE):
         return ()
     member = group.members[request.member_id]
@@ -94,8 +94,8 @@ def _renewed(group: Group | None, request: OffsetCommitRequest, call: Call) -> t
     return (SetTimer(timers.session(group.group_id, member.member_id), at_ms),)
 
 
-def _refused(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode, error: ErrorCode) -> OffsetCommitResponseTopic:
-    """The topic with `error` on each partition that exists, and on the others why they do not."""
+def _refuse(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode, error: ErrorCode) -> OffsetCommitResponseTopic:
+    """Answer with `error` for each partition that exists, and for the others with the reason why they do not."""
     outcomes = []
     for each in topic.partitions:
         if not isinstance(meant, Topic):

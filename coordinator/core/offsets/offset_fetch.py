@@ -1,6 +1,7 @@
 """OffsetFetch: what a group has committed. From version 8 for several groups at once, which may live in several shards.
 
-`asked` and `answered` turn the one group of older versions into the many and back, so that all else knows one form.
+Up to version 7 a request names one group. `split_groups` and `merge_groups` convert from and to the form of version 8,
+which names many, so all other code knows one form.
 """
 
 from typing import Final
@@ -26,8 +27,8 @@ GROUPS_SINCE: Final = 8
 GROUP_ERROR_SINCE: Final = 2  # before, the group's error is that of each partition
 
 
-def asked(request: OffsetFetchRequest, version: int) -> tuple[OffsetFetchRequestGroup, ...]:
-    """What is asked for, group by group, in any version."""
+def split_groups(request: OffsetFetchRequest, version: int) -> tuple[OffsetFetchRequestGroup, ...]:
+    """Split a request of any version into one for each group."""
     if version >= GROUPS_SINCE:
         return request.groups
     topics = request.topics
@@ -37,15 +38,15 @@ def asked(request: OffsetFetchRequest, version: int) -> tuple[OffsetFetchRequest
     return (OffsetFetchRequestGroup(request.group_id, topics=None),)
 
 
-def answered(
+def merge_groups(
     groups: tuple[OffsetFetchResponseGroup, ...], request: OffsetFetchRequest, version: int
 ) -> OffsetFetchResponse:
-    """The answers of all groups in the form of that version."""
+    """Merge the responses of all groups into one of that version."""
     if version >= GROUPS_SINCE:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups
     if group.error_code and version < GROUP_ERROR_SINCE:
-        return OffsetFetchResponse(topics=_all_refused(request, group.error_code))
+        return OffsetFetchResponse(topics=_repeat_error(request, group.error_code))
     topics = tuple(_as_before(topic) for topic in group.topics)
     return OffsetFetchResponse(topics=topics, error_code=group.error_code)
 
@@ -61,8 +62,8 @@ def fetch_offsets(
     return OffsetFetchResponseGroup(wanted.group_id, tuple(found))
 
 
-def refused(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
-    """The group's answer when it gives none."""
+def refuse_group(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
+    """Answer for a group with an error and no offsets."""
     return OffsetFetchResponseGroup(group_id, (), error)
 
 
@@ -91,7 +92,7 @@ def _topic(
         elif value is None or _is_of_another_topic(value, topic_id):
             found.append(_nothing(partition))
         else:
-            found.append(_committed(partition, value))
+            found.append(_committed_offset(partition, value))
     return OffsetFetchResponseTopics(name, topic_id, tuple(found))
 
 
@@ -115,7 +116,7 @@ def _is_of_another_topic(value: OffsetCommitValue, topic_id: bytes) -> bool:
     return topic_id != NO_ID and value.topic_id not in (NO_ID, topic_id)
 
 
-def _committed(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
+def _committed_offset(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata)
 
 
@@ -134,8 +135,8 @@ def _as_before(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
     return OffsetFetchResponseTopic(topic.name, partitions)
 
 
-def _all_refused(request: OffsetFetchRequest, error: int) -> tuple[OffsetFetchResponseTopic, ...]:
-    """The error on each partition asked for, since versions 0 and 1 have no other place for it."""
+def _repeat_error(request: OffsetFetchRequest, error: int) -> tuple[OffsetFetchResponseTopic, ...]:
+    """Repeat the group's error in each requested partition, since versions 0 and 1 have no other field for it."""
     return tuple(
         OffsetFetchResponseTopic(
             topic.name,

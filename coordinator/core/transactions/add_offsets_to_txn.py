@@ -4,7 +4,7 @@ from typing import Any
 
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.result import Call, Result
-from coordinator.core.transactions.membership import for_version, joined
+from coordinator.core.transactions.membership import add_to_transaction, for_version
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -16,7 +16,7 @@ def add_offsets_to_txn(
     """Join the partition that keeps the group's offsets. The group need not exist, nor have a name (O-100)."""
     producer = (request.producer_id, request.producer_epoch)
     partition = (OFFSETS_TOPIC, offsets_partition)
-    outcome = joined(transactions, request.transactional_id, producer, (partition,), call.now_ms)
+    outcome = add_to_transaction(transactions, request.transactional_id, producer, (partition,), call.now_ms)
     if not isinstance(outcome, ErrorCode):
         return Result(response=AddOffsetsToTxnResponse(), records=outcome.records)
     return Result(response=AddOffsetsToTxnResponse(error_code=for_version(outcome, call.version)))

@@ -7,7 +7,7 @@ from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.result import Call, Result
 from coordinator.core.topics import Topics
-from coordinator.core.transactions.membership import error_unless_joined, for_version, joined
+from coordinator.core.transactions.membership import add_to_transaction, for_version, verify_partition
 from coordinator.core.transactions.transaction import Partition
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
@@ -37,18 +37,18 @@ def add_partitions_to_txn(
             request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        results, records = _added(transactions, topics, only, call)
+        results, records = _add_partitions(transactions, topics, only, call)
         return Result(response=AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), records=records)
     answers: list[AddPartitionsToTxnResponseResult] = []
     facts: list[CatalogRecord] = []
     for one in request.transactions:
-        results, records = _added(transactions, topics, one, call)
+        results, records = _add_partitions(transactions, topics, one, call)
         answers.append(AddPartitionsToTxnResponseResult(one.transactional_id, results))
         facts += records
     return Result(response=AddPartitionsToTxnResponse(results_by_transaction=tuple(answers)), records=tuple(facts))
 
 
-def _added(
+def _add_partitions(
     transactions: Transactions, topics: Topics, asked: AddPartitionsToTxnRequestTransaction, call: Call
 ) -> tuple[_Results, tuple[CatalogRecord, ...]]:
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
@@ -60,10 +60,10 @@ def _added(
         return _results(
             asked.topics,
             lambda partition: for_version(
-                error_unless_joined(transactions, asked.transactional_id, producer, partition), call.version
+                verify_partition(transactions, asked.transactional_id, producer, partition), call.version
             ),
         ), ()
-    outcome = joined(transactions, asked.transactional_id, producer, partitions, call.now_ms)
+    outcome = add_to_transaction(transactions, asked.transactional_id, producer, partitions, call.now_ms)
     error = outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE
     results = _results(asked.topics, lambda _: for_version(error, call.version))
     return results, () if isinstance(outcome, ErrorCode) else outcome.records

@@ -18,11 +18,11 @@ Described = DescribeTransactionsResponseTransactionState
 
 def describe_transactions(transactions: Transactions, request: DescribeTransactionsRequest, call: Call) -> Result[Any]:
     """Describe each id that is asked for."""
-    states = [_described(transactions, name) for name in request.transactional_ids]
+    states = [_describe(transactions, name) for name in request.transactional_ids]
     return Result(response=DescribeTransactionsResponse(transaction_states=tuple(states)))
 
 
-def _described(transactions: Transactions, transactional_id: str) -> Described:
+def _describe(transactions: Transactions, transactional_id: str) -> Described:
     if not transactional_id:
         return Described(ErrorCode.INVALID_REQUEST, transactional_id)
     known = transactions.by_id.get(transactional_id)

@@ -17,26 +17,26 @@ V2_SINCE = 5
 def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> Result[Any]:
     """End the open transaction; what was said already is answered as it was then."""
     if not request.transactional_id:
-        return _refused(ErrorCode.INVALID_REQUEST, call)
+        return _refuse(ErrorCode.INVALID_REQUEST, call)
     known = transactions.by_id.get(request.transactional_id)
     if known is None:
-        return _refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, call)
+        return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING, call)
     # A retry is told by its epoch alone where each end raises it, and by the state where none does.
     v2 = call.version >= V2_SINCE
     retries = v2 and _is_retry(known, request)
     if error := _of_producer(known, request, retries):
-        return _refused(error, call)
+        return _refuse(error, call)
     if known.state.is_prepared:
         same = (known.state == State.PREPARE_COMMIT) == request.committed
-        return _refused(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE, call)
+        return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE, call)
     if known.state == State.ONGOING:
         return _end(transactions, known, request, v2, call)
     if retries or (not v2 and known.state != State.EMPTY):
         same = known.state == (State.COMPLETE_COMMIT if request.committed else State.COMPLETE_ABORT)
-        return _answered(known, v2) if same else _refused(ErrorCode.INVALID_TXN_STATE, call)
+        return _answer(known, v2) if same else _refuse(ErrorCode.INVALID_TXN_STATE, call)
     if v2 and not request.committed:
         return _end(transactions, known, request, v2, call)  # nothing is open: the abort only raises the epoch
-    return _refused(ErrorCode.INVALID_TXN_STATE, call)
+    return _refuse(ErrorCode.INVALID_TXN_STATE, call)
 
 
 def _is_retry(known: Transaction, request: EndTxnRequest) -> bool:
@@ -76,12 +76,12 @@ def _end(transactions: Transactions, known: Transaction, request: EndTxnRequest,
     return Result(response=answer, records=outcome.records, effects=outcome.effects)
 
 
-def _answered(known: Transaction, v2: bool) -> Result[Any]:
+def _answer(known: Transaction, v2: bool) -> Result[Any]:
     if not v2:
         return Result(response=EndTxnResponse())
     return Result(response=EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.producer_epoch))
 
 
-def _refused(error: ErrorCode, call: Call) -> Result[Any]:
+def _refuse(error: ErrorCode, call: Call) -> Result[Any]:
     code = for_version(error, call.version)
     return Result(response=EndTxnResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_EPOCH))

@@ -20,7 +20,7 @@ PRODUCER_FENCED_SINCE = 4
 def init_producer_id(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Result[Any]:
     """Answer with an id and an epoch that nobody else has."""
     if (error := _refusal(transactions, request)) != ErrorCode.NONE:
-        return _refused(error, call)
+        return _refuse(error, call)
     if request.transactional_id is None:
         answer = InitProducerIdResponse(producer_id=transactions.next_producer_id, producer_epoch=0)
         return Result(response=answer, records=(transactions.producer_id_record,))
@@ -28,14 +28,14 @@ def init_producer_id(transactions: Transactions, request: InitProducerIdRequest,
     if known is None:
         return _begun(transactions, request, call)
     if not _is_its_own(known, request):
-        return _refused(ErrorCode.PRODUCER_FENCED, call)
+        return _refuse(ErrorCode.PRODUCER_FENCED, call)
     if known.state.is_prepared:
-        return _refused(ErrorCode.CONCURRENT_TRANSACTIONS, call)
+        return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS, call)
     if known.state == State.ONGOING:
         # The producer asks again once the abort is done, and gets its epoch then: the one of the fence is nobody's.
         aborting = fence(known, call.now_ms)
         return replace(aborting, response=_answer(ErrorCode.CONCURRENT_TRANSACTIONS, call))
-    return _raised(transactions, known, request, call)
+    return _bump_epoch(transactions, known, request, call)
 
 
 def _refusal(transactions: Transactions, request: InitProducerIdRequest) -> ErrorCode:
@@ -73,8 +73,10 @@ def _begun(transactions: Transactions, request: InitProducerIdRequest, call: Cal
     return _given(begun, transactions.producer_id_record)
 
 
-def _raised(transactions: Transactions, known: Transaction, request: InitProducerIdRequest, call: Call) -> Result[Any]:
-    """The next epoch of a producer with nothing open; a new id where the old one has no epoch left."""
+def _bump_epoch(
+    transactions: Transactions, known: Transaction, request: InitProducerIdRequest, call: Call
+) -> Result[Any]:
+    """Give a producer without an open transaction its next epoch, or a new id if the old one has no epoch left."""
     expected = None if request.producer_epoch == NO_EPOCH else request.producer_epoch
     rest = replace(
         known.to(State.EMPTY, call.now_ms),
@@ -94,7 +96,7 @@ def _raised(transactions: Transactions, known: Transaction, request: InitProduce
         return _given(replace(rest, producer_epoch=known.producer_epoch + 1, last_producer_epoch=known.producer_epoch))
     if expected == known.last_producer_epoch:
         return _given(rest)  # the answer to the same question got lost: give it again
-    return _refused(ErrorCode.PRODUCER_FENCED, call)
+    return _refuse(ErrorCode.PRODUCER_FENCED, call)
 
 
 def _given(transaction: Transaction, *first: CatalogRecord) -> Result[Any]:
@@ -102,7 +104,7 @@ def _given(transaction: Transaction, *first: CatalogRecord) -> Result[Any]:
     return Result(response=answer, records=(*first, transaction.record))
 
 
-def _refused(error: ErrorCode, call: Call) -> Result[Any]:
+def _refuse(error: ErrorCode, call: Call) -> Result[Any]:
     return Result(response=_answer(error, call))
 
 

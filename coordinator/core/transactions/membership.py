@@ -20,15 +20,18 @@ def for_version(error: ErrorCode, version: int, fenced_since: int = 2) -> ErrorC
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_new else error
 
 
-def joined(
+def add_to_transaction(
     transactions: Transactions,
     transactional_id: str,
     producer: tuple[int, int],
     partitions: Collection[Partition],
     now_ms: int,
 ) -> ErrorCode | Result[Any]:
-    """The transaction with these partitions in it, begun if need be; or why the producer (id, epoch) may not."""
-    known = owned(transactions, transactional_id, producer)
+    """Add partitions to the transaction of the producer (id, epoch). Begin the transaction if none is open.
+
+    Kafka: `TransactionCoordinator.handleAddPartitionsToTransaction`.
+    """
+    known = find_transaction(transactions, transactional_id, producer)
     if isinstance(known, ErrorCode):
         return known
     if known.state == State.ONGOING and known.partitions.issuperset(partitions):
@@ -36,18 +39,23 @@ def joined(
     return Result(records=(known.with_partitions(partitions, now_ms).record,))
 
 
-def error_unless_joined(
+def verify_partition(
     transactions: Transactions, transactional_id: str, producer: tuple[int, int], partition: Partition
 ) -> ErrorCode:
-    """NONE when the partition is in the producer's open transaction."""
-    known = owned(transactions, transactional_id, producer)
+    """Return NONE if the partition is in the open transaction of the producer (id, epoch), else the error.
+
+    Kafka: `TransactionCoordinator.handleVerifyPartitionsInTransaction`.
+    """
+    known = find_transaction(transactions, transactional_id, producer)
     if isinstance(known, ErrorCode):
         return known
     return ErrorCode.NONE if partition in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
 
-def owned(transactions: Transactions, transactional_id: str, producer: tuple[int, int]) -> ErrorCode | Transaction:
-    """The transaction of this producer, or why it is not its own to write in."""
+def find_transaction(
+    transactions: Transactions, transactional_id: str, producer: tuple[int, int]
+) -> ErrorCode | Transaction:
+    """Find the transaction that the producer (id, epoch) may write in, or the error that says why there is none."""
     if not transactional_id:
         return ErrorCode.INVALID_REQUEST
     known = transactions.by_id.get(transactional_id)

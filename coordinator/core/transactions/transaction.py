@@ -83,8 +83,8 @@ def is_exhausted(epoch: int) -> bool:
     return epoch >= EPOCH_MAX - 1
 
 
-def restored(transactional_id: str, value: TransactionValue) -> Transaction:
-    """The transaction that a fact of the log is about."""
+def restore(transactional_id: str, value: TransactionValue) -> Transaction:
+    """Restore a transaction from its record in the log."""
     return Transaction(
         transactional_id=transactional_id,
         producer_id=value.producer_id,

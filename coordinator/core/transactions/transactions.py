@@ -12,7 +12,7 @@ from coordinator.core.catalog.records import (
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.result import Markers
 from coordinator.core.transactions.states import State
-from coordinator.core.transactions.transaction import Transaction, restored
+from coordinator.core.transactions.transaction import Transaction, restore
 
 
 class Transactions:
@@ -28,7 +28,7 @@ class Transactions:
         """Apply one fact, new or from the log."""
         match record.key, record.value:
             case TransactionKey(transactional_id), TransactionValue() as value:
-                transaction = self.by_id[transactional_id] = restored(transactional_id, value)
+                transaction = self.by_id[transactional_id] = restore(transactional_id, value)
                 self._watch(transaction)
             case TransactionKey(transactional_id), None:
                 self.by_id.pop(transactional_id, None)
@@ -63,8 +63,8 @@ class Transactions:
             del self._deadlines[name]
         return [self.by_id[name] for _, name in late]
 
-    def unfinished(self) -> tuple[Markers, ...]:
-        """The ends that were decided and may not be written everywhere: what a crash left, found at start."""
+    def find_prepared(self) -> tuple[Markers, ...]:
+        """Find the transactions whose end is decided and may not be written in every log. A crash leaves such ones."""
         return tuple([markers(one) for one in self.by_id.values() if one.state.is_prepared])
 
     def is_open(self, producer_id: int, partition: tuple[str, int]) -> bool:

@@ -71,7 +71,7 @@ def test_values_are_kept_as_they_are_written() -> None:
     assert group.target("m") == {T: (0, 2)} and group.target("n") == {} and "n" in group.targets
     assert group.members["m"].assigned == {T: {0: 8, 2: 8}} and holders(group.owners) == {(T, 0): 8, (T, 2): 8}
     assert (group.names, group.votes) == ({"a": 1, "b": 1}, {"range": 1}) and group.by_instance("i") is not None
-    assert group.matched("x") == {"a"} and group.state == "Assigning"
+    assert group.matched_topics("x") == {"a"} and group.state == "Assigning"
 
 
 @pytest.mark.rule("K-359 K-362")

@@ -17,7 +17,7 @@ from coordinator.core.transactions.add_offsets_to_txn import add_offsets_to_txn
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.expiry import forgotten
-from coordinator.core.transactions.membership import error_unless_joined
+from coordinator.core.transactions.membership import verify_partition
 from coordinator.core.transactions.states import NEXT, State
 from coordinator.core.transactions.transaction import EPOCH_MAX, Transaction
 from coordinator.core.transactions.transactions import Transactions
@@ -297,7 +297,7 @@ def test_brokers_ask_for_several_transactions_at_once(world: World) -> None:
     assert found == {"x": [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE], "y": [0, 0]}
     assert world.at("x").partitions == {("t", 1)}
     assert world.at("y").partitions == {("t", 1), ("t", 2)}
-    assert error_unless_joined(world.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
+    assert verify_partition(world.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
 
 
 @pytest.mark.rule("O-100 O-102")
@@ -451,7 +451,7 @@ def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[
                 world.time_out(world.now_ms)
         again = restored(world)
         assert again.by_id == world.transactions.by_id
-        assert again.unfinished() == world.transactions.unfinished() == tuple(world.markers)
+        assert again.find_prepared() == world.transactions.find_prepared() == tuple(world.markers)
         assert again.next_deadline_ms() == world.transactions.next_deadline_ms()
 
 
