@@ -57,19 +57,20 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
     None when there was nothing to do, or when the log's segments have changed under it (records deleted, or the whole
     log): then nothing of them is touched. Closing the generator early does no harm either.
     """
+    appended = log.take_appended_keys()
     if log.segments and log.last_stable_offset == log.end_offset:
         log.roll()  # so that what is active now can be compacted as well
     stable = log.last_stable_offset
     sources = [segment for segment in log.segments[:-1] if segment.end_offset <= stable]
     decided = DecidedTransactions.of(log.producers)
-    key_index = yield from _index_keys(log, sources, decided, step_bytes, keys_max)
+    key_index = yield from _index_keys(log, sources, appended, decided, step_bytes, keys_max)
     if key_index is None:
         return None
     cleaned_to = key_index.offsets.stop
     sources = [segment for segment in sources if segment.base_offset < cleaned_to]
     survivors = Survivors(key_index, decided, now_ms, log.config.delete_retention_ms)
     before = after = 0
-    epochs: set[int] = set()
+    epochs = set(key_index.epochs)
     for group in _groups(sources, log.config.segment_bytes):
         target = yield from _rewritten(log, group, survivors, epochs, step_bytes)
         if target is None:
@@ -93,26 +94,34 @@ def run(log: Log, now_ms: int) -> CompactionReport | None:
 
 
 def _index_keys(
-    log: Log, sources: Sequence[Segment], decided: DecidedTransactions, step_bytes: int, keys_max: int
+    log: Log,
+    sources: Sequence[Segment],
+    appended: KeyIndex,
+    decided: DecidedTransactions,
+    step_bytes: int,
+    keys_max: int,
 ) -> Generator[None, None, KeyIndex | None]:
-    """The latest offsets of the keys in what is new, up to where there are too many."""
-    cleaned_to = log.checkpoint.cleaned_to
+    """The latest offsets of the keys in what is new: those of `appended`, and what was appended before it is read, up
+    to where there are too many keys."""
+    cleaned_to, until = log.checkpoint.cleaned_to, appended.offsets.start
     key_index = KeyIndex(range(cleaned_to, cleaned_to))
     done = 0
     for segment in sources:
-        if segment.end_offset <= cleaned_to or len(key_index.latest) >= keys_max:
+        if segment.end_offset <= cleaned_to or segment.base_offset >= until or len(key_index.latest) >= keys_max:
             continue
         if segment not in log.segments:
             return None
         for found in segment.batches(cleaned_to):
-            if len(key_index.latest) >= keys_max:
+            if found.header.base_offset >= until or len(key_index.latest) >= keys_max:
                 break
             key_index.note(Batch.at(found.chunk, found.at, found.header), decided)
             done += found.header.size
             if done >= step_bytes:
                 done = 0
                 yield
-    yield from key_index.marking()
+    if key_index.offsets.stop >= until:
+        key_index.extend(appended)
+    yield from key_index.marking(decided)
     return key_index
 
 
@@ -161,7 +170,7 @@ def _copy_survivors(
     segment: Segment, target: _Target, survivors: Survivors, epochs: set[int], step_bytes: int
 ) -> Iterator[None]:
     """Write what survives of one segment; each `next` is a short step."""
-    for found in segment.batches():
+    for found in segment.batches(survivors.next_stop(segment.base_offset), next_stop=survivors.next_stop):
         header = found.header
         epochs.add(header.leader_epoch)
         target.step_bytes += header.size

@@ -105,20 +105,34 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class KeyIndex(msgspec.Struct):
-    """What is known of the part of a log that is new, once it has been walked over: of the offsets in `offsets`."""
+    """What is known of the part of a log that is new, of the batches in `offsets`: read from the log, or noted when
+    they were appended."""
 
     offsets: range
     latest: dict[bytes, int] = {}
     """The latest offset of each key."""
     mixed: set[int] = set()
     """Base offsets of the batches in which a record has no key or no value."""
+    control: list[int] = []
+    """Offsets of end markers."""
+    epochs: set[int] = set()
+    """The leader epochs of the batches."""
     marks: bytearray | None = None
     """1 for each offset that is its key's latest; None when they are too many."""
+    stops: bytearray = bytearray()
+    """The marks, and 1 also for the offsets of other batches that survive or have to be looked at."""
+
+    def pass_over(self, header: BatchHeader) -> None:
+        """Note that the next batch exists. What its records say is still to be noted."""
+        self.offsets = range(self.offsets.start, header.next_offset)
+        self.epochs.add(header.leader_epoch)
+        if header.is_control:
+            self.control.append(header.base_offset)
 
     def note(self, batch: Batch, decided: DecidedTransactions) -> None:
         """Note the keys of the next batch."""
         header = batch.header
-        self.offsets = range(self.offsets.start, header.next_offset)
+        self.pass_over(header)
         if header.is_control or decided.is_aborted(header):
             return
         keyed = batch.keyed()
@@ -128,8 +142,16 @@ class KeyIndex(msgspec.Struct):
         else:
             self.latest.update(zip(*keyed, strict=True))
 
-    def marking(self) -> Iterator[None]:
-        """Set the marks, once all is key_index; each `next` is a short step."""
+    def extend(self, later: KeyIndex) -> None:
+        """Add what is known of the batches behind these."""
+        self.offsets = range(self.offsets.start, max(self.offsets.stop, later.offsets.stop))
+        self.latest |= later.latest
+        self.mixed |= later.mixed
+        self.control += later.control
+        self.epochs |= later.epochs
+
+    def marking(self, decided: DecidedTransactions) -> Iterator[None]:
+        """Set the marks, once everything is noted; each `next` is a short step."""
         if len(self.offsets) > MARKED_MAX:
             return
         start = self.offsets.start
@@ -139,7 +161,11 @@ class KeyIndex(msgspec.Struct):
                 marks[offset - start] = 1
             if not number % STEP_KEYS:
                 yield
-        self.marks = marks
+        stops = bytearray(marks)
+        for offset in (*self.control, *decided.last_offsets):
+            if offset in self.offsets:
+                stops[offset - start] = 1
+        self.marks, self.stops = marks, stops
 
     def count(self, header: BatchHeader) -> int | None:
         """How many records of a batch are the latest of their keys; None where only the records themselves can tell."""
@@ -147,6 +173,13 @@ class KeyIndex(msgspec.Struct):
             return None
         at = header.base_offset - self.offsets.start
         return self.marks.count(1, at, at + header.last_offset_delta + 1)
+
+    def next_stop(self, offset: int) -> int:
+        """The first offset from `offset` on whose batch may survive; the batches before it need not be read."""
+        if self.marks is None or offset not in self.offsets:
+            return offset
+        at = self.stops.find(1, offset - self.offsets.start)
+        return self.offsets.stop if at < 0 else self.offsets.start + at
 
 
 class Remainder(msgspec.Struct, frozen=True):
@@ -174,6 +207,10 @@ class Survivors:
     def has_any(self, header: BatchHeader) -> bool:
         """Whether something of a batch may survive, told without looking into it: most of what is new is dead."""
         return self._key_index.count(header) != 0 or header.last_offset in self._decided.last_offsets
+
+    def next_stop(self, offset: int) -> int:
+        """The first offset from `offset` on of which something may survive, told without reading the log."""
+        return self._key_index.next_stop(offset)
 
     def of(self, batch: Batch) -> Remainder | None:
         """What of the batch survives; None for a batch of which nothing need be known any more."""

@@ -11,6 +11,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import repeat
 from operator import attrgetter
 from typing import TypeVar
 
@@ -21,7 +22,9 @@ from protocol.record_batch import HEADER_FAST, BatchHeader, Buffer
 from protocol.records import Record
 from storage import checkpoint as checkpoints
 from storage import layout, recovery
+from storage.appended_keys import AppendedKeys, Keyed, WriteKey
 from storage.checkpoint import Checkpoint
+from storage.compaction import KeyIndex
 from storage.files import Files, StorageFailed
 from storage.index import RELATIVE_MAX
 from storage.producers import Aborted, Producers
@@ -88,6 +91,9 @@ class Log:
         self.files = files
         self._checkpoint = Checkpoint()
         self._written_back = 0
+        self.write_key: WriteKey = bytes
+        """Writes the keys of the records that `append` is given, as they are in the log."""
+        self._appended_keys: AppendedKeys | None = None
 
     # -- opening and closing -------------------------------------------------------------------------------------------
 
@@ -194,11 +200,12 @@ class Log:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     @_final
-    def append(self, batches: Buffer | Sequence[Buffer]) -> int:
+    def append(self, batches: Buffer | Sequence[Buffer], records: Sequence[Sequence[Keyed]] | None = None) -> int:
         """Append batches one after the other in one write, and return the offset of the first record.
 
         Base offset and leader epoch are written into each; the rest stays as it is. All of the batches are in the
-        log, or none is acknowledged: `StorageFailed`.
+        log, or none is acknowledged: `StorageFailed`. With the `records` of each batch (all have keys; those of an end
+        marker need not be given) a compaction need not read them again.
         """
         if isinstance(batches, bytes | bytearray | memoryview):
             batches = (batches,)
@@ -216,11 +223,20 @@ class Log:
         is_first = segment.size == 0
         segment.open().append(data)
         at = 0
-        for header in headers:
+        if records is not None and self._appended_keys is None:
+            self._appended_keys = AppendedKeys(first, self.leader_epoch, self.write_key)
+        keys = self._appended_keys if records is not None else None
+        for header, noted in zip(headers, records or repeat(()), strict=False):
             segment.learn(header)
+            marker = None
             if header.producer_id >= 0:
-                self.producers.learn(header, end_marker_of(data, at, header))
+                marker = end_marker_of(data, at, header)
+                self.producers.learn(header, marker)
+            if keys is not None:
+                keys.note(header, noted, marker)
             at += header.size
+        if keys is None and self._appended_keys is not None:
+            self._appended_keys.restart(offset)
         if is_first:  # so that a segment that holds something cannot lose all of it and pass for a new one
             segment.open().sync()
             self._save(recovery_point=self.end_offset, segment_base=segment.base_offset)
@@ -325,6 +341,15 @@ class Log:
         self.producers.forget_before(self.start_offset)
 
     # -- compaction: `cleaner.py` writes, and tells the log what has changed -------------------------------------------
+
+    def take_appended_keys(self) -> KeyIndex:
+        """Hand over what is known of the keys at the end of the log, and note from now on what comes after it.
+
+        While a transaction is open nothing is known: its records may yet be the latest of their keys.
+        """
+        end = self.end_offset
+        index = self._appended_keys.take() if self._appended_keys is not None else None
+        return index if index is not None and self.last_stable_offset == end else KeyIndex(range(end, end))
 
     def replace(self, group: list[Segment], segment: Segment) -> None:
         """The files of these neighbours have been swapped for one."""

@@ -57,9 +57,18 @@ class BatchPosition(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-def walk(file: File, position: int = 0, end: int | None = None, *, checked: bool = True) -> Iterator[BatchPosition]:
+def walk(
+    file: File,
+    position: int = 0,
+    end: int | None = None,
+    *,
+    checked: bool = True,
+    skip: Callable[[int], int] | None = None,
+) -> Iterator[BatchPosition]:
     """The batches from `position` to `end`, their checksums compared if `checked`. Raises `BadBatch` at the first
     misfit.
+
+    `skip` is given the offset that follows a batch, and returns a position: the batches before it are passed over.
 
     Reads in chunks of a mebibyte: the memory needed is that and the largest batch, not the file.
     """
@@ -85,6 +94,8 @@ def walk(file: File, position: int = 0, end: int | None = None, *, checked: bool
             raise BadBatch(position, f"the checksum {header.crc:#010x} does not fit its batch")
         yield BatchPosition(position, header, chunk, at)
         position += size
+        if skip is not None:
+            position = max(position, skip(header.next_offset))
 
 
 class Segment:
@@ -138,15 +149,20 @@ class Segment:
         self.end_offset = last_offset + 1
         self.size += header.size
 
-    def batches(self, offset: int | None = None, *, checked: bool = False) -> Iterator[BatchPosition]:
+    def batches(
+        self, offset: int | None = None, *, checked: bool = False, next_stop: Callable[[int], int] | None = None
+    ) -> Iterator[BatchPosition]:
         """The batches from the one that holds `offset` on. They were checked when they were appended or recovered.
 
-        Raises `StorageFailed` where the file has changed since.
+        `next_stop` returns, for an offset, the first one from there on that is asked for: as many of the batches
+        between them are passed over as the index allows. Raises `StorageFailed` where the file has changed since.
         """
+        index = self.index
+        skip = None if next_stop is None else lambda after: index.position(next_stop(after))
         with self.reading() as file:
-            position = 0 if offset is None else self.index.position(offset)
+            position = 0 if offset is None else index.position(offset)
             try:
-                for found in walk(file, position, self.size, checked=checked):
+                for found in walk(file, position, self.size, checked=checked, skip=skip):
                     if offset is None or found.header.last_offset >= offset:
                         yield found
             except BadBatch as bad:

@@ -17,7 +17,7 @@ from storage.log import Log
 class Partition:
     """A shard with its log. What a turn decides is gathered here, and appended at the end of the turn in one write."""
 
-    __slots__ = ("_batches", "_log", "_open", "_plain", "index", "is_loaded", "shard")
+    __slots__ = ("_batches", "_facts", "_log", "_open", "_plain", "_plain_facts", "index", "is_loaded", "shard")
 
     def __init__(self, shard: Shard, open_log: Callable[[], Log]) -> None:
         shard.write = self.write
@@ -27,13 +27,16 @@ class Partition:
         self._open = open_log
         self._log: Log | None = None  # made when it is first written to, or loaded
         self._batches: list[bytes] = []
+        self._facts: list[Sequence[Record]] = []  # of each batch; none of an end marker
         self._plain: PlainBatch | None = None
+        self._plain_facts: list[Record] = []
 
     def open(self) -> None:
         """Open and so recover the log, which may take as long as reading it. Nothing else of the partition is
         touched."""
         if self._log is None:
             self._log = self._open()
+            self._log.write_key = _write_key
 
     @property
     def log(self) -> Log:
@@ -58,16 +61,17 @@ class Partition:
             plain = self._plain or PlainBatch(now_ms)
             plain.extend(write_records(result.records, *plain.next_deltas(now_ms)), now_ms)
             self._plain = plain
+            self._plain_facts += result.records
         else:
             batch = self._transactional(result.records, result.producer, now_ms)
             self._seal()
-            self._batches.append(batch)
+            self._gather(batch, result.records)
 
     def end_transaction(self, producer_id: int, committed: bool, marker: bytes) -> None:
         """End a producer's transaction in the shard, and gather the batch that says so."""
         assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
         self._seal()
-        self._batches.append(marker)
+        self._gather(marker, ())
         self.shard.end_transaction(producer_id, committed)
 
     def flush(self) -> int:
@@ -75,8 +79,9 @@ class Partition:
         answered."""
         self._seal()
         batches, self._batches = self._batches, []
+        facts, self._facts = self._facts, []
         if batches:
-            self.log.append(batches)
+            self.log.append(batches, facts)
         return sum(map(len, batches))
 
     @staticmethod
@@ -87,5 +92,13 @@ class Partition:
     def _seal(self) -> None:
         """Close the batch of plain records, so that what follows stands behind it."""
         if self._plain:
-            self._batches.append(self._plain.seal())
-            self._plain = None
+            self._gather(self._plain.seal(), self._plain_facts)
+            self._plain, self._plain_facts = None, []
+
+    def _gather(self, batch: bytes, facts: Sequence[Record]) -> None:
+        self._batches.append(batch)
+        self._facts.append(facts)
+
+
+def _write_key(key: Any) -> bytes:
+    return records.encode(Record(key, None))[0]

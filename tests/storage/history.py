@@ -116,6 +116,8 @@ class History:
         self.operations = operations
         self.models = {OFFSETS: Model(), DATA: Model()}
         self.compactions = 0
+        self._notes_keys = seed % 2 == 0
+        """Whether the coordinator's log is given the records that are appended; otherwise compactions read them."""
         self._dice = random.Random(seed)
         self._logs: dict[str, Log] = {}
         self._now_ms = 1_000_000
@@ -154,11 +156,17 @@ class History:
         """
         log, model = self._logs[directory], self.models[directory]
         model.begin(batches)
-        log.append(batches)
+        log.append(batches, self._records(batches) if directory == OFFSETS and self._notes_keys else None)
         model.written = len(model.states) - 1
         if directory == OFFSETS or not len(model.states) % 3:
             log.sync()
             model.synced = model.written
+
+    @staticmethod
+    def _records(batches: list[bytes]) -> list[list[Record]]:
+        headers = [header_at(batch) for batch in batches]
+        found = [record_batch.read(batch, 0, header) for batch, header in zip(batches, headers, strict=True)]
+        return [[] if header.is_control else records for header, records in zip(headers, found, strict=True)]
 
     def _data(self) -> None:
         log, model = self._logs[DATA], self.models[DATA]

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
 import pytest
 
+from protocol.record_batch import NO_PRODUCER, BatchHeader
+from protocol.records import EndMarker, Record
 from storage import checkpoint, cleaner, layout, recovery
+from storage.appended_keys import AppendedKeys
 from storage.compaction import Batch, DecidedTransactions, KeyIndex, Remainder, Repacker, Survivors
 from storage.layout import Layout
 from storage.log import Log
@@ -189,6 +193,30 @@ def compacts_by_aborted_records(patch: Patch) -> None:
     )
 
 
+def compacts_by_noted_records_that_were_aborted(patch: Patch) -> None:
+    def note(self: AppendedKeys, header: BatchHeader, records: list[Record], marker: EndMarker | None) -> None:
+        original(self, header, records, EndMarker(commits=True) if marker is not None else None)
+
+    original = AppendedKeys.note
+    patch.setattr(AppendedKeys, "note", note)
+
+
+def compacts_by_noted_records_of_open_transactions(patch: Patch) -> None:
+    def note(self: AppendedKeys, header: BatchHeader, records: list[Record], marker: EndMarker | None) -> None:
+        producer_id = header.producer_id if header.is_control else NO_PRODUCER
+        noted = msgspec.structs.replace(header, producer_id=producer_id)
+        original(self, noted, records, marker)
+
+    original = AppendedKeys.note
+    patch.setattr(AppendedKeys, "note", note)
+
+
+def passes_over_survivors(patch: Patch) -> None:
+    """The next stop is taken for one that is further on."""
+    next_stop = KeyIndex.next_stop
+    patch.setattr(KeyIndex, "next_stop", lambda self, offset: next_stop(self, next_stop(self, offset) + 1))
+
+
 def compacts_past_the_last_stable_offset(patch: Patch) -> None:
     patch.setattr(Log, "last_stable_offset", property(lambda self: self.end_offset))
 
@@ -270,7 +298,10 @@ MUTANTS: Final[Mapping[Mutant, tuple[Campaign, str]]] = {  # who finds it, and a
     ignores_a_finished_swap: (crashes, "killed: .* does not open: .*a segment is missing before this one"),
     forgets_end_markers: (days, "is None instead of b"),
     compacts_by_aborted_records: (days, "is None instead of b"),
-    compacts_past_the_last_stable_offset: (days, "is None instead of b"),
+    compacts_by_noted_records_that_were_aborted: (days, "is None instead of b"),
+    compacts_by_noted_records_of_open_transactions: (days, "is None instead of b"),
+    passes_over_survivors: (days, "is None instead of b"),
+    compacts_past_the_last_stable_offset: (days, "is (None|b.+) instead of b"),
     leaves_gaps_in_the_offsets: (days, "does not open: .*a segment is missing before this one"),
     drops_tombstones_too_early: (tombstones_stay_their_time, "seen for the first time"),
     never_drops_tombstones: (tombstones_stay_their_time, "^over"),

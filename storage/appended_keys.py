@@ -1,0 +1,96 @@
+"""Which record of each key is the latest, among those that were appended lately.
+
+The writer of a log has its records at hand when it appends them, so their keys are noted then. A compaction takes the
+notes over and reads only what was appended without them: before the server started, or by others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+from protocol.record_batch import BatchHeader
+from protocol.records import EndMarker
+from storage.compaction import KeyIndex
+
+KEYS_MAX = 5_000
+"""How many keys are noted for one log, about a mebibyte. When there are more, noting begins anew, and what was noted
+before is read from the log."""
+
+WriteKey = Callable[[Any], bytes]
+
+
+class Keyed(Protocol):
+    """A record as its writer knows it. Equal keys are written as equal bytes; a tombstone has no value."""
+
+    @property
+    def key(self) -> Hashable: ...
+
+    @property
+    def value(self) -> object | None: ...
+
+
+class AppendedKeys:
+    """The keys of the batches from the offset on at which noting began."""
+
+    __slots__ = ("_end", "_index", "_latest", "_leader_epoch", "_pending", "_write_key")
+
+    def __init__(self, offset: int, leader_epoch: int, write_key: WriteKey) -> None:
+        self._leader_epoch, self._write_key = leader_epoch, write_key
+        self.restart(offset)
+
+    def restart(self, offset: int) -> None:
+        """Forget everything, and begin with the batch at `offset`."""
+        self._index = KeyIndex(range(offset, offset), epochs={self._leader_epoch})
+        self._latest: dict[Hashable, int] = {}
+        self._end = offset
+        self._pending: dict[
+            int, list[tuple[Hashable, int]]
+        ] = {}  # keys and offsets of open transactions, by producer id
+
+    def take(self) -> KeyIndex:
+        """Return what was noted of plain records and decided transactions, and begin anew behind it."""
+        index, end = self._index, self._end
+        index.offsets = range(index.offsets.start, end)
+        write, latest = self._write_key, index.latest
+        for key, offset in self._latest.items():
+            written = write(key)
+            latest[written] = max(offset, latest.get(written, -1))
+        self.restart(end)
+        return index
+
+    def note(self, header: BatchHeader, records: Sequence[Keyed], marker: EndMarker | None) -> None:
+        """Note the batch that was just appended: its records, or none and the end of a transaction."""
+        offset, latest = header.base_offset, self._latest
+        assert offset == self._end, f"a batch at offset {offset} was noted after offset {self._end}"
+        self._end = end = header.next_offset
+        if header.producer_id >= 0:
+            self._note_transactional(header, records, marker)
+            return
+        is_mixed = False
+        for record in records:  # one plain loop, for it is on the way of every commit
+            latest[record.key] = offset
+            offset += 1
+            if record.value is None:
+                is_mixed = True
+        assert offset == end, f"{len(records)} records were noted of a batch with another number of them"
+        if is_mixed:
+            self._index.mixed.add(header.base_offset)
+        if len(latest) > KEYS_MAX:
+            self.restart(end)
+
+    def _note_transactional(self, header: BatchHeader, records: Sequence[Keyed], marker: EndMarker | None) -> None:
+        """Records of a transaction count from its commit on, but do not replace what was written after them."""
+        index, latest, first = self._index, self._latest, header.base_offset
+        if header.is_control:
+            index.control.append(first)
+            commits = marker is not None and marker.commits
+            entries = self._pending.pop(header.producer_id, [])
+            latest.update([(key, at) for key, at in entries if commits and latest.get(key, -1) < at])
+        else:
+            found = [(record.key, first + at) for at, record in enumerate(records)]
+            self._pending.setdefault(header.producer_id, []).extend(found)
+            if any(record.value is None for record in records):
+                index.mixed.add(first)
+        if len(latest) + len(index.control) + sum(map(len, self._pending.values())) > KEYS_MAX:
+            self.restart(self._end)
