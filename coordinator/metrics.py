@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from coordinator.core.events import Event
+from coordinator.core.events import Cause, Event
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Stats:
         self._cpu_looked_s = 0.0
         self.errors: Counter[tuple[int, int]] = Counter()  # by API key and error code, NONE left out
         self.rebalances: Counter[tuple[str, str, str]] = Counter()  # by group, protocol and cause
-        self.events: Counter[str] = Counter()  # by cause
+        self.events: Counter[str] = Counter({cause.value: 0 for cause in Cause})  # a series begins at zero
         self.connections_refused = 0  # for bytes that could not be read
         self.connections_closed: Counter[str] = Counter()  # by the server, by reason
         self._named: set[str] = set()
@@ -186,9 +186,10 @@ def _arrays_of_structs(cls: type[Struct]) -> Iterator[tuple[str, type[Struct]]]:
                 yield name, of[0]
 
 
-def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str]) -> bytes:
-    """Prometheus' text format, version 0.0.4."""
-    from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str], accept: str = "") -> tuple[bytes, str]:
+    """Return the metrics and their media type: OpenMetrics if the `Accept` header has it, else Prometheus' text."""
+    from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+    from prometheus_client.exposition import choose_encoder
 
     class Collector:
         def collect(self) -> Iterator["Metric"]:
@@ -201,7 +202,8 @@ def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str]) -> b
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
-    return generate_latest(registry)
+    encode, media_type = choose_encoder(accept)
+    return encode(registry), media_type
 
 
 def _gauges(now: Snapshot) -> Iterator["Metric"]:

@@ -120,7 +120,7 @@ def test_every_setting_is_documented_and_no_page_names_another() -> None:
 
 
 def test_every_endpoint_is_documented() -> None:
-    paths = routes(lambda: Readiness(True, 0, 0), lambda: b"", Ring()).paths()
+    paths = routes(lambda: Readiness(True, 0, 0), lambda accept: (b"", ""), Ring()).paths()
     table = section(DOCS["usage.md"], "Health, metrics and events over HTTP")
     assert set(re.findall(r"^\| `(/[a-z]+)`", table, re.MULTILINE)) == set(paths)
 
@@ -195,7 +195,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
         recovery_seconds=0.1, started_seconds=1.0, version="1",
         internal_errors={"JoinGroup": 1},
     )  # fmt: skip
-    text = exposition(stats, now, lambda api_key: "Heartbeat").decode()
+    text = exposition(stats, now, lambda api_key: "Heartbeat")[0].decode()
     exists = set(re.findall(r"^# HELP (muster_\w+)", text, re.MULTILINE))
     documented = set(re.findall(r"`(muster_\w+)`", DOCS["usage.md"]))
     assert exists == documented

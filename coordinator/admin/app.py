@@ -14,7 +14,6 @@ from coordinator.events import Ring
 
 PAGE_EVENTS_MAX: Final = 1_000
 PAGE_BYTES_MAX: Final = 1_048_576  # of events in a page, or one event
-METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Readiness(Struct, frozen=True):
@@ -40,14 +39,20 @@ class Page(Struct, frozen=True):
     events: list[Numbered]
 
 
-def routes(readiness: Callable[[], Readiness], metrics: Callable[[], bytes], events: Ring) -> Router:
-    """Make the router of the admin port. The arguments are read anew for each request."""
+def routes(readiness: Callable[[], Readiness], metrics: Callable[[str], tuple[bytes, str]], events: Ring) -> Router:
+    """Make the router of the admin port. The arguments are read anew for each request.
+
+    `metrics` gets the `Accept` header, and returns a text and its media type."""
     router = Router()
     router.add("GET", "/healthz", lambda request: Response(b"ok\n"))  # that there is an answer is the answer
     router.add("GET", "/readyz", lambda request: _readyz(readiness()))
-    router.add("GET", "/metrics", lambda request: Response(metrics(), content_type=METRICS_TYPE))
+    router.add("GET", "/metrics", lambda request: _metrics(*metrics(request.headers.get("accept", ""))))
     router.add("GET", "/events", lambda request: _events(events, request))
     return router
+
+
+def _metrics(text: bytes, media_type: str) -> Response:
+    return Response(text, content_type=media_type)
 
 
 def _readyz(now: Readiness) -> Response:

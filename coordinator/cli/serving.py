@@ -324,7 +324,7 @@ class Server:
         from coordinator.admin.views import readiness, snapshot
         from coordinator.metrics import exposition
 
-        def metrics() -> bytes:
+        def metrics(accept: str) -> tuple[bytes, str]:
             held = {
                 "requests": self._frontend.requests.total,
                 "responses": self._frontend.responses.total,
@@ -338,7 +338,7 @@ class Server:
                 held,
                 self._lines.dropped,
             )
-            return exposition(self._stats, now, lambda api_key: APIS[api_key].name)
+            return exposition(self._stats, now, lambda api_key: APIS[api_key].name, accept)
 
         router = routes(lambda: readiness(self._node, self._is_ready), metrics, self._events.ring)
         if self._options.config["admin.control"]:

@@ -25,7 +25,11 @@ class Here:
     def __init__(self) -> None:
         self.readiness = Readiness(ready=True, loading=0, total=50)
         self.ring = Ring()
-        self.app = routes(lambda: self.readiness, lambda: b"muster_connections 1.0\n", self.ring)
+        self.app = routes(
+            lambda: self.readiness,
+            lambda accept: (b"muster_connections 1.0\n", "text/plain; version=0.0.4; charset=utf-8"),
+            self.ring,
+        )
 
     def tell(self, *groups: str) -> None:
         """Something happens to each of them."""
