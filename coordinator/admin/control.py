@@ -26,6 +26,7 @@ from coordinator.admin.control_types import (
     RemoveMemberBody,
     Requests,
     RequestsQuery,
+    ScenarioView,
     SetClock,
     Snapshots,
     StepClock,
@@ -43,6 +44,7 @@ from coordinator.control.group_view import GroupView, MemberView
 from coordinator.control.journal import Filter, describe_entry
 from coordinator.control.lint import lint
 from coordinator.control.pcapng import write_pcapng
+from coordinator.control.scenarios import Scenario, ScenarioSpec
 from coordinator.control.timeline import as_data, as_mermaid, as_text
 from coordinator.control.verify import Times, verify
 from coordinator.core.events import Event
@@ -178,6 +180,11 @@ class Control:
             Operation("DELETE", "/v1/faults", "End every fault", self._remove_faults, result=Faults),
             Operation("GET", "/v1/faults/{number}", "One fault", self._fault, result=FaultView),
             Operation("DELETE", "/v1/faults/{number}", "End a fault", self._remove_fault, result=FaultView),
+            Operation(
+                "POST", "/v1/scenarios", "Begin a scenario", self._add_scenario, body=ScenarioSpec, result=ScenarioView
+            ),
+            Operation("GET", "/v1/scenarios/{number}", "How far a scenario is", self._scenario, result=ScenarioView),
+            Operation("DELETE", "/v1/scenarios/{number}", "End a scenario", self._remove_scenario, result=ScenarioView),
             Operation(
                 "PUT",
                 "/v1/journal",
@@ -345,6 +352,18 @@ class Control:
             self._operator.held(rule.number),
         )  # fmt: skip
 
+    def _add_scenario(self, given: Input) -> ScenarioView:
+        try:
+            return _view_scenario(self._operator.add_scenario(given.body))
+        except FaultError as error:
+            raise Refused(str(error)) from None
+
+    def _scenario(self, given: Input) -> ScenarioView:
+        return _view_scenario(_do(self._operator.scenario, _number(given)))
+
+    def _remove_scenario(self, given: Input) -> ScenarioView:
+        return _view_scenario(_do(self._operator.remove_scenario, _number(given)))
+
     def _set_journal(self, given: Input) -> JournalState:
         self._operator.set_journal(_bounded("bytes_max", given.body.bytes_max, 0, 1 << 30))
         return self._journal(given)
@@ -475,6 +494,13 @@ def missing_in(view: GroupView, body: Wait) -> str | None:
     return None
 
 
+def _view_scenario(scenario: Scenario) -> ScenarioView:
+    steps = len(scenario.spec.steps)
+    return ScenarioView(
+        scenario.number, scenario.spec.name, steps, scenario.reached, scenario.reached == steps, scenario.error
+    )
+
+
 def _times(expected: int | Times) -> Times:
     return Times(expected, expected) if isinstance(expected, int) else expected
 
@@ -497,5 +523,5 @@ def _bounded(name: str, value: int, least: int, most: int) -> int:
 def _number(given: Input) -> int:
     text = given.path["number"]
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Refused(f"invalid fault {text!r}: expected its number")
+        raise Refused(f"invalid number {text!r}: expected that of a fault or a scenario")
     return int(text)

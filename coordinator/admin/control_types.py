@@ -99,6 +99,17 @@ class Faults(Struct, frozen=True):
     faults: list[FaultView]
 
 
+class ScenarioView(Struct, frozen=True):
+    """How far a scenario is."""
+
+    number: int
+    name: str
+    steps: int
+    reached: int  # steps that are done
+    done: bool
+    error: str  # why the step at hand cannot be done yet
+
+
 class TimelineQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """In which form, and after which event."""
 

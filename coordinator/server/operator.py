@@ -14,6 +14,8 @@ from msgspec import Struct
 from coordinator.control.faults import STEPS, Action, FaultPlan, FaultSpec, Match, Rule
 from coordinator.control.group_view import GroupView, MemberView, view_group
 from coordinator.control.journal import Journal
+from coordinator.control.scenarios import After, Scenario, ScenarioSpec, check_scenario
+from coordinator.control.scenarios import Verb as ScenarioVerb
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.events import Cause
 from coordinator.core.groups import Group
@@ -129,6 +131,9 @@ class Operator:
         self._gate = frontend.gate = Gate(None, FaultPlan(), self.topic_name)
         self._turned = trio.Event()
         self._waiting = 0
+        self._scenarios: dict[int, Scenario] = {}
+        self._scenario_numbers = 0
+        self._is_playing = False
 
     async def next_turn(self) -> None:
         """Return when a turn has ended: something may have changed."""
@@ -140,9 +145,101 @@ class Operator:
 
     def wake(self) -> None:
         """A turn has ended."""
+        if self._scenarios:
+            self._play_scenarios()
         if self._waiting:
             self._turned.set()
             self._turned = trio.Event()
+
+    # -- scenarios -----------------------------------------------------------------------------------------------------
+
+    def add_scenario(self, spec: ScenarioSpec) -> Scenario:
+        """Begin a scenario. Raises FaultError."""
+        check_scenario(spec)
+        self._scenario_numbers += 1
+        scenario = self._scenarios[self._scenario_numbers] = Scenario(self._scenario_numbers, spec)
+        self._play_scenarios()
+        return scenario
+
+    def scenario(self, number: int) -> Scenario:
+        """Return a scenario, done or under way. Raises Refusal."""
+        if number not in self._scenarios:
+            raise Refusal(f"there is no scenario {number}", is_conflict=True)
+        return self._scenarios[number]
+
+    def remove_scenario(self, number: int) -> Scenario:
+        """End a scenario, with the fault that it has in force."""
+        scenario = self.scenario(number)
+        del self._scenarios[number]
+        if scenario.fault is not None and self.faults.get(scenario.fault) is not None:
+            self.remove_fault(scenario.fault)
+        return scenario
+
+    def _play_scenarios(self) -> None:
+        """Do the steps whose moment has come. A verb has turns of its own, which must not begin this anew."""
+        if self._is_playing:
+            return
+        self._is_playing = True
+        try:
+            for scenario in list(self._scenarios.values()):
+                while self._play_step(scenario):
+                    scenario.reached += 1
+                    scenario.error = ""
+        finally:
+            self._is_playing = False
+
+    def _play_step(self, scenario: Scenario) -> bool:
+        """Do the step at hand, if its moment has come. Returns whether it is done."""
+        step = scenario.step
+        if step is None:
+            return False
+        if step.fault is not None:
+            if scenario.fault is None:
+                scenario.fault = self.add_fault(step.fault).number
+            rule = self.faults.get(scenario.fault)
+            if rule is not None and not rule.is_used_up:
+                return False
+            if rule is not None:
+                self.remove_fault(rule.number)
+            scenario.fault = None
+            return True
+        assert step.after is not None, "a verb comes after something"
+        assert step.verb is not None, "a step that is no fault is a verb"
+        if not self._holds(step.after):
+            return False
+        try:
+            self._do_verb(step.after.group, step.verb)
+        except Refusal as refusal:
+            scenario.error = str(refusal)
+            return False
+        return True
+
+    def _holds(self, after: After) -> bool:
+        view = self.find_group(after.group)
+        return (
+            view is not None
+            and after.state in ("", view.state)
+            and after.members in (None, len(view.members))
+            and (after.generation is None or view.generation >= after.generation)
+        )
+
+    def _do_verb(self, group_id: str, verb: ScenarioVerb) -> None:
+        if name := verb.expire:
+            self.expire(group_id, name)
+        elif name := verb.kick:
+            self.kick(group_id, name)
+        elif name := verb.fence:
+            self.fence(group_id, name)
+        elif verb.rebalance:
+            self.rebalance(group_id)
+        elif verb.forget:
+            self.forget(group_id)
+        elif verb.hold in STEPS:
+            self.hold(group_id, verb.hold)
+        elif verb.release:
+            self.release(group_id)
+        else:
+            raise Refusal(f"invalid hold {verb.hold!r}: expected one of {', '.join(STEPS)}")
 
     # -- requests on their way -----------------------------------------------------------------------------------------
 
@@ -329,6 +426,7 @@ class Operator:
 
     def _restart(self, snapshot: Snapshot | None) -> None:
         self._check_ready()
+        self._scenarios.clear()
         self.remove_faults()
         self._clock.set_rate(1.0)
         self._world.restart(snapshot)

@@ -1,0 +1,75 @@
+"""Scenarios: faults and verbs one after the other, each when its moment has come."""
+
+import pytest
+
+from coordinator.control.faults import Action, FaultError, Match
+from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb, check_scenario
+from protocol.errors import ErrorCode
+from tests.control.steered import ClassicMember, Steered, stable_group
+
+ERROR = ScenarioStep(on=Match(api="Heartbeat", client="a"), do=Action(error="NOT_COORDINATOR"))
+
+
+def test_each_step_waits_for_the_one_before_it() -> None:
+    server = Steered(offsets_topic_num_partitions=1)
+    second = ScenarioStep(on=Match(api="Heartbeat", client="a", nth=2), do=Action(error="COORDINATOR_NOT_AVAILABLE"))
+    expire = ScenarioStep(after=After("g", state="Stable"), verb=Verb(expire="a"))
+    scenario = server.operator.add_scenario(ScenarioSpec([ERROR, second, expire]))
+    (a,) = stable_group(server, "a")
+    answers = []
+    for _ in range(4):
+        answers.append(a.beat())
+        server.operator.wake()
+    assert answers == [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NONE,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert (scenario.reached, scenario.step, list(server.operator.faults)) == (3, None, [])
+
+
+def test_a_verb_waits_for_its_group() -> None:
+    server = Steered(offsets_topic_num_partitions=1)
+    hold = ScenarioStep(after=After("g", members=2, generation=1), verb=Verb(hold="heartbeat"))
+    scenario = server.operator.add_scenario(ScenarioSpec([hold]))
+    assert scenario.reached == 0
+    stable_group(server, "a", "b")
+    server.operator.wake()
+    assert scenario.reached == 1
+    assert {rule.spec.on.api for rule in server.operator.faults} == {"Heartbeat", "ConsumerGroupHeartbeat"}
+
+
+def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
+    server = Steered(offsets_topic_num_partitions=1)
+    stable_group(server, "a")
+    kick = ScenarioStep(after=After("g"), verb=Verb(kick="late"))
+    scenario = server.operator.add_scenario(ScenarioSpec([kick]))
+    assert "there is no member 'late' in group 'g'" in scenario.error
+    late = ClassicMember(server, "late")
+    late.send_join()
+    server.operator.wake()
+    assert (scenario.reached, scenario.error) == (1, "")
+
+
+def test_a_scenario_that_is_removed_takes_its_fault_along() -> None:
+    server = Steered(offsets_topic_num_partitions=1)
+    scenario = server.operator.add_scenario(ScenarioSpec([ERROR]))
+    assert len(list(server.operator.faults)) == 1
+    server.operator.remove_scenario(scenario.number)
+    assert list(server.operator.faults) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (ScenarioStep(), "invalid step 1: expected either on and do, or after and verb"),
+        (ScenarioStep(do=Action()), "step 1: invalid do: expected one of"),
+        (ScenarioStep(do=Action(hold=True), verb=Verb(rebalance=True)), "invalid step 1: expected either"),
+        (ScenarioStep(verb=Verb(rebalance=True)), "invalid step 1: expected after with a group, and one verb"),
+        (ScenarioStep(after=After("g"), verb=Verb(expire="a", kick="b")), "invalid step 1: expected after"),
+    ],
+)
+def test_a_step_that_could_never_be_done_is_refused(step: ScenarioStep, sentence: str) -> None:
+    with pytest.raises(FaultError, match=sentence):
+        check_scenario(ScenarioSpec([step]))
