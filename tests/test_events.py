@@ -143,10 +143,11 @@ def test_a_full_disk_costs_no_descriptors(there: bytes, tmp_path: Path, monkeypa
     log = EventLog(RealFiles(), str(tmp_path))
     with monkeypatch.context() as disk:
         disk.setattr(os, "write", full)
-        before = open_descriptors()
         for number in range(10):
             log.add(encoded(number))
             log.flush()
+            if number == 0:  # the first use of the files takes the spare descriptors
+                before = open_descriptors()
         assert open_descriptors() == before
     assert log.lost == 10
     log.add(encoded(11))
