@@ -46,7 +46,7 @@ class LogConfig(msgspec.Struct, frozen=True):
     delete_retention_ms: int = 86_400_000
     min_cleanable_dirty_ratio: float = 0.5
     compaction_bytes_min: int = 1024 * 1024
-    """A log that has grown by less than this since it was last compacted is left alone."""
+    """A log that has grown by less than this since it was last compacted is left alone. Muster's own setting."""
 
 
 class OffsetOutOfRange(LookupError):  # noqa: N818 - Kafka's name for it

@@ -39,4 +39,5 @@ def own_log_config(config: Config) -> LogConfig:
         segment_bytes=config["offsets.topic.segment.bytes"],
         delete_retention_ms=config["log.cleaner.delete.retention.ms"],
         min_cleanable_dirty_ratio=config["log.cleaner.min.cleanable.ratio"],
+        compaction_bytes_min=config["offsets.topic.min.dirty.bytes"],
     )

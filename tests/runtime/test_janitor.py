@@ -10,6 +10,11 @@ from coordinator.runtime.janitor import AWAY_MS, RETRY_MS, Janitor
 from protocol import record_batch
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from storage.files import StorageFailed
@@ -99,3 +104,17 @@ def test_a_log_of_the_coordinator_that_takes_nothing_more_ends_the_upkeep() -> N
     disk.call = refuse  # type: ignore[method-assign]
     with pytest.raises(StorageFailed, match="EIO"):
         list(Janitor(server.node, WALL_MS).round(WALL_MS))
+
+
+@pytest.mark.parametrize(("settings", "is_compacted"), [({}, False), ({"offsets_topic_min_dirty_bytes": 300}, True)])
+def test_a_short_log_is_left_alone_unless_a_setting_says_otherwise(
+    settings: dict[str, int], is_compacted: bool
+) -> None:
+    server = InMemory(**settings)
+    peer = server.connect()
+    for offset in range(5):
+        partition = OffsetCommitRequestPartition(0, offset, -1, committed_metadata="")
+        peer.ask(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),)), 8)
+    (log,) = [one.log for one in server.node.partitions if one.has_log]
+    list(Janitor(server.node, WALL_MS).round(WALL_MS))
+    assert sum(len(records) for _, records in scan(log)) == (1 if is_compacted else 5)
