@@ -145,7 +145,7 @@ class Snapshot(Struct, frozen=True):
     partitions: Mapping[str, int]  # of __consumer_offsets, by state: loading, active
     partitions_closed: int  # of topics, because their logs are damaged or the disk has failed them
     log_bytes: Mapping[str, int]  # by topic
-    connections: int
+    connections: Mapping[str, int]  # by listener
     held_bytes: Mapping[str, int]  # in memory, by what
     log_lines_dropped: int
     recovery_seconds: float
@@ -221,7 +221,9 @@ def _gauges(now: Snapshot) -> Iterator["Metric"]:
     closed = "Partitions of topics that are closed until the next start: their logs are damaged or have failed."
     yield Gauge("muster_topic_partitions_closed", closed, value=now.partitions_closed)
     yield _family(Gauge, "muster_log_bytes", "Bytes of log on disk by topic.", ("topic",), now.log_bytes)
-    yield Gauge("muster_connections", "Clients that are connected.", value=now.connections)
+    yield _family(
+        Gauge, "muster_connections", "Clients that are connected, by listener.", ("listener",), now.connections
+    )
     held = "Bytes that are held in memory, by what: each has a bound."
     yield _family(Gauge, "muster_held_bytes", held, ("what",), now.held_bytes)
     yield Gauge("muster_recovery_seconds", "How long the start took to read the logs.", value=now.recovery_seconds)

@@ -191,7 +191,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     now = Snapshot(
         groups={("classic", "Stable"): 1}, members={"classic": 1}, group_members={"g": 1}, group_generation={"g": 1},
         offsets=1, offset_commits=3, offset_expirations=2, offset_deletions=1, partitions={"active": 50},
-        partitions_closed=0, log_bytes={"t": 1}, connections=1, held_bytes={"events": 1}, log_lines_dropped=0,
+        partitions_closed=0, log_bytes={"t": 1}, connections={"PLAINTEXT": 1}, held_bytes={"events": 1}, log_lines_dropped=0,
         recovery_seconds=0.1, started_seconds=1.0, version="1",
         internal_errors={"JoinGroup": 1},
     )  # fmt: skip

@@ -19,7 +19,7 @@ def readiness(node: Node, is_ready: bool) -> Readiness:
 
 def snapshot(
     node: Node,
-    connections: int,
+    connections: Mapping[str, int],
     recovery_seconds: float,
     started_ms: int,
     held_bytes: Mapping[str, int] | None = None,

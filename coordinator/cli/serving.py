@@ -332,7 +332,7 @@ class Server:
             }
             now = snapshot(
                 self._node,
-                self._poller.connections,
+                self._poller.connections_by_listener(),
                 self._recovery_seconds,
                 self._started_ms,
                 held,

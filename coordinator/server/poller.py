@@ -15,7 +15,7 @@ import logging
 import math
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import trio
@@ -414,3 +414,10 @@ class Poller:
     def connections(self) -> int:
         """How many clients are connected."""
         return len(self._links)
+
+    def connections_by_listener(self) -> Mapping[str, int]:
+        """Return how many clients are connected, by the name of the listener that they came by: zero where none is."""
+        found = dict.fromkeys((listener.name for listener in self._listening.values()), 0)
+        for link in self._links.values():
+            found[link.connection.listener.name] += 1
+        return found

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from coordinator.client import Client
 from coordinator.core.events import Cause
+from protocol.messages.metadata import MetadataRequest
 from tests.live import Muster
 
 PROMETHEUS = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
@@ -21,3 +23,13 @@ def test_openmetrics_is_answered_where_it_is_asked_for_and_causes_begin_at_zero(
         assert events == {cause.value: 0.0 for cause in Cause}
         with urllib.request.urlopen(f"{server.ready['admin']}/metrics", timeout=30) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+
+
+def test_connections_are_told_apart_by_listener(tmp_path: Path) -> None:
+    with Muster(tmp_path, "--ephemeral", "--listen", "INSIDE://127.0.0.1:0") as server:
+        host, _, port = server.ready["listeners"][1].rpartition(":")
+        assert server.metric("muster_connections", listener="INSIDE") == 0.0
+        with Client.to(f"{host}:{port}") as client:
+            client.ask(MetadataRequest(topics=None))
+            assert server.metric("muster_connections", listener="INSIDE") == 1.0
+            assert server.metric("muster_connections", listener="PLAINTEXT") == 0.0

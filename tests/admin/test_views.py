@@ -23,7 +23,7 @@ from tests.server.in_memory import InMemory
 
 def counted(server: InMemory) -> tuple[int, int, int]:
     """Offsets committed, expired, deleted."""
-    now = snapshot(server.node, 0, 0.0, 0)
+    now = snapshot(server.node, {}, 0.0, 0)
     return now.offset_commits, now.offset_expirations, now.offset_deletions
 
 
