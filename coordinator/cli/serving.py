@@ -57,6 +57,7 @@ def serve(options: Options) -> int:
             listeners = [_bound(stack, "--listen", one, options.config.node_id) for one in options.endpoints]
             admin = _bound(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
             files, data_dir = _storage(stack, options)
+            _remove_ready_file(options.ready_file)
             server = Server(options, listeners, admin, files, data_dir, lines)
             trio.run(server.run)
         except ConfigError as error:
@@ -355,6 +356,13 @@ def _check_ready_file(name: str | None) -> None:
     path = Path(name)
     if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
         raise ConfigError(f"invalid --ready-file {name!r}: expected a file in a directory that can be written to")
+
+
+def _remove_ready_file(name: str | None) -> None:
+    """Remove the ready file of an earlier run. Call this once the addresses and the data directory are ours."""
+    if name is not None:
+        with contextlib.suppress(OSError):  # a name that cannot be used fails when it is written, with the reason
+            Path(name).unlink(missing_ok=True)
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -175,6 +175,19 @@ def test_a_ready_file_that_cannot_be_written_after_all_is_one_line_and_exit_code
     assert done.stderr == f"muster serve: cannot write {name} (--ready-file): File name too long\n"
 
 
+def test_a_start_removes_the_ready_file_of_an_earlier_run(tmp_path: Path) -> None:
+    """A script that waits for the file must not find the old address. The start fails later, so it writes no new one."""
+    catalog, ready = tmp_path / "data" / "__muster_catalog-0", tmp_path / "ready.json"
+    catalog.mkdir(parents=True)
+    (catalog / "00000000000000000000.log").write_bytes(b"")
+    (catalog / "muster.checkpoint").write_text("unreadable")
+    ready.write_text("{}")
+    where = ("--data-dir", str(tmp_path / "data"), "--ready-file", str(ready))
+    done = muster("serve", "--listen", "127.0.0.1:0", "--admin", "off", *where)
+    assert done.returncode == 1 and "muster.checkpoint" in done.stderr, done.stderr
+    assert not ready.exists()
+
+
 def test_the_ready_line_and_the_ready_file_say_the_same(tmp_path: Path) -> None:
     with Muster(tmp_path) as server:
         line = server.log().splitlines()[0]
