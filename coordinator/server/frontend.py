@@ -102,7 +102,7 @@ class Frontend:
 
         A simulation hands in a `real_s` of its own: with the real one, what a turn decides depends on the machine.
         """
-        self._node = node
+        self.node = node
         self._clock = clock
         self._stats = stats
         self.fresh_id = fresh_id
@@ -144,7 +144,7 @@ class Frontend:
     def set_node(self, node: Node) -> None:
         """Go on with another node. Every connection must have been closed: none may get an answer of both."""
         assert not self._parked, "a request of the old node is parked"
-        self._node = node
+        self.node = node
         self._replies.clear()
 
     def disconnect(self, connection: Connection) -> None:
@@ -159,7 +159,7 @@ class Frontend:
         if connection.parked:
             ticket = connection.parked.ticket
             del self._parked[ticket]
-            self._node.forget(ticket)
+            self.node.forget(ticket)
             connection.parked = None
             if self.gate is not None:
                 self.gate.forget(connection)
@@ -176,7 +176,7 @@ class Frontend:
     def held(self, connection: Connection, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait in the poller, because the client does not take them."""
         self.responses.set(connection, unsent_bytes)
-        self._node.held(self.responses.total)
+        self.node.held(self.responses.total)
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class Frontend:
         """
         if not self.now_ms:
             self.begin()
-        node, parked = self._node, self._parked
+        node, parked = self.node, self._parked
         if self.gate is not None and self.gate.next_s is not None:
             self._send_delayed(self.gate)
         if self._heavy or node.has_steps:
@@ -277,11 +277,11 @@ class Frontend:
 
     def next_deadline_ms(self) -> int | None:
         """When a timer of the coordinator fires, by its clock; None if there is no such time."""
-        return self._node.next_deadline_ms()
+        return self.node.next_deadline_ms()
 
     def next_poll_ms(self) -> int | None:
         """When a long poll ends, by the real clock; None if there is no such time."""
-        return self._node.next_poll_ms()
+        return self.node.next_poll_ms()
 
     def ended(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""
@@ -316,12 +316,12 @@ class Frontend:
         """Decide one request of each heavy connection and do one step of each long request in turn, while there is
         time; one of each in any case."""
         is_first = True
-        while (self._heavy or self._node.has_steps) and (is_first or self.has_time()):
+        while (self._heavy or self.node.has_steps) and (is_first or self.has_time()):
             is_first = False
             if self._heavy:
                 self._decide_backlog(self._heavy.popleft(), most=1)
-            if self._node.has_steps:
-                self._node.step()
+            if self.node.has_steps:
+                self.node.step()
 
     def _decide_backlog(self, connection: Connection, most: int) -> None:
         """Decide requests of a queued connection while there is time: `most` of them, or all with 0."""
@@ -375,14 +375,14 @@ class Frontend:
                 passage = self.gate.admit(connection, frame, request, self.now_ms)
             if passage is None or passage.rule is None:
                 call = Call(ticket, self.now_ms, version, request.client_id, connection.host, self.fresh_id)
-                response = self._node.handle(api_key, request.body, call, connection.listener.where)
+                response = self.node.handle(api_key, request.body, call, connection.listener.where)
             else:
                 response = self._handle_fault(connection, frame, request, ticket, passage)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
             # The one request of an unknown version that is answered, so that a client can find a known one.
-            answer = unknown_version(self._node.offered[API_VERSIONS], API_VERSIONS)
+            answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
             self._owe(connection, API_VERSIONS, 0, error.correlation_id, answer)
             return API_VERSIONS
         if response is None:
@@ -410,12 +410,12 @@ class Frontend:
         response = NO_ANSWER
         if action.is_applied:
             call = Call(ticket, self.now_ms, request.version, request.client_id, connection.host, self.fresh_id)
-            response = self._node.handle(request.api_key, request.body, call, connection.listener.where)
+            response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
         if action.disconnect == "before":
             self.close(connection, "fault")
         elif action.error:
             if response is None:  # it is parked, and its response will come to nobody
-                self._node.forget(ticket)
+                self.node.forget(ticket)
             response = error_response(request.body, request.version, ErrorCode[action.error])
         return response
 
@@ -441,7 +441,7 @@ class Frontend:
         try:
             data = encode_response(api_key, version, correlation_id, response)
         except ProtocolError as error:  # the server's fault, not the client's, which would wait for ever
-            self._node.edge.report("response", error)
+            self.node.edge.report("response", error)
             self.close(connection, "internal error")
             return
         for code in codes(response):
