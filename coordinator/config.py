@@ -227,6 +227,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How many bytes of responses that clients do not take are held for all connections together. Beyond it, the"
          " connection that holds the most is closed. A setting of Muster's own.",
          least=1_048_576, most=LONG_MAX),
+    Setting("groups.max.bytes", 134_217_728, _BYTES,
+         "How much memory group ids and the groups themselves may take, without members and offsets. Beyond it, a"
+         " request that would create a group is refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
+         least=1_024, most=LONG_MAX),
     Setting("max.connections", INT_MAX, _COUNT, "The maximum number of client connections; further ones are closed.", least=1, most=INT_MAX),
     Setting("fetch.max.bytes", 57_671_680, _BYTES, "The maximum size of the records in one Fetch response.", least=1_024, most=INT_MAX),
     Setting("max.incremental.fetch.session.cache.slots", 1_000, _COUNT, "The maximum number of incremental fetch sessions.",

@@ -60,7 +60,7 @@ def snapshot(
         partitions_closed=len(node.dataplane.closed),
         log_bytes=node.log_bytes(),
         connections=connections,
-        held_bytes={**(held_bytes or {}), "group owners": node.partitions.owners_bytes},
+        held_bytes={**(held_bytes or {}), "groups": node.groups_bytes, "group owners": node.partitions.owners_bytes},
         log_lines_dropped=log_lines_dropped,
         recovery_seconds=recovery_seconds,
         internal_errors=node.edge.failures,

@@ -18,6 +18,7 @@ once: parked requests and pending members (in the classic groups), the timers, a
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -56,9 +57,22 @@ CLEANED_AT_ONCE: Final = 10_000  # offsets looked at before the next turn: some 
 
 _NO_TOPICS: Final[Mapping[str, Collection[bytes]]] = {}
 
+GROUP_BYTES: Final = 512  # of memory that a group without members takes beside its id, in the tables around it too
+
 Step = Callable[[], Result[Any]]
 Attempt = Callable[[str, Step], Result[Any] | None]
+RefuseGroup = Callable[[int, Any, int], Any]
+"""Given the bytes of a new group, the request that would create it and its version: the response if there is no room,
+else None."""
 Write = Callable[[Result[Any], int], None]
+
+
+def _bytes_of(group_id: str) -> int:
+    return getsizeof(group_id) + GROUP_BYTES
+
+
+def _refuse_no_group(more_bytes: int, request: Any, version: int) -> None:
+    """A shard by itself has room for all groups."""
 
 
 def _no_write(result: Result[Any], now_ms: int) -> None:
@@ -91,6 +105,8 @@ class Shard:
         self.groups: dict[str, Group] = {}  # by id; to be read by others, and changed here only
         self.write: Write = _no_write
         self.attempt: Attempt = _no_attempt
+        self.refuse_group: RefuseGroup = _refuse_no_group
+        self.groups_bytes = 0  # of memory that the groups take at least: their ids, and what each has beside members
         self.keeps_alive: Callable[[TimerKey], bool] | None = None  # whether a session is renewed instead of expired
         self.on_timer: Callable[[Due], None] | None = None  # is told what fires
         self._uncleaned: Iterator[str] | None = None  # groups that the pass over all offsets has yet to see
@@ -103,7 +119,12 @@ class Shard:
         group = self.groups.get(group_id)
         limits = self.limits_of(group_id) if self.own_limits else self.limits
         env = Env(call, limits, self.topics, self.assignors, self.offsets)
-        result = self._done(HANDLERS[type(request), type(group)](group, request, env), call.now_ms)
+        result = HANDLERS[type(request), type(group)](group, request, env)
+        if group is None and (result.group is not None or result.records):  # it would create the group
+            refused = self.refuse_group(_bytes_of(group_id), request, call.version)
+            if refused is not None:
+                return Result(response=refused)
+        self._done(result, call.now_ms)
         if result.records:
             self.tally.count(result.records)
         return result
@@ -334,6 +355,8 @@ class Shard:
         elif type(group) is ClassicGroup and type(old) is ClassicGroup:
             self._cancel_group_timers(old, group)
         self.groups[group_id] = group
+        if old is None:
+            self.groups_bytes += _bytes_of(group_id)
 
     def _cancel_stray_timers(self, group: Group) -> None:
         """Cancel what a result has set for a member that it has also replaced."""
@@ -351,6 +374,7 @@ class Shard:
     def _remove(self, group_id: str) -> None:
         """The group is not there, nor is any timer of it."""
         if self.groups.pop(group_id, None) is not None:
+            self.groups_bytes -= _bytes_of(group_id)
             self.timers.cancel_group(group_id)
 
     def _apply_offsets(self, records: Iterable[Record], producer_id: int) -> None:

@@ -25,7 +25,7 @@ from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.runtime.edge import FAILED, Edge, Failed
-from coordinator.runtime.error_response import error_response
+from coordinator.runtime.error_response import error_response, groups_full_response
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
@@ -56,6 +56,7 @@ class Engine:
         self._files = files
         self._emit = emit
         self._is_synced = is_synced
+        self._groups_bytes_max: int = config["groups.max.bytes"]
         self._replies: Replies = []
         self._steps = Steps()
         self._dirty: dict[Partition, None] = {}
@@ -89,6 +90,16 @@ class Engine:
         for markers, batch in ends:
             self._end_transaction(markers, batch, now_ms)
         return result.response
+
+    def refuse_group(self, more_bytes: int, request: Any, version: int) -> Any:
+        """Return the response to a request that would create a group for which there is no room, else None."""
+        is_full = self.groups_bytes + more_bytes > self._groups_bytes_max
+        return groups_full_response(request, version) if is_full else None
+
+    @property
+    def groups_bytes(self) -> int:
+        """The memory that all groups take at least."""
+        return sum(partition.shard.groups_bytes for partition in self.partitions)
 
     def fire(self, now_ms: int) -> None:
         """Do what is due by now."""

@@ -8,9 +8,12 @@ group, a resource.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from coordinator.core.classic.replies import join_refused
 from protocol.apis import TABLE
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -67,6 +70,19 @@ def loading_response(request: Any, version: int) -> Any:
     if type(request) is TxnOffsetCommitRequest and version < 2:
         return error_response(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return error_response(request, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def groups_full_response(request: Any, version: int) -> Any:
+    """The response to a request that would create a group, when `groups.max.bytes` leaves no room for it.
+
+    To clients GROUP_MAX_SIZE_REACHED is an error that they raise. They would retry COORDINATOR_NOT_AVAILABLE for ever.
+    """
+    if type(request) is JoinGroupRequest:
+        return join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id, version)
+    response = error_response(request, version, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    if type(request) is ConsumerGroupHeartbeatRequest:
+        return replace(response, error_message="The broker has no room for another group (groups.max.bytes).")
+    return response
 
 
 def _failed(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any]) -> Any:

@@ -176,6 +176,7 @@ class Node(Engine):
         directory = partition_directory(OFFSETS_TOPIC, index)
         shard = Shard(index, limits(self.config), self.ledger.catalog.topics, self._assignors)
         shard.attempt = self._attempt
+        shard.refuse_group = self.refuse_group
         return Partition(shard, lambda: self._open_log(directory))
 
     def _open_log(self, directory: str) -> Log:
