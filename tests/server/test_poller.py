@@ -101,6 +101,32 @@ async def test_a_silent_client_is_let_go_and_a_waiting_one_is_not() -> None:
         assert here.poller.connections == 1, "a JoinGroup that is parked is no idleness"
 
 
+async def test_a_wait_is_bounded_whatever_the_client_asked_for() -> None:
+    """`connections.max.parked.ms`: a JoinGroup may ask for weeks, and its client may be gone."""
+    async with listening(group_initial_rebalance_delay_ms=600_000) as here:
+        here.poller._parked_s = 60.0
+        waiting = await here.connect()
+        await waiting.send_all(JOIN)
+        while not here.server.frontend._parked:
+            await trio.lowlevel.checkpoint()
+        here.sweep(59)
+        assert here.poller.connections == 1
+        here.sweep(1)
+        assert await waiting.receive_some() == b""
+        assert not here.server.frontend._parked and not here.poller.connections
+
+
+async def test_the_kernel_asks_whether_a_silent_peer_is_there() -> None:
+    async with listening() as here:
+        await here.connect()
+        while not here.poller.connections:
+            await trio.lowlevel.checkpoint()
+        (link,) = here.poller._links.values()
+        assert link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            assert link.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+
+
 async def test_a_client_is_not_idle_right_after_a_long_wait() -> None:
     """Its silence was ours."""
     async with listening(group_initial_rebalance_delay_ms=2 * IDLE_MS) as here:
