@@ -96,7 +96,7 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
-def _failed(operation: str, path: str, error: OSError) -> StorageFailed:
+def _wrap_error(operation: str, path: str, error: OSError) -> StorageFailed:
     return StorageFailed(operation, path, error.errno or 0, error.strerror or str(error))
 
 
@@ -118,25 +118,25 @@ class RealFile:
             while written < len(data):  # a second call tells why the first has written less: no room, a limit of size
                 written += os.write(self._descriptor, data[written:] if written else data)
         except OSError as error:
-            raise _failed("append to", self.path, error) from error
+            raise _wrap_error("append to", self.path, error) from error
 
     def pread(self, position: int, size: int) -> bytes:
         try:
             return os.pread(self._descriptor, size, position)
         except OSError as error:
-            raise _failed("read", self.path, error) from error
+            raise _wrap_error("read", self.path, error) from error
 
     def size(self) -> int:
         try:
             return os.fstat(self._descriptor).st_size
         except OSError as error:
-            raise _failed("look at", self.path, error) from error
+            raise _wrap_error("look at", self.path, error) from error
 
     def truncate(self, size: int) -> None:
         try:
             os.ftruncate(self._descriptor, size)
         except OSError as error:
-            raise _failed("truncate", self.path, error) from error
+            raise _wrap_error("truncate", self.path, error) from error
 
     def sync(self) -> None:
         try:
@@ -145,7 +145,7 @@ class RealFile:
             else:
                 _sync(self._descriptor)
         except OSError as error:
-            raise _failed("sync", self.path, error) from error
+            raise _wrap_error("sync", self.path, error) from error
 
     def start_writing_back(self, position: int, size: int) -> None:
         # Linux starts to write dirty pages of a range that it is told to drop, and keeps those that are still on
@@ -157,7 +157,7 @@ class RealFile:
         try:
             os.close(self._descriptor)
         except OSError as error:
-            raise _failed("close", self.path, error) from error
+            raise _wrap_error("close", self.path, error) from error
 
 
 class RealFiles:
@@ -188,7 +188,7 @@ class RealFiles:
         try:
             descriptor = self._descriptor(path, flags | (os.O_CREAT if create else 0))
         except OSError as error:
-            raise _failed("open", path, error) from error
+            raise _wrap_error("open", path, error) from error
         return RealFile(path, descriptor)
 
     def exists(self, path: str) -> bool:
@@ -200,7 +200,7 @@ class RealFiles:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise _failed("list", directory, error) from error
+            raise _wrap_error("list", directory, error) from error
 
     def make_directory(self, path: str) -> None:
         missing = [p for p in (Path(path), *Path(path).parents) if not p.exists()]
@@ -208,26 +208,26 @@ class RealFiles:
             try:
                 directory.mkdir(exist_ok=True)
             except OSError as error:
-                raise _failed("make directory", path, error) from error
+                raise _wrap_error("make directory", path, error) from error
             self.sync_directory(str(directory.parent))
 
     def rename(self, old: str, new: str) -> None:
         try:
             Path(old).replace(new)
         except OSError as error:
-            raise _failed("rename", old, error) from error
+            raise _wrap_error("rename", old, error) from error
 
     def remove(self, path: str) -> None:
         try:
             Path(path).unlink()
         except OSError as error:
-            raise _failed("remove", path, error) from error
+            raise _wrap_error("remove", path, error) from error
 
     def remove_directory(self, path: str) -> None:
         try:
             Path(path).rmdir()
         except OSError as error:
-            raise _failed("remove directory", path, error) from error
+            raise _wrap_error("remove directory", path, error) from error
 
     def sync_directory(self, path: str) -> None:
         try:
@@ -237,7 +237,7 @@ class RealFiles:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _failed("sync directory", path, error) from error
+            raise _wrap_error("sync directory", path, error) from error
 
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
         # A file system commits its journal once for all who wait for it at the same time, so syncs of many files
@@ -279,13 +279,13 @@ class RealLock:
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise _failed("open", directory, error) from error
+            raise _wrap_error("open", directory, error) from error
         self._descriptors.append(descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise _failed("lock", directory, error) from error
+                raise _wrap_error("lock", directory, error) from error
             raise DirectoryLocked(directory, self._holder()) from None
 
     def _holder(self) -> int:
@@ -301,7 +301,7 @@ class RealLock:
             Path(self.path).write_text(f"{os.getpid()}\n", "ascii")
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise _failed("write", self.path, error) from error
+                raise _wrap_error("write", self.path, error) from error
 
     def release(self) -> None:
         while self._descriptors:
@@ -314,4 +314,4 @@ def _linked_directories(directory: str) -> list[str]:
         linked = {path.resolve() for path in Path(directory).iterdir() if path.is_symlink() and path.is_dir()}
         return sorted(str(path) for path in linked - {Path(directory).resolve()})
     except OSError as error:
-        raise _failed("list", directory, error) from error
+        raise _wrap_error("list", directory, error) from error

@@ -175,8 +175,8 @@ class Log:
         """Up to where every transaction is decided: as far as read_committed consumers may read."""
         return self.producers.last_stable_offset(self.end_offset)
 
-    def aborted(self, first: int, end: int) -> list[Aborted]:
-        """The aborted transactions that touch the offsets from `first` up to, not including, `end`."""
+    def collect_aborted(self, first: int, end: int) -> list[Aborted]:
+        """Collect the aborted transactions that touch the offsets from `first` up to, not including, `end`."""
         return self.producers.aborted_between(first, end)
 
     @property

@@ -136,7 +136,7 @@ class Producers:
         producer.last_offset = header.last_offset
         if header.is_control:
             if marker is not None:
-                self._ended(header, producer, marker)
+                self._end_transaction(header, producer, marker)
             return
         if header.base_sequence != NO_SEQUENCE:
             batch = header.base_sequence, _last_sequence(header), header.base_offset, header.last_offset
@@ -144,7 +144,7 @@ class Producers:
         if header.is_transactional and producer.first_open_offset is None and header.count:
             producer.first_open_offset = header.base_offset
 
-    def _ended(self, header: BatchHeader, producer: Producer, marker: EndMarker) -> None:
+    def _end_transaction(self, header: BatchHeader, producer: Producer, marker: EndMarker) -> None:
         producer.coordinator_epoch = marker.coordinator_epoch
         first, producer.first_open_offset = producer.first_open_offset, None
         if first is not None and not marker.commits:

@@ -62,7 +62,7 @@ def examine(
     files: Files, directory: str, layout: Layout, index_every_bytes: int, on_progress: Progress | None = None
 ) -> RecoveryReport:
     """Read the whole log. Raises `DamagedLog`; changes nothing."""
-    remembered = _remembered(files, directory)
+    remembered = _read_checkpoint(files, directory)
     report = RecoveryReport([], Producers(), remembered or Checkpoint(), remembered is None)
     reader = _Reader(report, on_progress, _total(files, directory, layout) if on_progress else 0)
     for base, name in layout.segments:
@@ -78,7 +78,7 @@ def examine(
     return report
 
 
-def _remembered(files: Files, directory: str) -> Checkpoint | None:
+def _read_checkpoint(files: Files, directory: str) -> Checkpoint | None:
     data = checkpoints.read(files, directory)
     if data is None:
         return None

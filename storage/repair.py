@@ -151,7 +151,7 @@ class _Salvage:
         if batch is None:
             rest = self.content[position:]
             at, header = next(whole_batches(rest, self.expected), (len(rest), None))
-            batch = self._mended(position, at)
+            batch = self._mend(position, at)
             if batch is None:
                 self._lost(position, at, header.base_offset if header else max(until, self.expected))
                 return position + at
@@ -199,7 +199,7 @@ class _Salvage:
         self.mended.append(MendedBatch(self.path, position, what))
         return b"".join(record_batch.place(batch, self.expected, epoch))
 
-    def _mended(self, position: int, size: int) -> bytes | None:
+    def _mend(self, position: int, size: int) -> bytes | None:
         """The batch as it was before a header field or one bit of it changed, if its checksum proves that."""
         mended = mending.mend(self.content[position : position + size])
         if mended is None:

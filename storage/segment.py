@@ -166,9 +166,9 @@ class Segment:
                     if offset is None or found.header.last_offset >= offset:
                         yield found
             except BadBatch as bad:
-                raise self._changed(bad.position, bad.reason) from bad
+                raise self._describe_change(bad.position, bad.reason) from bad
 
-    def _changed(self, position: int, reason: str) -> StorageFailed:
+    def _describe_change(self, position: int, reason: str) -> StorageFailed:
         return StorageFailed("read", self.path, errno.EIO, f"changed since it was written: byte {position}: {reason}")
 
     def read(self, offset: int, max_bytes: int, min_one: bool, before: int | None) -> bytes:
@@ -180,7 +180,7 @@ class Segment:
                 return b""
             data = file.pread(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
             if len(data) < HEADER_BYTES:
-                raise self._changed(start, "the file ends here")
+                raise self._describe_change(start, "the file ends here")
             whole = _whole(data, max_bytes, before)
             if not whole and min_one and (before is None or _header(data).base_offset < before):
                 return file.pread(start, _header(data).size)
@@ -194,12 +194,12 @@ class Segment:
             if position + HEADER_BYTES > start + len(chunk):
                 chunk, start = file.pread(position, 8192), position
                 if len(chunk) < HEADER_BYTES:
-                    raise self._changed(position, "the file ends here")
+                    raise self._describe_change(position, "the file ends here")
             header = _header(chunk, position - start)
             if header.last_offset >= offset:
                 return position
             if header.length <= 0:
-                raise self._changed(position, f"a batch of length {header.length}")
+                raise self._describe_change(position, f"a batch of length {header.length}")
             position += header.size
         return self.size
 

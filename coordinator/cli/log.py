@@ -137,7 +137,7 @@ def _repair(args: argparse.Namespace) -> int:
     is_needed = False
     for log in logs_of(args.path):
         # A repair must be of the log as it is: no other process may write between the survey and the repair.
-        with _held(files, log) if args.accept_loss else contextlib.nullcontext():
+        with _hold(files, log) if args.accept_loss else contextlib.nullcontext():
             is_needed |= _repair_one(files, log, args.accept_loss)
     if is_needed and not args.accept_loss:
         print("nothing was changed; --accept-loss changes it")
@@ -193,7 +193,7 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _held(files: Files, log: str) -> Iterator[None]:
+def _hold(files: Files, log: str) -> Iterator[None]:
     """Hold the data directory that the log is in, as a server does, and the log itself.
 
     A server holds what links in its data directory lead to, so that a log is found in use under either of its names.
@@ -213,7 +213,7 @@ def _compact(args: argparse.Namespace) -> int:
         if partition is None or partition[0] not in FACTS:
             print(f"{directory}: left as it is: only the server compacts the logs of topics")
             continue
-        with _held(files, directory):
+        with _hold(files, directory):
             log = Log.open(files, directory, config)
             done = cleaner.run(log, time.time_ns() // 1_000_000)
             log.close()

@@ -84,7 +84,7 @@ class Repeats:
         self._counts[key] = (since, count + 1, record)
         return True
 
-    def ended(self, now_s: float) -> list[logging.LogRecord]:
+    def end_repeats(self, now_s: float) -> list[logging.LogRecord]:
         """Take out what was first said so long ago that it may be said again. Returns the records that were repeated,
         each with the number of its repetitions."""
         ended: list[logging.LogRecord] = []
@@ -166,7 +166,7 @@ class QueuedHandler(logging.Handler):
                     self._queued_bytes -= len(line)
 
     def _put_repeats(self, now_s: float) -> None:
-        for record in self._repeats.ended(now_s):
+        for record in self._repeats.end_repeats(now_s):
             self._put(record)
 
     def _write(self, line: bytes) -> None:

@@ -63,7 +63,7 @@ def serve(options: Options) -> int:
         except ConfigError as error:
             return fail("serve", error, 2)
         except (StorageFailed, DamagedLog) as error:
-            return _storage_failed(options, error)
+            return _report_storage_failure(options, error)
         except DirectoryLocked as error:
             return fail("serve", f"{options.data_dir} is in use by another muster, pid {error.pid or 'unknown'}")
         except StartFailed as error:
@@ -72,11 +72,11 @@ def serve(options: Options) -> int:
             failure = _told_in_a_line(group)
             if failure is None:
                 raise
-            return _storage_failed(options, failure)
+            return _report_storage_failure(options, failure)
     return 0
 
 
-def _storage_failed(options: Options, failure: BaseException) -> int:
+def _report_storage_failure(options: Options, failure: BaseException) -> int:
     """The log is the truth, and the next start reads it. A full disk gets the reserve back, so that it can."""
     if isinstance(failure, StorageFailed) and failure.is_full and options.data_dir is not None:
         with contextlib.suppress(StorageFailed):

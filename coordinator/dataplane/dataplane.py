@@ -137,7 +137,7 @@ class DataPlane:
     def written(self) -> list[Log]:
         """The turn ends: the logs that it has written to, which are to be synced, if any is."""
         self._state.given_bytes = 0
-        return self._state.logs.written()
+        return self._state.logs.take_written()
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------
 
@@ -172,15 +172,15 @@ class DataPlane:
             assert change.before is not None, "what is gone was there"
             self._state.logs.drop(change.name)
             for index in range(change.before.partitions):
-                self._state.polls.changed((change.name, index))
+                self._state.polls.wake((change.name, index))
 
     def offsets_appended(self, index: int, size: int) -> None:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
-        self._state.polls.appended((OFFSETS_TOPIC, index), size)
+        self._state.polls.note_append((OFFSETS_TOPIC, index), size)
 
     def _append_marker(self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int) -> None:
         self._state.logs.append(partition, log, batch, now_ms)
-        self._state.polls.changed(partition)
+        self._state.polls.wake(partition)
 
     # -- start, upkeep and end -----------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class DataPlane:
                 is_due = yield from state.logs.is_to_be_tended((topic, index), now_ms)
                 if is_due and state.refusal(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
                     self._cut(topic, state.logs.log(topic, index), now_ms)
-                    state.logs.tended((topic, index))
+                    state.logs.note_upkeep((topic, index))
             except StorageFailed as failure:
                 if state.has(topic, index):
                     state.close_failed(topic, index, failure)
@@ -222,12 +222,12 @@ class DataPlane:
 
     def compacted_logs(self) -> Iterator[Log]:
         """The open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked for."""
-        for partition, log in self._state.logs.opened():
+        for partition, log in self._state.logs.open_logs():
             if self._state.catalog.governing(partition[0]).is_compacted:
                 yield log
                 if (failure := log.failure or log.compaction_failure) is not None:
                     self._state.logs.close_failed(partition, failure)
-                self._state.logs.tended(partition)
+                self._state.logs.note_upkeep(partition)
 
     @property
     def closed(self) -> Mapping[TopicPartition, str]:

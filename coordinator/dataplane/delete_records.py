@@ -22,14 +22,14 @@ def delete_records(state: State, request: DeleteRecordsRequest, env: Env) -> Del
         topics=tuple([
             DeleteRecordsResponseTopicResult(
                 topic.name,
-                tuple([_deleted(state, topic.name, one.partition_index, one.offset) for one in topic.partitions]),
+                tuple([_delete(state, topic.name, one.partition_index, one.offset) for one in topic.partitions]),
             )
             for topic in request.topics
         ])
     )  # fmt: skip
 
 
-def _deleted(state: State, topic: str, index: int, offset: int) -> DeleteRecordsResponsePartitionResult:
+def _delete(state: State, topic: str, index: int, offset: int) -> DeleteRecordsResponsePartitionResult:
     if (error := _refusal(state, topic, index)) != ErrorCode.NONE:
         return DeleteRecordsResponsePartitionResult(index, -1, error)
     log = state.logs.log(topic, index)
@@ -41,7 +41,7 @@ def _deleted(state: State, topic: str, index: int, offset: int) -> DeleteRecords
             log.delete_before(upto)
         except StorageFailed as failure:
             return DeleteRecordsResponsePartitionResult(index, -1, state.close_failed(topic, index, failure))
-        state.polls.changed((topic, index))
+        state.polls.wake((topic, index))
     return DeleteRecordsResponsePartitionResult(index, log.start_offset)
 
 

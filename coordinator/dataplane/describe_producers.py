@@ -33,10 +33,10 @@ def _partition(state: State, topic: str, index: int) -> DescribeProducersRespons
         return DescribeProducersResponsePartition(index, error, message)
     log = state.log(topic, index)
     producers = [] if log is None else log.producers.items()
-    return DescribeProducersResponsePartition(index, active_producers=tuple([_described(*one) for one in producers]))
+    return DescribeProducersResponsePartition(index, active_producers=tuple([_describe(*one) for one in producers]))
 
 
-def _described(producer_id: int, producer: Producer) -> DescribeProducersResponseProducerState:
+def _describe(producer_id: int, producer: Producer) -> DescribeProducersResponseProducerState:
     return DescribeProducersResponseProducerState(
         producer_id=producer_id,
         producer_epoch=producer.epoch,

@@ -160,15 +160,15 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
     if (error := state.refusal(name, index)) != ErrorCode.NONE:
         return _error(index, error)
     if asked.leader_epoch > LEADER_EPOCH:
-        return _refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return _refuse(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     if asked.fetched_epoch not in (NO_EPOCH, LEADER_EPOCH):  # it never was: the two logs have nothing in common
-        return _refused(index, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return _refuse(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     log = state.log(name, index)
     if log is None:
-        return _refused(index, ErrorCode.OFFSET_OUT_OF_RANGE) if asked.offset else _nothing(index, committed)
+        return _refuse(index, ErrorCode.OFFSET_OUT_OF_RANGE) if asked.offset else _nothing(index, committed)
     end, start = log.end_offset, log.start_offset
     if not start <= asked.offset <= end:
-        return _refused(index, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return _refuse(index, ErrorCode.OFFSET_OUT_OF_RANGE)
     stable = log.last_stable_offset
     records = b""
     if asked.offset < (stable if committed else end) and (room > 0 or is_first):
@@ -182,12 +182,12 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
         high_watermark=end,
         last_stable_offset=stable,
         log_start_offset=start,
-        aborted_transactions=_aborted(log, asked.offset, records) if committed else None,
+        aborted_transactions=_collect_aborted(log, asked.offset, records) if committed else None,
         records=records,
     )
 
 
-def _refused(index: int, error: ErrorCode) -> FetchResponsePartitionData:
+def _refuse(index: int, error: ErrorCode) -> FetchResponsePartitionData:
     """A partition that is there, but not as the client believes."""
     return replace(_error(index, error), aborted_transactions=None)
 
@@ -202,11 +202,11 @@ def _nothing(index: int, committed: bool) -> FetchResponsePartitionData:
     return FetchResponsePartitionData(index, 0, 0, 0, 0, aborted_transactions=aborted, records=b"")
 
 
-def _aborted(log: Log, offset: int, records: bytes) -> tuple[FetchResponseAbortedTransaction, ...]:
+def _collect_aborted(log: Log, offset: int, records: bytes) -> tuple[FetchResponseAbortedTransaction, ...]:
     """The aborted transactions among the records that are returned."""
     if not log.producers.aborted or not records:
         return ()
-    found = log.aborted(offset, _end_of(records))
+    found = log.collect_aborted(offset, _end_of(records))
     return tuple([FetchResponseAbortedTransaction(one.producer_id, one.first_offset) for one in found])
 
 

@@ -34,14 +34,14 @@ def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> ListOff
         results = [
             _error(index, ErrorCode.INVALID_REQUEST)
             if times[topic.name, index] > 1
-            else _answered(state, topic.name, one, env.call.version, committed)
+            else _answer(state, topic.name, one, env.call.version, committed)
             for index, one in asked.items()
         ]
         topics.append(ListOffsetsResponseTopic(topic.name, tuple(results)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
-def _answered(
+def _answer(
     state: State, topic: str, asked: ListOffsetsRequestPartition, version: int, committed: bool
 ) -> ListOffsetsResponsePartition:
     index = asked.partition_index

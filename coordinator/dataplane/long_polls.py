@@ -64,7 +64,7 @@ class LongPolls:
                 del self._by_partition[partition]
         return waiting
 
-    def appended(self, partition: TopicPartition, size: int) -> None:
+    def note_append(self, partition: TopicPartition, size: int) -> None:
         """A partition has grown by `size` bytes."""
         for ticket, waiting in self._by_partition.get(partition, {}).items():
             waiting.is_stale = True
@@ -72,7 +72,7 @@ class LongPolls:
             if waiting.missing <= 0:
                 self._woken[ticket] = waiting
 
-    def changed(self, partition: TopicPartition) -> None:
+    def wake(self, partition: TopicPartition) -> None:
         """Look again at all who wait for this partition: a transaction has ended in it, or it is no more."""
         waiting = self._by_partition.get(partition, {})
         for one in waiting.values():

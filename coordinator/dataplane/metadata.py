@@ -38,7 +38,7 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> MetadataRespon
     """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then."""
     if names := _missing(request, state.catalog):
         state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
-    return _described(request, env.call.version, state.catalog, env.brokers, state.cluster_id)
+    return _describe(request, env.call.version, state.catalog, env.brokers, state.cluster_id)
 
 
 def _missing(request: MetadataRequest, catalog: Catalog) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def _missing(request: MetadataRequest, catalog: Catalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name is not None and name not in catalog.topics_by_name))
 
 
-def _described(
+def _describe(
     request: MetadataRequest, version: int, catalog: Catalog, brokers: Sequence[Broker], cluster_id: str
 ) -> MetadataResponse:
     if wants_all(request, version):

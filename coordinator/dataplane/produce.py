@@ -131,18 +131,18 @@ def _append(
     batch, time_ms = data.records, -1
     if governing.is_log_append_time:
         time_ms = call.now_ms
-        batch = _stamped(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
+        batch = _stamp(batch, header.attributes | record_batch.LOG_APPEND_TIME, time_ms)
     elif accepted.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
-        batch = _stamped(batch, header.attributes, accepted.max_timestamp)
+        batch = _stamp(batch, header.attributes, accepted.max_timestamp)
     try:
         base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp))
     except StorageFailed as failure:
         return Refusal(state.close_failed(name, data.index, failure), "The log of this topic-partition is closed.")
-    state.polls.appended(partition, len(batch))
+    state.polls.note_append(partition, len(batch))
     return Appended(base_offset, time_ms, log.start_offset)
 
 
-def _stamped(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
+def _stamp(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
     """The batch with these attributes and this greatest time, and the checksum over them; the records stay."""
     raw = bytearray(batch)
     _ATTRIBUTES.pack_into(raw, 21, attributes)

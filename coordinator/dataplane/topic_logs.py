@@ -100,7 +100,7 @@ class TopicLogs:
         directory = self._directory(*partition)
         return (yield from self._outdated.may_be(directory, now_ms, governing.retention_ms, governing.retention_bytes))
 
-    def tended(self, partition: TopicPartition) -> None:
+    def note_upkeep(self, partition: TopicPartition) -> None:
         """Upkeep is done with a log. If that has begun a segment its file is open, and counts among those that are."""
         found = self._open.get(partition)
         if found is not None and found.has_file_open and partition not in self._held:
@@ -141,7 +141,7 @@ class TopicLogs:
             self._begun[partition] = active.base_offset, begun
         return begun
 
-    def written(self) -> list[Log]:
+    def take_written(self) -> list[Log]:
         """The logs that were written to since this was last asked."""
         written = list(self._dirty.values())
         self._dirty.clear()
@@ -171,7 +171,7 @@ class TopicLogs:
         """The partitions that have anything on the disk."""
         return [found for _, found in self._directories()]
 
-    def opened(self) -> list[tuple[TopicPartition, Log]]:
+    def open_logs(self) -> list[tuple[TopicPartition, Log]]:
         """The logs that are open, with their partitions."""
         return list(self._open.items())
 

@@ -76,8 +76,8 @@ def test_repeated_warnings_are_counted_whoever_causes_them() -> None:
     said = [repeats.is_repeated(record("bad", logging.WARNING, client=f"/10.0.0.{n}"), 100.0 + n) for n in range(5)]
     assert said == [False, True, True, True, True]
     assert not repeats.is_repeated(record("bad", logging.WARNING, bytes=7), 105.0), "it says something else"
-    assert not repeats.ended(104.0)
-    (ended,) = repeats.ended(100.0 + REPEATS_SECONDS)
+    assert not repeats.end_repeats(104.0)
+    (ended,) = repeats.end_repeats(100.0 + REPEATS_SECONDS)
     assert "repeated=4" in Text().format(ended)
     assert not repeats.is_repeated(record("bad", logging.WARNING), 111.0), "and it may be said again"
 

@@ -55,10 +55,10 @@ def test_no_log_is_opened_to_see_how_old_it_is(broker: Broker) -> None:
     after = Broker(broker.files.copy())
     logs = after.plane._state.logs
     assert len(list(after.plane.tend(NOW + HOUR_MS))) == 5
-    assert logs.opened() == []
-    opened = [len(logs.opened()) for _ in after.plane.tend(NOW + HOUR_MS + 1)]
+    assert logs.open_logs() == []
+    opened = [len(logs.open_logs()) for _ in after.plane.tend(NOW + HOUR_MS + 1)]
     assert opened == [1, 2, 3, 4, 5]
-    assert [log.start_offset for _, log in logs.opened()] == [2, 1, 1, 1, 1]
+    assert [log.start_offset for _, log in logs.open_logs()] == [2, 1, 1, 1, 1]
 
 
 def test_a_topic_that_is_deleted_while_its_age_is_looked_at(broker: Broker) -> None:
@@ -73,7 +73,7 @@ def test_a_topic_that_is_deleted_while_its_age_is_looked_at(broker: Broker) -> N
         assert len(list(islice(steps, taken))) == taken
         after.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)), version=6)
         list(steps)
-        assert after.plane._state.logs.opened() == []
+        assert after.plane._state.logs.open_logs() == []
 
 
 def test_what_is_too_much_goes_and_a_setting_that_changes_counts_at_once(broker: Broker) -> None:
@@ -133,7 +133,7 @@ def test_more_partitions_than_files_may_be_open(broker: Broker, monkeypatch: pyt
         for partition in range(10):
             assert broker.produce("t", partition, batch(str(turn))).base_offset == turn
     assert all(broker.values("t", partition) == ["0", "1", "2"] for partition in range(10))
-    assert sum(log.has_file_open for _, log in broker.plane._state.logs.opened()) == 3
+    assert sum(log.has_file_open for _, log in broker.plane._state.logs.open_logs()) == 3
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
@@ -146,7 +146,7 @@ def test_upkeep_leaves_no_more_files_open(broker: Broker, monkeypatch: pytest.Mo
     list(broker.plane.tend(NOW + HOUR_MS))
     for log in broker.plane.compacted_logs():
         cleaner.run(log, NOW)
-    logs = [log for _, log in broker.plane._state.logs.opened()]
+    logs = [log for _, log in broker.plane._state.logs.open_logs()]
     assert [log.segments[-1].base_offset for log in logs] == [1] * 10
     assert sum(log.has_file_open for log in logs) == 3
 

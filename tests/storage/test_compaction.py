@@ -113,7 +113,7 @@ def test_aborted_records_go_and_what_they_hid_stays() -> None:
     end(log, 9, commits=True)  # so that the marker at 2 is not the producer's last
     cleaner.run(log, RETENTION_MS)
     assert 2 not in markers(log)
-    assert log.aborted(0, 100) == []
+    assert log.collect_aborted(0, 100) == []
 
 
 def test_the_time_of_a_marker_runs_from_its_first_compaction() -> None:

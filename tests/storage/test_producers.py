@@ -112,20 +112,20 @@ def test_aborted_transactions_are_told_for_the_offsets_they_touch(reopened: bool
     log = log_of(
         [batch(0), batch(1, 2, transactional=True), batch(3, transactional=True), marker(commits=False)], reopened
     )
-    aborted = log.aborted(0, 100)
+    aborted = log.collect_aborted(0, 100)
     assert [(a.producer_id, a.first_offset, a.last_offset, a.last_stable_offset) for a in aborted] == [(ID, 1, 4, 5)]
-    assert log.aborted(4, 5) == aborted
-    assert log.aborted(0, 2) == aborted
-    assert log.aborted(0, 1) == []
-    assert log.aborted(5, 9) == []
+    assert log.collect_aborted(4, 5) == aborted
+    assert log.collect_aborted(0, 2) == aborted
+    assert log.collect_aborted(0, 1) == []
+    assert log.collect_aborted(5, 9) == []
     log.delete_before(5)
-    assert log.aborted(0, 100) == []
+    assert log.collect_aborted(0, 100) == []
 
 
 def test_an_epoch_bumped_by_the_marker_ends_the_transaction_of_the_one_before(reopened: bool) -> None:
     log = log_of([batch(0, epoch=2, transactional=True), marker(commits=False, epoch=3)], reopened)
     assert log.last_stable_offset == log.end_offset
-    assert [a.first_offset for a in log.aborted(0, 9)] == [0]
+    assert [a.first_offset for a in log.collect_aborted(0, 9)] == [0]
 
 
 def test_idle_producers_are_forgotten_but_not_in_a_transaction() -> None:
