@@ -39,6 +39,8 @@ TYPES: Mapping[Any, str] = {
     wire.INT16: "int16",
     wire.INT32: "int32",
     wire.INT64: "int64",
+    wire.UINT16: "uint16",
+    wire.FLOAT64: "float64",
     wire.UUID: "uuid",
     wire.STRING: "string",
     wire.NULLABLE_STRING: "nullable string",

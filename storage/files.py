@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -82,6 +83,12 @@ class Files(Protocol):
     def remove(self, path: str) -> None: ...
     def remove_directory(self, path: str) -> None: ...
     def sync_directory(self, path: str) -> None: ...
+    def absolute(self, path: str) -> str:
+        """The same path from the root on."""
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume that holds `path`, and those that are free; -1 where that is unknown."""
+
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
         """Make these syncs, of different files; return when all have. Raises what one of them raised."""
 
@@ -238,6 +245,16 @@ class RealFiles:
                 os.close(descriptor)
         except OSError as error:
             raise _wrap_error("sync directory", path, error) from error
+
+    def absolute(self, path: str) -> str:
+        return str(Path(path).absolute())
+
+    def space(self, path: str) -> tuple[int, int]:
+        try:
+            usage = shutil.disk_usage(path)
+        except OSError:
+            return -1, -1
+        return usage.total, usage.free
 
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
         # A file system commits its journal once for all who wait for it at the same time, so syncs of many files

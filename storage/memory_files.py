@@ -82,6 +82,13 @@ class MemoryFiles:
     def sync_directory(self, path: str) -> None:
         """As for `MemoryFile.sync`."""
 
+    def absolute(self, path: str) -> str:
+        return f"/{path.lstrip('/')}"
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Nobody has said how large the memory is."""
+        return -1, -1
+
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
         for sync in syncs:
             sync()

@@ -29,12 +29,11 @@ class Outdated:
 
         Also so where the oldest segment cannot be read to its end: to open it tells what that means.
         """
-        bases = [base for name in self._files.list(directory) if (base := base_offset_of(name)) is not None]
-        paths = [f"{directory}/{file_name(base)}" for base in bases]
+        paths = _segment_paths(self._files, directory)
         if not paths:
             return False
         if retention_bytes >= 0 and len(paths) > 1:
-            sizes = [self._size(path) for path in paths]
+            sizes = [_size(self._files, path) for path in paths]
             if sum(sizes) - retention_bytes >= sizes[0]:
                 return True
         if retention_ms < 0:
@@ -44,13 +43,6 @@ class Outdated:
     def forget(self, directory: str) -> None:
         """The log is no more."""
         self._latest = {path: ms for path, ms in self._latest.items() if not path.startswith(f"{directory}/")}
-
-    def _size(self, path: str) -> int:
-        file = self._files.open(path, readonly=True)
-        try:
-            return file.size()
-        finally:
-            file.close()
 
     def _is_old(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:
         """Whether all of a segment is from before the horizon. Most are told by their first batch."""
@@ -67,6 +59,24 @@ class Outdated:
         finally:
             file.close()
         return latest_ms < horizon_ms
+
+
+def segments_size(files: Files, directory: str) -> int:
+    """Bytes of all segments of a log that is not open; 0 if there is no such log."""
+    return sum([_size(files, path) for path in _segment_paths(files, directory)])
+
+
+def _segment_paths(files: Files, directory: str) -> list[str]:
+    bases = [base for name in files.list(directory) if (base := base_offset_of(name)) is not None]
+    return [f"{directory}/{file_name(base)}" for base in bases]
+
+
+def _size(files: Files, path: str) -> int:
+    file = files.open(path, readonly=True)
+    try:
+        return file.size()
+    finally:
+        file.close()
 
 
 def _latest_ms(file: File) -> Generator[None, None, int]:

@@ -30,13 +30,28 @@ from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.core.transactions.list_transactions import list_transactions
 from coordinator.core.transactions.transactions import Transactions
+from coordinator.dataplane.acls import create_acls, delete_acls, describe_acls
+from coordinator.dataplane.alter_partition_reassignments import alter_partition_reassignments
+from coordinator.dataplane.alter_replica_log_dirs import alter_replica_log_dirs
 from coordinator.dataplane.brokers import Where
+from coordinator.dataplane.delegation_tokens import (
+    create_delegation_token,
+    describe_delegation_token,
+    expire_delegation_token,
+    renew_delegation_token,
+)
 from coordinator.dataplane.delete_records import delete_records
+from coordinator.dataplane.describe_client_quotas import describe_client_quotas
 from coordinator.dataplane.describe_cluster import describe_cluster
+from coordinator.dataplane.describe_log_dirs import describe_log_dirs
 from coordinator.dataplane.describe_producers import describe_producers
+from coordinator.dataplane.describe_quorum import describe_quorum
 from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
+from coordinator.dataplane.describe_user_scram_credentials import describe_user_scram_credentials
+from coordinator.dataplane.elect_leaders import elect_leaders
 from coordinator.dataplane.fetch import fetch, overdue, woken
 from coordinator.dataplane.list_offsets import list_offsets
+from coordinator.dataplane.list_partition_reassignments import list_partition_reassignments
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
@@ -47,25 +62,40 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from protocol.messages.create_acls import CreateAclsRequest
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_acls import DeleteAclsRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_acls import DescribeAclsRequest
+from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
+from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.records import EndMarker
 from storage.files import Files, StorageFailed
 from storage.log import Log
@@ -279,25 +309,40 @@ def _list_transactions(state: State, request: ListTransactionsRequest, env: Env)
 HANDLERS: Final[Mapping[type, Handler]] = {
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
     AlterConfigsRequest: _configs(alter_configs),
+    AlterPartitionReassignmentsRequest: alter_partition_reassignments,
+    AlterReplicaLogDirsRequest: alter_replica_log_dirs,
+    CreateAclsRequest: create_acls,
+    CreateDelegationTokenRequest: create_delegation_token,
     CreatePartitionsRequest: _catalog(create_partitions),
     CreateTopicsRequest: _catalog(create_topics),
+    DeleteAclsRequest: delete_acls,
     DeleteRecordsRequest: delete_records,
     DeleteTopicsRequest: _catalog(delete_topics),
+    DescribeAclsRequest: describe_acls,
+    DescribeClientQuotasRequest: describe_client_quotas,
     DescribeClusterRequest: describe_cluster,
     DescribeConfigsRequest: _catalog(describe_configs),
+    DescribeDelegationTokenRequest: describe_delegation_token,
+    DescribeLogDirsRequest: describe_log_dirs,
     DescribeProducersRequest: describe_producers,
+    DescribeQuorumRequest: describe_quorum,
     DescribeTopicPartitionsRequest: describe_topic_partitions,
     DescribeTransactionsRequest: _transactions(describe_transactions),
+    DescribeUserScramCredentialsRequest: describe_user_scram_credentials,
+    ElectLeadersRequest: elect_leaders,
     EndTxnRequest: _transactions(end_txn),
+    ExpireDelegationTokenRequest: expire_delegation_token,
     FetchRequest: fetch,
     IncrementalAlterConfigsRequest: _configs(incremental_alter_configs),
     InitProducerIdRequest: _transactions(init_producer_id),
     ListConfigResourcesRequest: _catalog(list_config_resources),
     ListOffsetsRequest: list_offsets,
     ListTransactionsRequest: _list_transactions,
+    ListPartitionReassignmentsRequest: list_partition_reassignments,
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: offset_for_leader_epoch,
     ProduceRequest: produce,
+    RenewDelegationTokenRequest: renew_delegation_token,
 }
 """Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`, or is
 a generator that is decided in steps."""

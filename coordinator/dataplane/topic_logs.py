@@ -15,7 +15,7 @@ from storage.files import Files, StorageFailed
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_directory, partition_of
-from storage.outdated import Outdated
+from storage.outdated import Outdated, segments_size
 
 log = logging.getLogger("muster.dataplane")
 
@@ -174,6 +174,21 @@ class TopicLogs:
     def open_logs(self) -> list[tuple[TopicPartition, Log]]:
         """The logs that are open, with their partitions."""
         return list(self._open.items())
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the directory that holds the logs."""
+        return self._files.absolute(self._data_dir)
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the volume, and those that are free; -1 where that is unknown."""
+        return self._files.space(self._data_dir)
+
+    def size(self, topic: str, partition: int) -> int:
+        """Bytes of a partition's segments. One that is not open is measured on the disk, and stays as it is."""
+        if (found := self._open.get((topic, partition))) is not None:
+            return found.size
+        return segments_size(self._files, self._directory(topic, partition))
 
     def sizes(self) -> dict[str, int]:
         """Bytes by topic, of the logs that are open."""

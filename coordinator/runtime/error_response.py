@@ -13,6 +13,12 @@ from msgspec.structs import replace
 from coordinator.core.classic.replies import join_refused
 from protocol.apis import TABLE
 from protocol.errors import ErrorCode
+from protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult,
+)
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
@@ -26,11 +32,14 @@ _CODES: Final = ("error_code", "partition_error_code")
 # Where the array that answers another has not the same name.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "coordinators": ("coordinator_keys",),
+    "filter_results": ("filters",),
     "groups": ("group_ids",),
+    "partition_result": ("partitions",),
     "partition_responses": ("partition_data",),
     "partitions": ("partition_indexes",),
     "responses": ("topic_data", "topics", "topic_names", "resources"),
-    "results": ("topics", "groups_names", "resources"),
+    "replica_election_results": ("topic_partitions",),
+    "results": ("topics", "groups_names", "resources", "creations"),
     "results_by_partition": ("partitions",),
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "transaction_states": ("transactional_ids",),
@@ -38,7 +47,7 @@ _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
 # What an entry is about, and is told again.
 _IDS: Final = (
     "name", "topic", "topic_id", "partition_index", "partition", "index", "resource_type", "resource_name", "group_id",
-    "key", "transactional_id",
+    "key", "transactional_id", "topic_name", "partition_id",
 )  # fmt: skip
 # What the default of a field would say something about.
 _UNKNOWN: Final = dict.fromkeys(
@@ -50,8 +59,27 @@ _BY_MODULE: Final = {api.module: api for api in TABLE}
 
 def error_response(request: Any, version: int, code: int) -> Any:
     """The response to a request of which everything has failed with `code`."""
+    if isinstance(request, AlterReplicaLogDirsRequest):
+        return _no_directory_altered(request, code)
     api = _BY_MODULE[type(request).__module__.rpartition(".")[2]]
     return _failed(api.response, version, request, code, {})
+
+
+def _no_directory_altered(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
+    """The response whose topics are one level higher than in the request."""
+    topics = [topic for one in request.dirs for topic in one.topics]
+    return AlterReplicaLogDirsResponse(
+        results=tuple([
+            AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult(
+                topic.name,
+                tuple([
+                    AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult(index, code)
+                    for index in topic.partitions
+                ]),
+            )
+            for topic in topics
+        ])
+    )  # fmt: skip
 
 
 def loading_response(request: Any, version: int) -> Any:

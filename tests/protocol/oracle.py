@@ -105,6 +105,8 @@ def primitive_of(name: str, choices: Choices) -> Any:
         return EPOCH + MILLISECOND * (choices.number(5) // 1000 * 1000)  # kio's dates are whole seconds
     if name == "timedelta_i64":
         return MILLISECOND * integer("l", choices)
+    if name == "float64":
+        return float(integer("l", choices))
     value = integer(FORMATS[name], choices)
     return MILLISECOND * value if name == "timedelta_i32" else value
 

@@ -197,6 +197,13 @@ class CrashingDisk:
         self._pending = [change for change in self._pending if change.directory != path]
         self.done("sync directory", path)
 
+    def absolute(self, path: str) -> str:
+        return f"/{path.lstrip('/')}"
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Nobody has said how large the memory is."""
+        return -1, -1
+
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
         for sync in syncs:
             sync()

@@ -9,7 +9,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-NUMBERS = {"int8": 2**7 - 2, "int16": 2**15 - 2, "int32": 2**31 - 2, "int64": 2**63 - 2}
+NUMBERS = {
+    "int8": 2**7 - 2,
+    "int16": 2**15 - 2,
+    "uint16": 2**16 - 2,
+    "float64": 2.0**31,
+    "int32": 2**31 - 2,
+    "int64": 2**63 - 2,
+}
 COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
 
 

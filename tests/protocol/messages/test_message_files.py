@@ -15,6 +15,7 @@ from protocol.schema import Field, Message, Schema
 from protocol.wire import (
     BOOLEAN,
     BYTES,
+    FLOAT64,
     INT8,
     INT16,
     INT32,
@@ -23,6 +24,7 @@ from protocol.wire import (
     NULLABLE_STRING,
     RECORDS,
     STRING,
+    UINT16,
     UUID,
     Array,
     Nullable,
@@ -30,7 +32,18 @@ from protocol.wire import (
 
 EMBEDDED = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT)
 FILES = {path.stem for path in Path(protocol.messages.__file__).parent.glob("*.py")} - {"__init__"}
-SCALARS = {BOOLEAN: bool, INT8: int, INT16: int, INT32: int, INT64: int, STRING: str, BYTES: bytes, UUID: bytes}
+SCALARS = {
+    BOOLEAN: bool,
+    FLOAT64: float,
+    UINT16: int,
+    INT8: int,
+    INT16: int,
+    INT32: int,
+    INT64: int,
+    STRING: str,
+    BYTES: bytes,
+    UUID: bytes,
+}
 NULLABLE = {NULLABLE_STRING: str | None, NULLABLE_BYTES: bytes | None, RECORDS: bytes | None}
 
 
