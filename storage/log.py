@@ -121,13 +121,16 @@ class Log:
         self._checkpoint, self.cut = report.checkpoint, report.cut
         if not self.segments:
             return
-        self._drop_deleted()
         active = self.segments[-1].open()
         if self.cut is not None:
             self._cut_off(self.cut)
-        if self.cut is not None or report.is_foreign or self._checkpoint.recovery_point < self.end_offset:
+        base = self.segments[-1].base_offset
+        is_saved = self._checkpoint.recovery_point >= self.end_offset and self._checkpoint.segment_base == base
+        if self.cut is not None or report.is_foreign or not is_saved:
             active.sync()
-            self._save(recovery_point=self.end_offset, segment_base=self.segments[-1].base_offset)
+            self.files.sync_directory(self.directory)  # a crash may have come before the segment's name was on the disk
+            self._save(recovery_point=self.end_offset, segment_base=base)
+        self._drop_deleted()  # not before the checkpoint names another segment than one of these
         self._written_back = self.segments[-1].size
 
     def _cut_off(self, cut: TornWrite) -> None:

@@ -12,12 +12,12 @@ from crc32c import crc32c
 from protocol import record_batch
 from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
-from storage import checkpoint, removal
+from storage import checkpoint, cleaner, removal
 from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageFailed
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
-from tests.storage.crashing_disk import CrashingDisk
+from tests.storage.crashing_disk import CrashingDisk, Killed
 
 DIRECTORY = "data/orders-0"
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
@@ -294,6 +294,30 @@ def test_a_missing_end_is_damage() -> None:
         log.files.remove(segment.path)
     with pytest.raises(DamagedLog, match="the segment that was appended to last is missing"):
         Log.open(log.files, DIRECTORY, SMALL)
+
+
+def test_a_start_after_a_roll_that_was_cut_off_names_the_segment_that_is_appended_to() -> None:
+    """Compaction may take every segment but that one: a checkpoint that names another would refuse the next start."""
+    config = LogConfig(segment_bytes=100)
+    files = CrashingDisk()
+    log = new_log(files, config)
+    for _ in range(3):
+        log.append(batch(1))  # each in a segment of its own
+    before = files.copy()
+    calls = before.calls
+    new_log(before, config).roll()
+    for killed_at in range(calls + 1, before.calls + 1):
+        disk = files.copy()
+        disk.killed_at = killed_at
+        with pytest.raises(Killed):
+            new_log(disk, config).roll()
+        disk = disk.copy()
+        started = new_log(disk)
+        cleaner.run(started, 0)
+        assert new_log(disk.copy(), config).end_offset == 3, f"killed at call {killed_at}"
+        assert started.checkpoint.segment_base == started.segments[-1].base_offset
+        for name, left in disk.crashes():
+            assert new_log(left, config).end_offset == 3, f"killed at call {killed_at}, then {name}"
 
 
 def test_lost_indexes_are_not_missed() -> None:
