@@ -36,8 +36,8 @@ def is_stale(
 
 
 def may_refresh(resolved: Mapping[str, Resolved], now_ms: int) -> bool:
-    """Whether the last resolution is long enough ago."""
-    return not resolved or now_ms > _resolved_at(resolved) + THROTTLE_MS
+    """Whether the last resolution is long enough ago, or from the future: then the clock was put back since."""
+    return not resolved or not 0 <= now_ms - _resolved_at(resolved) <= THROTTLE_MS
 
 
 def is_quiet(group: ConsumerGroup, topics: Topics, limits: Limits, now_ms: int) -> bool:

@@ -17,11 +17,14 @@ from coordinator.core.topics import Topics
 
 
 def is_due(group: ConsumerGroup, limits: Limits, now_ms: int) -> bool:
-    """Whether the target is behind the group's epoch, and may be computed again already."""
+    """Whether the target is behind the group's epoch, and may be computed again already.
+
+    A target from the future was computed before the clock was put back: waiting for its time could take for ever.
+    """
     if group.epoch <= group.assignment_epoch:
         return False
     interval_ms = limits.group_consumer_assignment_interval_ms
-    return not interval_ms or not group.assignment_at_ms or now_ms >= group.assignment_at_ms + interval_ms
+    return not 0 <= now_ms - group.assignment_at_ms < interval_ms
 
 
 def assignor_name(group: ConsumerGroup, limits: Limits) -> str:

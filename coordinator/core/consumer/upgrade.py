@@ -4,6 +4,9 @@ An empty one simply ends, and its offsets stay. One with members goes on: its ge
 leader assigned last becomes target and current assignment, and its members keep speaking the classic protocol to it.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup
@@ -11,7 +14,7 @@ from coordinator.core.classic.group import Member as ClassicMember
 from coordinator.core.classic.replies import refuse_parked
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
-from coordinator.core.consumer.subscription import metadata_hash
+from coordinator.core.consumer.subscription import metadata_hash, topic_names
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
@@ -23,6 +26,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_protocol import read_assignment, read_subscription
 
 CONSUMER = "consumer"  # the protocol type of consumers
+UNKNOWN_HASH: Final = 0  # differs from that of any topics: the next heartbeat raises the epoch, and so a new target
 
 
 def begin_transition(
@@ -78,7 +82,9 @@ def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransitio
         transition.effects += refuse_parked(waiting, ErrorCode.REBALANCE_IN_PROGRESS, waiting.member_id)
     transition.records.append(durable.tombstone(group_id))
     transition.write(*(record_builders.member(group_id, member.member_id, member.metadata) for member in members))
-    transition.write(record_builders.epoch(group_id, epoch, metadata_hash(transition.group, transition.topics)))
+    is_whole = _covers_topics(transition.group, members, transition.topics)
+    topics_hash = metadata_hash(transition.group, transition.topics) if is_whole else UNKNOWN_HASH
+    transition.write(record_builders.epoch(group_id, epoch, topics_hash))
     transition.write(*(record_builders.target(group_id, member.member_id, _bare(member)) for member in members))
     transition.write(record_builders.target_epoch(group_id, epoch, 0))
     transition.write(*(record_builders.current(group_id, member) for member in members))
@@ -86,6 +92,16 @@ def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransitio
     for classic in group.members.values():
         transition.set_timer("session", classic.member_id, classic.session_timeout_ms)
     return transition
+
+
+def _covers_topics(group: ConsumerGroup, members: Sequence[Member], topics: Topics) -> bool:
+    """Whether the members are assigned every partition of the group's topics: not those added since the leader synced.
+
+    Kafka does not look, and no member owns these partitions before the group changes in some other way.
+    """
+    assigned = {(topic_id, p) for member in members for topic_id, held in member.assigned.items() for p in held}
+    found = [topic for name in topic_names(group) if (topic := topics.get(name)) is not None]
+    return all((topic.id, partition) in assigned for topic in found for partition in range(topic.partitions))
 
 
 class CustomAssignor(Exception):  # noqa: N818 - it says what is found

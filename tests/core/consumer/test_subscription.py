@@ -3,7 +3,10 @@
 import pytest
 
 from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, Resolved
+from coordinator.core.consumer.patterns import may_refresh
 from coordinator.core.consumer.subscription import is_homogeneous, metadata_hash
+from coordinator.core.consumer.target import is_due
+from coordinator.core.limits import Limits
 from coordinator.core.topics import Topic, Topics
 
 A, B = Topic("a", b"a" * 16, 1), Topic("b", b"b" * 16, 2)
@@ -55,3 +58,17 @@ def test_an_index_of_votes_and_patterns_keeps_step() -> None:
     gone = made.without(one)
     assert (gone.names, gone.patterns, gone.votes, len(gone.members)) == ({}, {}, {}, 0)
     assert Resolved(frozenset(), 1, 2) == Resolved(frozenset(), 1, 2)
+
+
+def test_a_clock_that_was_put_back_delays_neither_a_target_nor_a_pattern() -> None:
+    """K-114: what was computed at 1:00:00 by the clock of an earlier start would hold for an hour."""
+    behind = ConsumerGroup("g", epoch=3, assignment_epoch=2, assignment_at_ms=3_600_000)
+    limits = Limits(group_consumer_assignment_interval_ms=1_000)
+    assert [is_due(behind, limits, now_ms) for now_ms in (1, 3_600_000, 3_600_999, 3_601_000)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    resolved = {"x": Resolved(frozenset(), 1, 3_600_000)}
+    assert may_refresh(resolved, 1) and not may_refresh(resolved, 3_600_001)
