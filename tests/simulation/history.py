@@ -194,7 +194,8 @@ class History:
             alive = [member for member in self.members if member.group == group and member.is_alive]
             owned = {member.name: member.owned for member in alive}
             topics = {topic for member in alive for topic in member.topics}
-            self.promises.calm(self.server, group, owned, topics)
+            blind = {member.member_id for member in alive if isinstance(member, ClassicMember) and member.is_blind}
+            self.promises.calm(self.server, group, owned, topics, blind)
         self.auditor.read()
         self.clock.run(until_ms + 1_000)
         self.promises.audit(self.server)

@@ -114,6 +114,9 @@ class ClassicMember(Member):
         self.is_settled = False
         self._version = network.dice.choice((5, 6, 8, 9))  # of JoinGroup
         self._is_leader = False
+        self.is_blind = False
+        """Whether it would not know that it leads: a static leader that comes back is told by JoinGroup 9 only (KIP-814),
+        and in a consumer group, which may become a classic one without a rebalance, nobody is."""
         self._dealt: dict[str, int] = {}  # as a leader: the partitions that there were
 
     @property
@@ -154,6 +157,7 @@ class ClassicMember(Member):
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
         self._is_leader = answer.leader == answer.member_id
+        self.is_blind = self.instance is not None and not self._is_leader and (self._version < 9 or not answer.leader)
         if self._is_leader and not answer.skip_assignment and answer.members:
             metadata = MetadataRequest(None, allow_auto_topic_creation=False)
             self._ask(metadata, 12, REQUEST_MS, lambda topics: self._deal(answer.members, topics))
