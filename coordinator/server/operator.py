@@ -4,7 +4,6 @@ Each verb is an input of the one step, in a turn of its own, and answers with da
 `Refusal` with a sentence, and has changed nothing.
 """
 
-import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, Protocol
 
@@ -336,12 +335,20 @@ class Operator:
 
     def _run_to(self, target_ms: int, keep_alive: KeepAlive) -> Advanced:
         node, clock = self._node(), self._clock
-        fired: list[Deadline] = []
-        count = itertools.count()
+        fired: dict[
+            Deadline, None
+        ] = {}  # of the passes over offsets that all partitions have at one time, one
+        more = 0
 
         def note(due: Due) -> None:
-            if next(count) < FIRED_MAX and due.deadline_ms != IMMEDIATELY:
-                fired.append(_deadline(due.key, due.deadline_ms))
+            nonlocal more
+            deadline = _deadline(due.key, due.deadline_ms)
+            if due.deadline_ms == IMMEDIATELY or deadline in fired:
+                return
+            if len(fired) < FIRED_MAX:
+                fired[deadline] = None
+            else:
+                more += 1
 
         def is_kept(key: TimerKey) -> bool:
             return keep_alive(key[1], key[2])
@@ -367,7 +374,7 @@ class Operator:
             for partition in node.partitions:
                 partition.shard.keeps_alive = partition.shard.on_timer = None
         self._poller.reset_alarm()
-        return Advanced(clock.now_ms(), fired, max(0, next(count) - FIRED_MAX))
+        return Advanced(clock.now_ms(), list(fired), more)
 
     def _renew(self, is_kept: Callable[[TimerKey], bool]) -> None:
         """A member that is kept alive has just been heard of, when the clock has arrived."""

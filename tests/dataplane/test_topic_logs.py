@@ -193,7 +193,7 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
 def being_compacted() -> tuple[Broker, cleaner.Steps]:
     broker = Broker()
     broker.create("latest", cleanup_policy="compact", segment_ms="1")
-    for number in range(12):
+    for number in range(16):
         broker.produce("latest", 0, batch("a" * 500, key=str(number % 4), at_ms=NOW + 2 * number))
     (log,) = broker.plane.compacted_logs()
     return broker, cleaner.compact(log, NOW, step_bytes=600)
