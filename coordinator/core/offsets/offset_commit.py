@@ -4,6 +4,8 @@ The order of things is Kafka's: what does not exist is taken out first, and if n
 skipped; then the group decides about all that is left at once; then each partition's metadata is measured.
 """
 
+from typing import Final
+
 from coordinator.core import timers
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
@@ -23,6 +25,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+
+TIMESTAMP_MAX: Final = 2**63 - 1  # that a record can hold; a retention beyond it means for ever
 
 
 def offset_commit(
@@ -59,7 +63,7 @@ def _taken(
         return _refuse(topic, meant, ErrorCode.NONE)
     outcomes = []
     group_id, name, count = request.group_id, meant.name, meant.partitions
-    expire_ms = -1 if request.retention_time_ms == -1 else call.now_ms + request.retention_time_ms
+    expire_ms = -1 if request.retention_time_ms == -1 else min(call.now_ms + request.retention_time_ms, TIMESTAMP_MAX)
     for each in topic.partitions:
         error, partition = ErrorCode.NONE, each.partition_index
         if not 0 <= partition < count:

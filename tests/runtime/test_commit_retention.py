@@ -1,0 +1,20 @@
+"""A commit may ask for any retention (OffsetCommit 2 to 4), up to the largest number."""
+
+import pytest
+
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tests.server.in_memory import InMemory
+
+
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 1_700_000_000_000])
+def test_the_longest_retention_is_for_ever(retention_ms: int) -> None:
+    server = InMemory()
+    peer = server.connect()
+    topics = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 5),)),)
+    answer = peer.ask(OffsetCommitRequest("g", retention_time_ms=retention_ms, topics=topics), 2)
+    assert answer.topics[0].partitions[0].error_code == 0
+    server.advance(365 * 86_400)
+    server.advance(1)
+    fetched = peer.ask(OffsetFetchRequest("g", (OffsetFetchRequestTopic("orders", (0,)),)), 5)
+    assert fetched.topics[0].partitions[0].committed_offset == 5
