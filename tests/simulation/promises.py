@@ -12,6 +12,7 @@ from coordinator.core.classic.states import State
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.metrics import error_counter
 from coordinator.runtime import loader
+from coordinator.runtime.node import Node
 from protocol.errors import ErrorCode
 from protocol.messages import consumer_protocol as embedded
 from protocol.messages.end_txn import EndTxnRequest
@@ -292,28 +293,7 @@ class Promises:
         live = server.node
         settings = {**server.settings, "topics": {}}
         twin = InMemory(server.disk.copy(), is_loaded=False, wall_ms=server.now_ms(), **settings).node
-        promise(
-            (dict(twin.ledger.catalog.topics.items()), twin.ledger.catalog.configs, twin.ledger.transactions.by_id)
-            == (dict(live.ledger.catalog.topics.items()), live.ledger.catalog.configs, live.ledger.transactions.by_id),
-            "memory is what the catalog's log says",
-            lambda: f"{twin.ledger.transactions.by_id} is not {live.ledger.transactions.by_id}",
-        )
-        for mine, other in zip(live.partitions, twin.partitions, strict=True):
-            if mine.has_log:
-                for _ in loader.replay(other):
-                    pass
-            old, rebuilt = durable.facts(mine.shard), durable.facts(other.shard)
-            for group_id in old["groups"].keys() - rebuilt["groups"].keys():
-                if _is_plain(old, group_id):
-                    del old["groups"][group_id]
-            for facts in (old, rebuilt):
-                for group in facts["groups"].values():
-                    if isinstance(group, dict):
-                        group.pop("owners", None)  # an index, of arrays as long as was ever needed
-            try:
-                durable.assert_equal(rebuilt, old)
-            except AssertionError as error:
-                raise Broken(f"memory is what the logs say: {error}") from None
+        check_replay(live, twin)
 
     # -- when nothing has disturbed a group for minutes ----------------------------------------------------------------
 
@@ -360,6 +340,32 @@ class Promises:
             sizes = {topic: sum(name == topic for name, _ in held) for topic in topics}
             wanted = [(topic, partition) for topic, partition in wanted if partition < sizes[topic]]
         promise(held == wanted, "every partition has one owner", lambda: f"{held}, not {wanted}")
+
+
+def check_replay(live: Node, twin: Node) -> None:
+    """Read the logs into `twin`, a node that is not loaded, and compare it with the node that wrote them."""
+    promise(
+        (dict(twin.ledger.catalog.topics.items()), twin.ledger.catalog.configs, twin.ledger.transactions.by_id)
+        == (dict(live.ledger.catalog.topics.items()), live.ledger.catalog.configs, live.ledger.transactions.by_id),
+        "memory is what the catalog's log says",
+        lambda: f"{twin.ledger.transactions.by_id} is not {live.ledger.transactions.by_id}",
+    )
+    for mine, other in zip(live.partitions, twin.partitions, strict=True):
+        if mine.has_log:
+            for _ in loader.replay(other):
+                pass
+        old, rebuilt = durable.facts(mine.shard), durable.facts(other.shard)
+        for group_id in old["groups"].keys() - rebuilt["groups"].keys():
+            if _is_plain(old, group_id):
+                del old["groups"][group_id]
+        for facts in (old, rebuilt):
+            for group in facts["groups"].values():
+                if isinstance(group, dict):
+                    group.pop("owners", None)  # an index, of arrays as long as was ever needed
+        try:
+            durable.assert_equal(rebuilt, old)
+        except AssertionError as error:
+            raise Broken(f"memory is what the logs say: {error}") from None
 
 
 def _is_plain(facts: dict[str, Any], group_id: str) -> bool:
