@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tests.campaign.page import Result, page
+from tests.simulation.fuzz import fuzz
 from tests.simulation.history import ROUND_MS, play
 from tests.simulation.promises import Broken
 from tests.storage import campaign as storage
@@ -21,7 +23,7 @@ from tests.storage import campaign as storage
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 PAGE = HERE.parent.parent / "docs" / "RELIABILITY.md"
-SHARES = {"histories": 0.7, "crashes": 0.15, "kills": 0.15}  # of the time
+SHARES = {"histories": 0.6, "fuzz": 0.15, "crashes": 0.1, "kills": 0.15}  # of the time
 
 
 def histories(seed: int, until: float) -> tuple[int, dict[str, int], list[str]]:
@@ -72,8 +74,23 @@ def kills(seed: int, until: float) -> tuple[int, dict[str, int], list[str]]:
     return seed - 1, {"rounds": rounds}, broken
 
 
+def sequences(seed: int, until: float) -> tuple[int, dict[str, int], list[str]]:
+    """Play sequences of random valid requests until it is time."""
+    counts: Counter[str] = Counter()
+    broken: list[str] = []
+    while time.monotonic() < until:
+        counts["sequences"] += 1
+        try:
+            counts += fuzz(seed)
+        except Broken as error:
+            broken.append(str(error).partition("\n")[0][:200])
+        seed += 1
+    return seed - 1, dict(counts), broken
+
+
 CAMPAIGNS: dict[str, Callable[[int, float], tuple[int, dict[str, int], list[str]]]] = {
     "histories": histories,
+    "fuzz": sequences,
     "crashes": crashes,
     "kills": kills,
 }
