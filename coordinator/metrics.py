@@ -8,6 +8,7 @@ start more than Trio's loop does.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -154,19 +155,22 @@ class Snapshot(Struct, frozen=True):
     version: str
 
 
+ERROR_FIELDS: Final = ("error_code", "partition_error_code")  # the latter in AddPartitionsToTxn alone
+
+
 def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
     """A function that finds the error codes other than NONE in an answer of that class, however deep they lie."""
-    own = [name for name in cls.__struct_fields__ if name == "error_code"]
+    own = next((attrgetter(name) for name in cls.__struct_fields__ if name in ERROR_FIELDS), None)
     nested: list[tuple[str, Callable[[Any], Iterable[int]]]] = []
     for name, inner in _arrays_of_structs(cls):
         nested.append((name, error_counter(inner)))
     if not nested:
-        if not own:
+        if own is None:
             return lambda answer: ()
-        return lambda answer: (answer.error_code,) if answer.error_code else ()
+        return lambda answer: (code,) if (code := own(answer)) else ()
 
     def codes(answer: Any) -> list[int]:
-        found = [answer.error_code] if own and answer.error_code else []
+        found = [code] if own is not None and (code := own(answer)) else []
         for name, inner_codes in nested:
             for one in getattr(answer, name) or ():
                 found += inner_codes(one)
