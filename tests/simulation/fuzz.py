@@ -63,7 +63,12 @@ SAME_AS: Final = {  # names that different messages give to the same thing
 }
 
 GONE_MEMBER: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.FENCED_MEMBER_EPOCH)
-GONE: Final = (*GONE_MEMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+GONE: Final = (
+    *GONE_MEMBER,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.PRODUCER_FENCED,
+)
 
 HOSTILITIES: Final = (0.0, 0.0, 0.0, 0.05, 0.3)  # of requests
 
@@ -83,7 +88,7 @@ TOPICS: Final = (
 )
 POOLS: Final[dict[str, tuple[Any, ...]]] = {  # by name, once those of `SAME_AS` are one
     "group_id": ("g0", "g1", "g2", "g3"),
-    "member_id": ("", "", "m"),
+    "member_id": (*("",) * 6, "m"),
     "generation_id": (0, 0, 0, -1, 1, 2, -2),
     "instance_id": (None, None, None, "i0", "i1"),
     "transactional_id": ("x0", "x1", "x1", None),
@@ -92,7 +97,7 @@ POOLS: Final[dict[str, tuple[Any, ...]]] = {  # by name, once those of `SAME_AS`
     "topic": TOPICS,
     "partition": (0, 0, 0, 1, 2, 3),
     "protocol_type": (*("consumer",) * 8, "connect", ""),
-    "assignor": ("range", "uniform", "roundrobin"),
+    "assignor": (*("range",) * 6, "uniform", "roundrobin"),
     "session_timeout_ms": (6_000, 10_000, 45_000),
     "rebalance_timeout_ms": (-1, 0, 1_000, 30_000),
     "transaction_timeout_ms": (1, 1_000, 60_000),
@@ -181,6 +186,11 @@ class Draw:
                 topic_partitions=(),
             )
         return message
+
+    def first_requests(self) -> tuple[str, ...]:
+        """Return the APIs by which clients begin, of the kinds that no client is known of."""
+        members = () if self._members else ("JoinGroup", "ConsumerGroupHeartbeat")
+        return members if self._producers else (*members, "InitProducerId")
 
     def learn(self, request: Any, response: Any) -> None:
         """Keep the values of a response, and the identity that the request and it make."""
@@ -377,7 +387,9 @@ class Sequence:
         if peer.connection.parked:
             return
         offered = self._server.node.offered
-        key = BY_NAME[self._dice.choice(OFTEN)].key if self._dice.random() < 0.7 else self._dice.choice(sorted(offered))
+        chance = self._dice.random()
+        names = self._draw.first_requests() if chance < 0.3 else ()
+        key = BY_NAME[self._dice.choice(names or OFTEN)].key if chance < 0.7 else self._dice.choice(sorted(offered))
         versions = [version for version in offered[key] if (key, version) not in ADVERTISED_ONLY]
         version = self._dice.choice(versions)
         message = self._draw.request(APIS[key], version)
