@@ -17,6 +17,7 @@ from storage.log import Log
 log = logging.getLogger("muster.janitor")
 
 RETRY_MS: Final = 300_000  # before a log whose compaction has failed is tried again
+FINISH_MS: Final = 5_000  # between two looks for transactions whose end was decided and could not be written
 FORGET_MS: Final = 3_600_000  # between two looks for transactional ids that nobody uses
 
 
@@ -36,6 +37,7 @@ class Janitor:
         self._node = node
         # Not at once: a clock that is wrong at boot may be put right before records are deleted by it.
         self._retain_at_ms = self._forget_at_ms = now_ms + node.config["log.retention.check.interval.ms"]
+        self._finish_at_ms = now_ms + FINISH_MS
         self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
         newest_ms = _newest_ms(node)
         if newest_ms >= 0 and (away_ms := now_ms - newest_ms) > AWAY_MS:
@@ -50,6 +52,10 @@ class Janitor:
         if now_ms >= self._retain_at_ms:
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
             yield from self._node.dataplane.tend(now_ms)
+        if now_ms >= self._finish_at_ms:
+            self._finish_at_ms = now_ms + FINISH_MS
+            self._node.finish_transactions(now_ms)
+            yield
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_MS
             self._node.record(forgotten(self._node.ledger.transactions, now_ms), now_ms)

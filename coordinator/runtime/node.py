@@ -131,7 +131,7 @@ class Node(Engine):
                 for count in loader.replay(partition):
                     yield Loading(records=count)
             self._serve(partition, now_ms())
-        self._finish_transactions(now_ms())
+        self.finish_transactions(now_ms())
 
     def _is_stored(self, partition: Partition) -> bool:
         """Whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
@@ -151,11 +151,15 @@ class Node(Engine):
             if producer.first_open_offset is not None and not self.ledger.transactions.is_open(producer_id, name):
                 self._write_marker(partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms))
 
-    def _finish_transactions(self, now_ms: int) -> None:
-        """Write the markers that a crash has cut off, and those of ends decided while a partition was loading."""
+    def finish_transactions(self, now_ms: int) -> None:
+        """Write the markers that a crash or a failed write has cut off, or that were decided during the loading.
+
+        While a partition is closed its transactions stay prepared: the next start finishes them.
+        """
         self.flush()  # what is only to be settled is not marked twice
         for markers in self.ledger.transactions.find_prepared():
-            self.edge.attempt("load", self.record, Result(effects=(markers,)), now_ms)
+            if self.dataplane.closed.keys().isdisjoint(markers.partitions):
+                self.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
         self.flush()
 
     def close(self) -> None:

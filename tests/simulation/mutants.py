@@ -118,19 +118,23 @@ def loses_a_parked_join(patch: pytest.MonkeyPatch) -> None:
 
 @mutant
 def gives_everybody_the_same(patch: pytest.MonkeyPatch) -> None:
-    """Answer every SyncGroup with the first assignment."""
+    """Answer every SyncGroup with the largest assignment so far."""
     given: list[bytes] = []
 
-    def done(result: Result[Any], shard: Shard, *_: Any) -> Result[Any]:
-        effects = []
-        for effect in result.effects:
-            if type(effect) is Reply and isinstance(effect.response, SyncGroupResponse) and effect.response.assignment:
-                given.append(effect.response.assignment)
-                effect = replace(effect, response=replace(effect.response, assignment=given[0]))
-            effects.append(effect)
-        return replace(result, effects=tuple(effects))
+    def largest(response: Any) -> Any:
+        if not isinstance(response, SyncGroupResponse) or not response.assignment:
+            return response
+        given.append(response.assignment)
+        return replace(response, assignment=max(given, key=len))
 
-    _wrap(patch, Shard, "_done", done)
+    def done(result: Result[Any], shard: Shard, *_: Any) -> Result[Any]:
+        effects = [
+            replace(effect, response=largest(effect.response)) if type(effect) is Reply else effect
+            for effect in result.effects
+        ]
+        return replace(result, response=largest(result.response), effects=tuple(effects))
+
+    _wrap(patch, Shard, "handle", done)
 
 
 @mutant
@@ -320,7 +324,7 @@ def starts_no_sessions(patch: pytest.MonkeyPatch) -> None:
 @mutant
 def finishes_no_transactions(patch: pytest.MonkeyPatch) -> None:
     """Start without the markers that a crash has cut off."""
-    _instead(patch, Node, "_finish_transactions", lambda method, node, now_ms: None)
+    _instead(patch, Node, "finish_transactions", lambda method, node, now_ms: None)
 
 
 @mutant
