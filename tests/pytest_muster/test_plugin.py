@@ -62,14 +62,18 @@ def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, 
 
 def test_a_failed_test_shows_the_timeline_of_its_groups(inner: pytest.Pytester) -> None:
     inner.makepyfile("""
-        from kafka import KafkaConsumer
+        from confluent_kafka import Consumer
 
         def test_a_member_stays(muster):
             topic = muster.topic("orders", 2)
             group = muster.group("billing")
-            consumer = KafkaConsumer(topic, group_id=group.id, bootstrap_servers=muster.bootstrap, client_id="a")
-            while not consumer.assignment():
-                consumer.poll(100)
+            settings = {"bootstrap.servers": muster.bootstrap, "group.id": group.id, "client.id": "a"}
+            consumer = Consumer(settings)
+            consumer.subscribe([topic])
+            for _ in range(1000):  # 100 s at most
+                if consumer.assignment():
+                    break
+                consumer.poll(0.1)
             group.wait(state="Stable", members=1, assigned={"a": {topic: [0, 1]}})
             muster.verify({"api": "JoinGroup", "group": group.id})
             group.expire("a", reason="for the test")
