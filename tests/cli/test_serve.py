@@ -132,7 +132,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], complaint: str 
         ),
         (
             "[set]\ngroup.max.siz = 5",
-            "unknown setting group.max.siz (m.toml, line 3): did you mean group.max.size or group.consumer.max.size?",
+            "unknown setting group.max.siz (m.toml, line 3): did you mean group.max.size or groups.max.bytes?",
         ),
         ("set = 5", "invalid set (m.toml, line 2): expected a table, [set]"),
         ("listen = [", "invalid m.toml: expected TOML: Invalid value (at end of document)"),
