@@ -18,11 +18,27 @@ from coordinator.server.poller import Poller
 _SIZE, _BODY = (12).to_bytes(4, "big"), bytes(8)
 
 
+class NoNode:
+    """A node without a deadline, and its data plane."""
+
+    @property
+    def dataplane(self) -> "NoNode":
+        return self
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def next_poll_ms(self) -> int | None:
+        return None
+
+
 class Floor:
     """A frontend as the poller knows it."""
 
     has_work = is_over = False
     now_ms = 0
+    gate = None
+    node = NoNode()
     real_s = staticmethod(time.monotonic)
     responses: Budget[Connection] = Budget(1 << 62)
 
@@ -38,7 +54,7 @@ class Floor:
     def ended(self) -> None:
         """Nothing is counted."""
 
-    def connect(self, host: str, listener: Listener) -> Connection:
+    def connect(self, host: str, listener: Listener, port: int) -> Connection:
         return Connection(host, listener, 65_536, self.real_s())
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
@@ -58,9 +74,6 @@ class Floor:
     def finish(self, read_by_ms: int) -> Iterable[Connection]:
         touched, self._touched = self._touched, []
         return touched
-
-    def next_deadline_ms(self) -> int | None:
-        return None
 
 
 async def main(port: int) -> None:
