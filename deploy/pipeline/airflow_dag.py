@@ -23,7 +23,7 @@ def muster_pipeline() -> None:
     steps = {
         "ingest": f"muster pipeline ingest '{LOGS}' --out '{TABLES}'",
         "build": f"muster pipeline build --out '{TABLES}'",
-        "report": f"muster pipeline report --tables '{TABLES}' --out /tmp/groups.html",
+        "report": f"muster pipeline report --tables '{TABLES}' --out groups.html",
         "optimize": f"muster pipeline optimize --out '{TABLES}'",
     }
     before = None

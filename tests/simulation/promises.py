@@ -159,9 +159,9 @@ class Promises:
         """Whether the group has the member, at the epoch that it was told.
 
         A power cut without --fsync may take back what was told last: the member is fenced at its next heartbeat. In a
-        classic group only the members of its generation count: a group that was downgraded and then loaded is stable,
-        as in Kafka, while a member of the generation before has yet to hear of it, and is refused what it commits. The
-        same holds for a classic member that slept through generations before its group was upgraded.
+        classic group only the members of its generation count: a group that was downgraded and then loaded is stable
+        here, while a member of the generation before has yet to hear of it, and is refused what it commits. Whether
+        Kafka loads such a group in the same state has not been recorded. The same holds for a classic member that slept through generations before its group was upgraded.
         """
         known = group.members.get(member.member_id)
         if known is None:
