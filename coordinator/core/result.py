@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.events import Event
+from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.core.timers import TimerKey
 
 G = TypeVar("G", covariant=True)
@@ -29,6 +30,8 @@ class Call(Struct, frozen=True, gc=False):
     client_id: str | None
     client_host: str  # as Kafka renders it: `/127.0.0.1`
     fresh_id: Callable[[], str]  # a random UUID, 36 lower-case characters
+    principal: Principal = ANONYMOUS  # of the connection when the request was decoded
+    listener: str = "PLAINTEXT"  # the name of the listener that the client came by
 
 
 class Reply(Struct, frozen=True, gc=False):

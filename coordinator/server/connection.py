@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.control.passage import Passage
+from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.server.listener import Listener
 from protocol.framing import FrameBuffer
 
@@ -52,6 +53,7 @@ class Connection:
         "owed_bytes",
         "parked",
         "port",
+        "principal",
         "requests",
     )
 
@@ -63,6 +65,7 @@ class Connection:
         self.client_id: str | None = None  # of its latest request
         self.number = number  # the first connection since the start is 1
         self.listener = listener
+        self.principal: Principal = ANONYMOUS  # who the client is, once its listener has authenticated it
         self.frames = FrameBuffer(frame_bytes_max)
         self.backlog: deque[bytes] = deque()
         self.parked: Parked | None = None

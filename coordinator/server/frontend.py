@@ -374,7 +374,7 @@ class Frontend:
             if self.is_gated and self.gate is not None:
                 passage = self.gate.admit(connection, frame, request, self.now_ms)
             if passage is None or passage.rule is None:
-                call = Call(ticket, self.now_ms, version, request.client_id, connection.host, self.fresh_id)
+                call = self._call(connection, request, ticket)
                 response = self.node.handle(api_key, request.body, call, connection.listener.where)
             else:
                 response = self._handle_fault(connection, frame, request, ticket, passage)
@@ -397,6 +397,19 @@ class Frontend:
             self._owe(connection, api_key, version, request.correlation_id, response, parked)
         return api_key
 
+    def _call(self, connection: Connection, request: Request, ticket: int) -> Call:
+        """Return what the handlers learn of a request besides its body."""
+        return Call(
+            ticket,
+            self.now_ms,
+            request.version,
+            request.client_id,
+            connection.host,
+            self.fresh_id,
+            connection.principal,
+            connection.listener.name,
+        )
+
     def _handle_fault(
         self, connection: Connection, frame: bytes, request: Request, ticket: int, passage: Passage
     ) -> Any:
@@ -409,7 +422,7 @@ class Frontend:
             return None
         response = NO_ANSWER
         if action.is_applied:
-            call = Call(ticket, self.now_ms, request.version, request.client_id, connection.host, self.fresh_id)
+            call = self._call(connection, request, ticket)
             response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
         if action.disconnect == "before":
             self.close(connection, "fault")

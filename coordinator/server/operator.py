@@ -335,9 +335,7 @@ class Operator:
 
     def _run_to(self, target_ms: int, keep_alive: KeepAlive) -> Advanced:
         node, clock = self._node(), self._clock
-        fired: dict[
-            Deadline, None
-        ] = {}  # of the passes over offsets that all partitions have at one time, one
+        fired: dict[Deadline, None] = {}  # of the passes over offsets that all partitions have at one time, one
         more = 0
 
         def note(due: Due) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from coordinator.core.principal import ANONYMOUS, Principal
+from coordinator.core.result import Call
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -431,3 +433,22 @@ def test_parked_requests_are_counted_apart_from_work() -> None:
     assert peer.answers
     assert 11 not in server.stats.latency
     assert server.stats.waits[11].sum == pytest.approx(3)
+
+
+def test_handlers_learn_who_asks_and_by_which_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, calls = InMemory(), list[Call]()
+    handle = server.node.handle
+
+    def note(api_key: int, request: Any, call: Call, where: Any) -> Any:
+        calls.append(call)
+        return handle(api_key, request, call, where)
+
+    monkeypatch.setattr(server.node, "handle", note)
+    alice, stranger = server.connect(), server.connect()
+    alice.connection.principal = Principal("User", "alice")
+    alice.ask(*VERSIONS)
+    stranger.ask(*VERSIONS)
+    assert [(str(call.principal), call.listener) for call in calls] == [
+        ("User:alice", "PLAINTEXT"),
+        (str(ANONYMOUS), "PLAINTEXT"),
+    ]

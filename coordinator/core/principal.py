@@ -1,0 +1,22 @@
+"""Who a client is: the principal of its connection. Kafka: `KafkaPrincipal`."""
+
+from typing import Final
+
+from msgspec import Struct
+
+USER: Final = "User"
+
+
+class Principal(Struct, frozen=True, order=True, gc=False):
+    """An authenticated client: a type, which is `User` for all that listeners authenticate, and a name."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return TYPE:NAME, as ACLs and `super.users` write it."""
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
+"""The principal of a connection whose listener authenticates nobody."""
