@@ -211,6 +211,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          " sites whose pages may ask it. A setting of Muster's own."),
     Setting("admin.control", True, _NONE,
          "Whether the admin port answers the control API, `/v1`. A setting of Muster's own."),
+    Setting("metrics.offsets.max", 1_000, _COUNT,
+         "How many committed offsets have series of their own in /metrics, with their lag; 0 for none. A setting of"
+         " Muster's own.",
+         least=0, most=1_000_000),
     Setting("journal.max.bytes", 0, _BYTES,
          "How many bytes of the last requests and responses are kept for the control API; 0 keeps none. A setting of"
          " Muster's own.",

@@ -7,10 +7,10 @@ start more than Trio's loop does.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from time import thread_time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 OTHER: Final = "other"  # the group label of the groups past the bound
 GROUPS_MAX: Final = 100  # groups with a label of their own
+CLOSED_MAX: Final = 100  # partitions that are named because they are closed
 
 UNSETTLED: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
@@ -132,6 +133,29 @@ class Stats:
         return OTHER
 
 
+class GroupOffset(Struct, frozen=True):
+    """A committed offset, and how far the end of its partition is."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    lag: int | None  # None if the partition is no more, or its end is not known yet
+
+
+class TopicTraffic(Protocol):
+    """Records and bytes of a topic since the start."""
+
+    @property
+    def records_in(self) -> int: ...
+    @property
+    def bytes_in(self) -> int: ...
+    @property
+    def records_out(self) -> int: ...
+    @property
+    def bytes_out(self) -> int: ...
+
+
 class Snapshot(Struct, frozen=True):
     """What is counted at the moment of a scrape."""
 
@@ -144,7 +168,12 @@ class Snapshot(Struct, frozen=True):
     offset_expirations: int
     offset_deletions: int
     partitions: Mapping[str, int]  # of __consumer_offsets, by state: loading, active
-    partitions_closed: int  # of topics, because their logs are damaged or the disk has failed them
+    group_offsets: Sequence[GroupOffset]  # bounded by metrics.offsets.max
+    traffic: Mapping[str, TopicTraffic]  # by topic
+    syncs: Latency  # of the logs, with --fsync
+    disk: tuple[int, int]  # bytes of the volume of the logs, and those that are free; -1 where that is unknown
+    memory_limit: int  # bytes that the process may take, -1 where that is unknown
+    partitions_closed: Collection[tuple[str, int]]  # of topics: their logs are damaged, or the disk has failed them
     log_bytes: Mapping[str, int]  # by topic
     connections: Mapping[str, int]  # by listener
     held_bytes: Mapping[str, int]  # in memory, by what
@@ -221,18 +250,50 @@ def _gauges(now: Snapshot) -> Iterator["Metric"]:
         Gauge, "muster_group_generation", "Generation or group epoch of a group.", ("group",), now.group_generation
     )
     yield Gauge("muster_offsets", "Committed offsets that are held.", value=now.offsets)
+    yield from _group_offsets(now)
     yield _family(Gauge, "muster_partitions", "Partitions of __consumer_offsets by state.", ("state",), now.partitions)
     closed = "Partitions of topics that are closed until the next start: their logs are damaged or have failed."
-    yield Gauge("muster_topic_partitions_closed", closed, value=now.partitions_closed)
+    yield Gauge("muster_topic_partitions_closed", closed, value=len(now.partitions_closed))
+    named = {(topic, str(index)): 1 for topic, index in sorted(now.partitions_closed)[:CLOSED_MAX]}
+    yield _family(Gauge, "muster_topic_partition_closed", "1 for each of them.", ("topic", "partition"), named)
     yield _family(Gauge, "muster_log_bytes", "Bytes of log on disk by topic.", ("topic",), now.log_bytes)
     yield _family(
         Gauge, "muster_connections", "Clients that are connected, by listener.", ("listener",), now.connections
     )
     held = "Bytes that are held in memory, by what: each has a bound."
     yield _family(Gauge, "muster_held_bytes", held, ("what",), now.held_bytes)
+    limits = (
+        ("muster_disk_bytes", "Size of the volume that holds the logs.", now.disk[0]),
+        ("muster_disk_free_bytes", "What is free on the volume that holds the logs.", now.disk[1]),
+        (
+            "muster_memory_limit_bytes",
+            "What the process may take: of the control group, or the machine.",
+            now.memory_limit,
+        ),
+    )
+    for name, sentence, value in limits:
+        if value >= 0:  # else it is unknown
+            yield Gauge(name, sentence, value=value)
     yield Gauge("muster_recovery_seconds", "How long the start took to read the logs.", value=now.recovery_seconds)
     yield Gauge("muster_start_time_seconds", "When the server started.", value=now.started_seconds)
     yield Info("muster_build", "The server's version.", value={"version": now.version})
+
+
+def _group_offsets(now: Snapshot) -> Iterator["Metric"]:
+    from prometheus_client.core import GaugeMetricFamily as Gauge
+
+    by = ("group", "topic", "partition")
+    committed = Gauge("muster_group_committed_offset", "Committed offset.", labels=by)
+    lag = Gauge("muster_group_lag", "Records between the committed offset and the end of the partition.", labels=by)
+    for one in now.group_offsets:
+        labels = (one.group, one.topic, str(one.partition))
+        committed.add_metric(labels, one.offset)
+        if one.lag is not None:
+            lag.add_metric(labels, one.lag)
+    yield committed
+    yield lag
+    unlisted = "Committed offsets without series of their own: metrics.offsets.max is reached."
+    yield Gauge("muster_group_offsets_unlisted", unlisted, value=now.offsets - len(now.group_offsets))
 
 
 def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"]:
@@ -272,9 +333,20 @@ def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"
 
 def _snapshot_counters(now: Snapshot) -> Iterator["Metric"]:
     from prometheus_client.core import CounterMetricFamily as Count
+    from prometheus_client.core import HistogramMetricFamily as Histogram
 
     failed = "Inputs that failed by a mistake of the server's, by kind: an API, a timer, upkeep."
     yield _family(Count, "muster_internal_errors", failed, ("kind",), now.internal_errors)
+    for name, sentence, values in (
+        ("records_in", "Records produced", {topic: one.records_in for topic, one in now.traffic.items()}),
+        ("bytes_in", "Bytes of batches produced", {topic: one.bytes_in for topic, one in now.traffic.items()}),
+        ("records_out", "Records fetched", {topic: one.records_out for topic, one in now.traffic.items()}),
+        ("bytes_out", "Bytes of batches fetched", {topic: one.bytes_out for topic, one in now.traffic.items()}),
+    ):
+        yield _family(Count, f"muster_topic_{name}", f"{sentence}, by topic.", ("topic",), values)
+    waits = Histogram("muster_sync_seconds", "How long turns waited for the logs to be on the disk.")
+    waits.add_metric((), list(_cumulate(now.syncs)), now.syncs.sum)
+    yield waits
     yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=now.offset_commits)
     yield Count("muster_offset_expirations", "Offsets that expired.", value=now.offset_expirations)
     yield Count("muster_offset_deletions", "Offsets deleted by request.", value=now.offset_deletions)

@@ -29,7 +29,7 @@ class Outdated:
 
         Also so where the oldest segment cannot be read to its end: to open it tells what that means.
         """
-        paths = _segment_paths(self._files, directory)
+        paths = segment_paths(self._files, directory)
         if not paths:
             return False
         if retention_bytes >= 0 and len(paths) > 1:
@@ -63,10 +63,11 @@ class Outdated:
 
 def segments_size(files: Files, directory: str) -> int:
     """Bytes of all segments of a log that is not open; 0 if there is no such log."""
-    return sum([_size(files, path) for path in _segment_paths(files, directory)])
+    return sum([_size(files, path) for path in segment_paths(files, directory)])
 
 
-def _segment_paths(files: Files, directory: str) -> list[str]:
+def segment_paths(files: Files, directory: str) -> list[str]:
+    """The paths of all segments of a log, the oldest first."""
     bases = [base for name in files.list(directory) if (base := base_offset_of(name)) is not None]
     return [f"{directory}/{file_name(base)}" for base in bases]
 

@@ -16,9 +16,10 @@ from coordinator.cli import COMMANDS
 from coordinator.cli.parser import Parser
 from coordinator.config import SETTINGS
 from coordinator.core.events import Cause
+from coordinator.dataplane.traffic import Traffic
 from coordinator.events import Ring
 from coordinator.kafka_settings import NAMES
-from coordinator.metrics import Snapshot, Stats, exposition
+from coordinator.metrics import GroupOffset, Latency, Snapshot, Stats, exposition
 from coordinator.server.operator import Operator
 from protocol.apis import TABLE
 
@@ -191,7 +192,8 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     now = Snapshot(
         groups={("classic", "Stable"): 1}, members={"classic": 1}, group_members={"g": 1}, group_generation={"g": 1},
         offsets=1, offset_commits=3, offset_expirations=2, offset_deletions=1, partitions={"active": 50},
-        partitions_closed=0, log_bytes={"t": 1}, connections={"PLAINTEXT": 1}, held_bytes={"events": 1}, log_lines_dropped=0,
+        group_offsets=[GroupOffset("g", "t", 0, 3, 4)], traffic={"t": Traffic(1, 2, 3, 4)}, syncs=Latency(), disk=(2, 1), memory_limit=3,
+        partitions_closed={("t", 0)}, log_bytes={"t": 1}, connections={"PLAINTEXT": 1}, held_bytes={"events": 1}, log_lines_dropped=0,
         recovery_seconds=0.1, started_seconds=1.0, version="1",
         internal_errors={"JoinGroup": 1},
     )  # fmt: skip
@@ -201,6 +203,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     assert exists == documented
     assert 'muster_rebalances_total{cause="member_joined",group="g",protocol="classic"} 1.0' in text
     assert 'muster_errors_total{api="Heartbeat",code="UNKNOWN_MEMBER_ID"} 1.0' in text
+    assert 'muster_group_lag{group="g",partition="0",topic="t"} 4.0' in text
     assert "muster_offset_commits_total 3.0" in text
     assert "muster_offset_expirations_total 2.0" in text
     assert "muster_offset_deletions_total 1.0" in text

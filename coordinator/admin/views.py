@@ -1,14 +1,27 @@
 """What operators see: values read off the node at the moment of asking. Changes nothing."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from time import monotonic
+from typing import Final
 
 from coordinator import __version__
 from coordinator.admin.app import Readiness
 from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import State
+from coordinator.core.consumer.states import GroupState
 from coordinator.core.offsets.tally import Tally
-from coordinator.metrics import GROUPS_MAX, OTHER, Snapshot
+from coordinator.metrics import GROUPS_MAX, OTHER, GroupOffset, Snapshot
 from coordinator.runtime.node import Node
+from coordinator.server.memory import memory_limit
+
+MEASURE_SECONDS: Final = 0.005  # of a scrape, to measure logs that nobody has opened since the start
+
+_STATES: Final = (
+    *(("classic", state.value) for state in State if state is not State.DEAD),
+    *(("consumer", state.value) for state in GroupState if state is not GroupState.DEAD),
+)
 
 
 def readiness(node: Node, is_ready: bool) -> Readiness:
@@ -25,9 +38,11 @@ def snapshot(
     held_bytes: Mapping[str, int] | None = None,
     log_lines_dropped: int = 0,
 ) -> Snapshot:
-    """Count all that a scrape shows. Walks over the groups, and not over their offsets."""
-    groups: Counter[tuple[str, str]] = Counter()
-    members: Counter[str] = Counter()
+    """Count all that a scrape shows. Walks over the groups, and over as many offsets as have series of their own."""
+    groups: Counter[tuple[str, str]] = Counter(dict.fromkeys(_STATES, 0))  # a series begins at zero, and stays
+    members: Counter[str] = Counter(classic=0, consumer=0)
+    over_s = monotonic() + MEASURE_SECONDS
+    node.dataplane.measure(lambda: monotonic() < over_s)
     group_members: Counter[str] = Counter()
     group_generation: dict[str, int] = {}
     offsets = 0
@@ -57,7 +72,12 @@ def snapshot(
         offset_expirations=tally.expirations,
         offset_deletions=tally.deletions,
         partitions={"loading": loading, "active": len(node.partitions) - loading},
-        partitions_closed=len(node.dataplane.closed),
+        group_offsets=list(islice(_group_offsets(node), node.config["metrics.offsets.max"])),
+        traffic=node.dataplane.traffic,
+        syncs=node.syncs,
+        disk=node.dataplane.space(),
+        memory_limit=memory_limit(),
+        partitions_closed=node.dataplane.closed.keys(),
         log_bytes=node.log_bytes(),
         connections=connections,
         held_bytes={**(held_bytes or {}), "groups": node.groups_bytes, "group owners": node.partitions.owners_bytes},
@@ -67,3 +87,16 @@ def snapshot(
         started_seconds=started_ms / 1000,
         version=__version__,
     )
+
+
+def _group_offsets(node: Node) -> Iterator[GroupOffset]:
+    """Yield the committed offsets with their lag, always in the same order: a series that has begun goes on."""
+    end_offset = node.dataplane.end_offset
+    for partition in node.partitions:
+        offsets = partition.shard.offsets
+        for group_id in offsets.groups():
+            for topic, committed in offsets.of_group(group_id).items():
+                for index, one in committed.items():
+                    end = end_offset(topic, index)
+                    lag = None if end is None else max(end - one.offset, 0)
+                    yield GroupOffset(group_id, topic, index, one.offset, lag)

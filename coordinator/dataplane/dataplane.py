@@ -58,6 +58,7 @@ from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoc
 from coordinator.dataplane.produce import NO_ANSWER, produce
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
+from coordinator.dataplane.traffic import Traffic
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -265,8 +266,30 @@ class DataPlane:
         return self._state.logs.closed
 
     def log_bytes(self) -> dict[str, int]:
-        """Bytes by topic, of the logs that were opened since the start."""
+        """Bytes by topic, of the logs that are open or have been measured."""
         return self._state.logs.sizes()
+
+    def measure(self, has_time: Callable[[], bool]) -> None:
+        """Measure logs that nobody has opened since the start, while there is time."""
+        self._state.logs.measure(has_time)
+
+    def end_offset(self, topic: str, index: int) -> int | None:
+        """The offset of the next record of a partition; None if there is no such partition, or it is not known yet."""
+        if not self._state.has(topic, index):
+            return None
+        if topic == OFFSETS_TOPIC:
+            log = self._runtime.offsets_log(index)
+            return 0 if log is None else log.end_offset
+        return self._state.logs.end_offset((topic, index))
+
+    @property
+    def traffic(self) -> Mapping[str, Traffic]:
+        """Records and bytes in and out by topic, since the start."""
+        return self._state.traffic.topics
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the volume that holds the logs, and those that are free; -1 where that is unknown."""
+        return self._state.logs.space()
 
     def close(self) -> None:
         """Leave every log on the disk."""

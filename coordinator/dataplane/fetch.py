@@ -248,7 +248,10 @@ _PATIENT: Final = frozenset({
 
 def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
     session = meant.session
-    state.given_bytes += _size(found)
+    for asked, data in found:
+        if data.records and asked.name is not None:
+            state.given_bytes += len(data.records)
+            state.traffic.count_out(asked.name, data.records)
     if session is not None:
         news = [(asked, data) for asked, data in found if asked.has_news(data)]
         for asked, data in news:

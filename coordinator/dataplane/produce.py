@@ -139,6 +139,7 @@ def _append(
     except StorageFailed as failure:
         return Refusal(state.close_failed(name, data.index, failure), "The log of this topic-partition is closed.")
     state.polls.note_append(partition, len(batch))
+    state.traffic.count_in(name, header.count, len(batch))
     return Appended(base_offset, time_ms, log.start_offset)
 
 

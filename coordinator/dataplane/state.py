@@ -16,6 +16,7 @@ from coordinator.dataplane.brokers import Broker
 from coordinator.dataplane.long_polls import LongPolls
 from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.topic_logs import TopicLogs
+from coordinator.dataplane.traffic import TrafficByTopic
 from protocol.errors import ErrorCode
 from storage.files import StorageFailed
 from storage.log import Log
@@ -81,6 +82,7 @@ class State:
         self.polls = LongPolls()
         self.sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.fetch_bytes_max: int = config["fetch.max.bytes"]
+        self.traffic = TrafficByTopic()
         self.unsent_bytes = 0  # of answers that clients do not take; the edge tells
         self.given_bytes = 0  # of records in the answers of this turn
         self.verifies_transactions: bool = config["transaction.partition.verification.enable"]

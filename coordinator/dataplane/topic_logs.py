@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Generator, Iterator
 from typing import Final
 
 from coordinator.core.catalog.settings import TopicSettings
+from coordinator.dataplane.unopened import Unopened
 from storage import removal
 from storage.files import Files, StorageFailed
 from storage.layout import DamagedLog
@@ -46,6 +47,7 @@ class TopicLogs:
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
         self._outdated = Outdated(files)
+        self._unopened = Unopened(files, self.on_disk, self._directory)
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition that exists, opened and recovered. Raises DamagedLog."""
@@ -53,6 +55,7 @@ class TopicLogs:
         if found is None:
             found = Log.open(self._files, self._directory(topic, partition), log_config(self._governing(topic)))
             self._open[topic, partition] = found
+            self._unopened.forget((topic, partition))
             self._hold((topic, partition))
             self._on_open((topic, partition), found)
         return found
@@ -161,6 +164,7 @@ class TopicLogs:
         for name, found in self._directories():
             if found[0] == topic:
                 self._outdated.forget(f"{self._data_dir}/{name}")
+                self._unopened.forget(found)
         remove_topics(self._files, self._data_dir, {topic})
 
     def purge(self) -> None:
@@ -191,11 +195,25 @@ class TopicLogs:
         return segments_size(self._files, self._directory(topic, partition))
 
     def sizes(self) -> dict[str, int]:
-        """Bytes by topic, of the logs that are open."""
+        """Bytes by topic, of the logs that are open or have been measured."""
         sizes: dict[str, int] = {}
         for (topic, _), log in self._open.items():
             sizes[topic] = sizes.get(topic, 0) + log.size
+        for (topic, _), extent in self._unopened.known.items():
+            sizes[topic] = sizes.get(topic, 0) + extent.size
         return sizes
+
+    def end_offset(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record; None while that is not known without opening the log."""
+        found = self._open.get(partition)
+        if found is not None:
+            return found.end_offset
+        extent = self._unopened.known.get(partition)
+        return None if extent is None else extent.end_offset
+
+    def measure(self, has_time: Callable[[], bool]) -> None:
+        """Measure logs that are not open, while there is time."""
+        self._unopened.look(has_time, self._open.__contains__)
 
     def close(self) -> None:
         """Leave everything on the disk."""

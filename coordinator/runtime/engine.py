@@ -12,6 +12,7 @@ before its `flush` has returned.
 """
 
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Any
 
 from coordinator.config import Config
@@ -24,6 +25,7 @@ from coordinator.core.result import COORDINATOR_EPOCH, Markers, Reply, Result
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
+from coordinator.metrics import Latency
 from coordinator.runtime.edge import FAILED, Edge, Failed
 from coordinator.runtime.error_response import error_response, groups_full_response
 from coordinator.runtime.ledger import Ledger
@@ -56,6 +58,7 @@ class Engine:
         self._files = files
         self._emit = emit
         self._is_synced = is_synced
+        self.syncs = Latency()  # how long turns wait for the disk, in real time; decides nothing
         self._groups_bytes_max: int = config["groups.max.bytes"]
         self._replies: Replies = []
         self._steps = Steps()
@@ -189,7 +192,10 @@ class Engine:
             written.append(partition.log)
         written += self.dataplane.written()
         if self._is_synced:
+            began_s = monotonic()
             self._files.together([log.sync for log in written])
+            if written:
+                self.syncs.observe(monotonic() - began_s)
         if self.ledger.settle() and self._is_synced:
             self.ledger.log.sync()
 

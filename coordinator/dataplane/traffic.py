@@ -1,0 +1,51 @@
+"""Records and bytes in and out by topic, since the start. For operators only."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from protocol.record_batch import HEADER_FAST, PREFIX_BYTES
+
+TOPICS_MAX: Final = 100  # topics that are counted by name
+OTHER: Final = "other"  # the rest
+
+
+class Traffic(Struct):
+    """Of one topic. Bytes are those of the batches as they are in the log, most often compressed."""
+
+    records_in: int = 0
+    bytes_in: int = 0
+    records_out: int = 0
+    bytes_out: int = 0
+
+
+class TrafficByTopic:
+    """The first TOPICS_MAX topics by name, the others together: names come from clients."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Traffic] = {}
+
+    def count_in(self, topic: str, records: int, size: int) -> None:
+        """Count a batch that was appended."""
+        traffic = self._of(topic)
+        traffic.records_in += records
+        traffic.bytes_in += size
+
+    def count_out(self, topic: str, batches: bytes) -> None:
+        """Count the batches of a Fetch response."""
+        traffic = self._of(topic)
+        at, size = 0, len(batches)
+        while at < size:
+            header = HEADER_FAST.unpack_from(batches, at)
+            traffic.records_out += header[12]
+            at += header[1] + PREFIX_BYTES
+        traffic.bytes_out += size
+
+    def _of(self, topic: str) -> Traffic:
+        found = self.topics.get(topic)
+        if found is None:
+            name = topic if len(self.topics) < TOPICS_MAX else OTHER
+            found = self.topics.get(name)
+            if found is None:
+                found = self.topics[name] = Traffic()
+        return found

@@ -1,0 +1,150 @@
+"""Lag, committed offsets and traffic by topic: what a scrape shows of them, and how it is bounded."""
+
+import pytest
+
+from coordinator.admin.views import snapshot
+from coordinator.dataplane.traffic import OTHER, TOPICS_MAX, TrafficByTopic
+from coordinator.dataplane.unopened import Unopened
+from coordinator.metrics import GroupOffset
+from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.record_batch import encode
+from protocol.records import Record
+from storage.extent import Extent, measure
+from storage.memory_files import MemoryFiles
+from tests.server.in_memory import InMemory, Peer
+
+
+def commit(peer: Peer, group: str, offsets: dict[int, int]) -> None:
+    each = tuple(OffsetCommitRequestPartition(index, offset) for index, offset in offsets.items())
+    request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=each),))
+    peer.ask(request, 8)
+
+
+def produce(peer: Peer, partition: int, *values: bytes) -> int:
+    """Produce records, and return how many bytes they are."""
+    batch = encode([Record(None, value) for value in values])
+    data = ProduceRequestPartitionData(partition, batch)
+    request = ProduceRequest(None, -1, 1_000, (ProduceRequestTopicData("orders", partition_data=(data,)),))
+    peer.ask(request, 9)
+    return len(batch)
+
+
+def fetch(peer: Peer, partition: int) -> None:
+    wanted = FetchRequestTopic("orders", partitions=(FetchRequestPartition(partition, partition_max_bytes=1 << 20),))
+    peer.ask(FetchRequest(-1, 0, 0, topics=(wanted,)), 11)
+
+
+def offsets(server: InMemory) -> list[GroupOffset]:
+    return list(snapshot(server.node, {}, 0.0, 0).group_offsets)
+
+
+def test_lag_is_what_lies_between_the_committed_offset_and_the_end() -> None:
+    server = InMemory()
+    peer = server.connect()
+    produce(peer, 0, b"1", b"2", b"3")
+    produce(peer, 1, b"1")
+    commit(peer, "g", {0: 1, 1: 9, 2: 0})
+    assert offsets(server) == [
+        GroupOffset("g", "orders", 0, 1, 2),
+        GroupOffset("g", "orders", 1, 9, 0),
+        GroupOffset("g", "orders", 2, 0, None),  # nobody has looked at its log
+    ]
+
+
+def test_series_of_offsets_are_bounded_and_can_be_turned_off() -> None:
+    server = InMemory(metrics_offsets_max=2)
+    commit(server.connect(), "g", {0: 1, 1: 1, 2: 1})
+    now = snapshot(server.node, {}, 0.0, 0)
+    assert (len(now.group_offsets), now.offsets) == (2, 3)
+    server = InMemory(metrics_offsets_max=0)
+    commit(server.connect(), "g", {0: 1})
+    assert offsets(server) == []
+
+
+def test_states_of_groups_have_series_from_zero() -> None:
+    now = snapshot(InMemory().node, {}, 0.0, 0)
+    assert now.groups["classic", "Stable"] == now.groups["consumer", "Reconciling"] == 0
+    assert ("classic", "Dead") not in now.groups
+    assert now.members == {"classic": 0, "consumer": 0}
+
+
+def test_records_and_bytes_are_counted_in_and_out() -> None:
+    server = InMemory()
+    peer = server.connect()
+    size = produce(peer, 0, b"1", b"2", b"3") + produce(peer, 0, b"4")
+    fetch(peer, 0)
+    fetch(peer, 0)
+    traffic = server.node.dataplane.traffic["orders"]
+    assert (traffic.records_in, traffic.bytes_in) == (4, size)
+    assert (traffic.records_out, traffic.bytes_out) == (8, 2 * size)
+
+
+def test_topics_beyond_the_bound_are_counted_together() -> None:
+    traffic = TrafficByTopic()
+    for number in range(TOPICS_MAX + 5):
+        traffic.count_in(f"t{number}", 1, 10)
+    traffic.count_in("t0", 1, 10)
+    assert len(traffic.topics) == TOPICS_MAX + 1
+    assert traffic.topics[OTHER].records_in == 5
+    assert traffic.topics["t0"].records_in == 2
+
+
+def test_lag_and_sizes_are_known_after_a_start_without_opening_the_logs() -> None:
+    server = InMemory()
+    peer = server.connect()
+    size = produce(peer, 0, *[b"x" * 100] * 50) + produce(peer, 0, b"1")
+    commit(peer, "g", {0: 11})
+    server.node.close()
+    server = InMemory(server.files)
+    while not offsets(server)[0].lag:  # each scrape measures a little
+        pass
+    assert offsets(server) == [GroupOffset("g", "orders", 0, 11, 40)]
+    assert snapshot(server.node, {}, 0.0, 0).log_bytes["orders"] == size
+    size += produce(server.connect(), 0, b"2")  # which opens it
+    assert offsets(server) == [GroupOffset("g", "orders", 0, 11, 41)]
+    assert snapshot(server.node, {}, 0.0, 0).log_bytes["orders"] == size
+
+
+def test_a_torn_write_does_not_count() -> None:
+    files = MemoryFiles()
+    whole = encode([Record(None, b"1"), Record(None, b"2")])
+    files.make_directory("data/t-0")
+    file = files.open("data/t-0/00000000000000000007.log", create=True)
+    file.append(whole + whole[:30])
+    steps = measure(files, "data/t-0")
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == Extent(len(whole) + 30, 2)
+
+
+def test_a_scrape_does_not_hold_up_the_clients() -> None:
+    looked = 0
+
+    def has_time() -> bool:
+        nonlocal looked
+        looked += 1
+        return looked % 3 != 0
+
+    files = MemoryFiles()
+    partitions = [("t", index) for index in range(5)]
+    unopened = Unopened(files, lambda: partitions, lambda topic, index: f"data/{topic}-{index}")
+    unopened.look(has_time, lambda partition: partition == ("t", 4))
+    assert len(unopened.known) == 3
+    unopened.look(has_time, lambda partition: False)
+    assert len(unopened.known) == 4, "one was open from the beginning"
+    unopened.forget(("t", 0))
+    unopened.look(has_time, lambda partition: False)
+    assert ("t", 0) not in unopened.known
+
+
+def test_waits_for_the_disk_are_counted_only_where_there_are_any() -> None:
+    for is_synced in (False, True):
+        server = InMemory(is_synced=is_synced)
+        commit(server.connect(), "g", {0: 1})
+        assert any(snapshot(server.node, {}, 0.0, 0).syncs.buckets) is is_synced
