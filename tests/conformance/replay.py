@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.conformance import muster
 from tests.conformance.client import Pump
 from tests.conformance.compare import Difference, differences
-from tests.conformance.indoors import Indoors
+from tests.conformance.in_process import InProcess
 from tests.conformance.listed import LISTED
-from tests.conformance.servers import INDOORS, SERVERS, settings
+from tests.conformance.servers import IN_PROCESS, SERVERS, settings
 from tests.conformance.stage import Event
 from tests.conformance.story import Story, play, tell_all, warm
 
@@ -27,8 +27,8 @@ def replay(server: str, stories: list[Story], at_once: int = 48) -> dict[str, li
 
     Stories that wait for minutes have one each in this process, on a clock that jumps to what happens next.
     """
-    if server in INDOORS:
-        return {one.name: play(one, Indoors(settings(server))) for one in stories}
+    if server in IN_PROCESS:
+        return {one.name: play(one, InProcess(settings(server))) for one in stories}
     with muster.running(settings(server)) as port:
         warm(Pump("127.0.0.1", port))
         with ThreadPoolExecutor(at_once) as pool:

@@ -34,7 +34,7 @@ SERVERS: Mapping[str, Settings] = {
 
 
 # Muster plays these without a process. The least retention that Kafka can be told is a minute: here it takes no time.
-INDOORS = {"expiry", "epochs", "deletion"}
+IN_PROCESS = {"expiry", "epochs", "deletion"}
 
 
 def settings(server: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Each story against a live Muster: it says what Apache Kafka said, field by field, or docs/differences.md says why not.
 
 The stories of one server are played against one Muster, many at once, so that their waits overlap; each is a test of its
-own. Stories that wait for minutes have a Muster each whose clock jumps (`indoors.py`). With `-k` only the chosen ones
+own. Stories that wait for minutes have a Muster each whose clock jumps (`in_process.py`). With `-k` only the chosen ones
 are played. What differs is played twice more, on a Muster of its own with few others about: if it differs in one of the
 two it has failed. If it differs in neither, the machine was busy, or Muster answers now so, now otherwise: the end of the
 run counts and names these stories, with the first difference.

@@ -20,8 +20,8 @@ from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import OutOfBoundValue
 
-from tests.conformance import byhand
-from tests.conformance.slots import Slot, slots
+from tests.conformance import lenient_reader
+from tests.conformance.kio_fields import Field, fields_of
 
 Plain = Any
 KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
@@ -41,18 +41,18 @@ ZERO: Mapping[str, Plain] = {
 
 def build(cls: Any, values: Mapping[str, Plain]) -> Any:
     """The kio value for plain `values`."""
-    known = slots(cls)
+    known = fields_of(cls)
     if unknown := values.keys() - {one.plain for one in known}:
         raise TypeError(f"{cls.__name__} v{cls.__version__} has no {', '.join(sorted(unknown))}")
     return cls(**{one.name: value_of(one, values) for one in known if chosen(one, values)})
 
 
-def chosen(one: Slot, values: Mapping[str, Plain]) -> bool:
+def chosen(one: Field, values: Mapping[str, Plain]) -> bool:
     """Whether the value is to be given, not left to kio's default."""
     return one.plain in values or one.default is dataclasses.MISSING
 
 
-def value_of(one: Slot, values: Mapping[str, Plain]) -> Any:
+def value_of(one: Field, values: Mapping[str, Plain]) -> Any:
     if one.plain not in values:
         return None if one.is_nullable else () if one.is_array else turned(one, ZERO.get(one.kind, 0))
     value = values[one.plain]
@@ -61,7 +61,7 @@ def value_of(one: Slot, values: Mapping[str, Plain]) -> Any:
     return tuple(turned(one, item) for item in value) if one.is_array else turned(one, value)
 
 
-def turned(one: Slot, value: Plain) -> Any:
+def turned(one: Field, value: Plain) -> Any:
     """One plain scalar or struct as kio wants it."""
     if one.nested:
         return build(one.nested, value)
@@ -79,16 +79,16 @@ def turned(one: Slot, value: Plain) -> Any:
 def plain(entity: Any) -> dict[str, Plain]:
     """The plain values of a kio value."""
     cls: Any = type(entity)
-    return {one.plain: flattened(one, getattr(entity, one.name)) for one in slots(cls)}
+    return {one.plain: flattened(one, getattr(entity, one.name)) for one in fields_of(cls)}
 
 
-def flattened(one: Slot, value: Any) -> Plain:
+def flattened(one: Field, value: Any) -> Plain:
     if value is None:
         return None
     return [unturned(one, item) for item in value] if one.is_array else unturned(one, value)
 
 
-def unturned(one: Slot, value: Any) -> Plain:
+def unturned(one: Field, value: Any) -> Plain:
     if one.nested:
         return plain(value)
     if isinstance(value, datetime.timedelta):
@@ -126,7 +126,7 @@ def response_values(api: str, version: int, frame: bytes) -> dict[str, Plain]:
     try:
         body, more = entity_reader(schema)(frame, used)
     except OutOfBoundValue:
-        return byhand.Reader(frame, used).entity(schema)
+        return lenient_reader.Reader(frame, used).entity(schema)
     if used + more != len(frame):
         raise ValueError(f"{api} v{version}: {len(frame) - used - more} bytes more than the schema has")
     return plain(body)
@@ -141,5 +141,5 @@ def embedded(schema: type, values: Mapping[str, Plain]) -> bytes:
 
 def fitting(api: str, version: int, values: Mapping[str, Plain]) -> dict[str, Plain]:
     """Those of `values` that the version has a field for."""
-    known = {one.plain for one in slots(load_request_schema(KEYS[api], version))}
+    known = {one.plain for one in fields_of(load_request_schema(KEYS[api], version))}
     return {name: value for name, value in values.items() if name in known}

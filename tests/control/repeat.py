@@ -37,8 +37,8 @@ def play(seed: int) -> str:
         else:
             _beat(dice.choice(members))
     digest = hashlib.sha256()
-    for connection in server.connections():
-        digest.update(repr(server.peer(connection).answers).encode())
+    for peer in server.receivers().values():
+        digest.update(repr(peer.answers).encode())
     for event in server.events:
         digest.update(encode(event))
     for path, content in sorted(server.take_snapshot().items()):

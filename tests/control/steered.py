@@ -34,12 +34,12 @@ class MemoryPoller:
             self._server.turn()
 
     def close_all(self, reason: str, client_id: str | None = None) -> None:
-        for connection in self._server.connections():
+        for connection in self._server.receivers():
             if client_id in (None, connection.client_id):
                 self._server.frontend.disconnect(connection)
 
     def client_ids(self) -> frozenset[str | None]:
-        return frozenset(one.client_id for one in self._server.connections() if not one.closing)
+        return frozenset(one.client_id for one in self._server.receivers() if not one.closing)
 
     def reset_alarm(self) -> None:
         """A test has its turns when it wants them."""
@@ -63,7 +63,7 @@ class Steered(InMemory):
         return read_logs(self.files, "data")
 
     def restart(self, snapshot: Snapshot | None = None) -> None:
-        for connection in self.connections():
+        for connection in self.receivers():
             self.frontend.disconnect(connection)
         self.node.close()
         remove_logs(self.files, "data")

@@ -17,7 +17,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.core import told
+from tests.core import rendering
 from tests.core.world import Words, World, command, topic_id
 
 COMMIT, TXN_COMMIT, FETCH, DELETE = 9, 3, 9, 0  # the versions, where `v=` does not say
@@ -134,19 +134,19 @@ def _fetched(response: OffsetFetchResponse) -> list[str]:
     """A line for each group: `g: t/0=5 epoch=3 'm' t/1=-1`."""
     if response.groups:
         return [
-            f"{group.group_id or '-'}: {told.error(group.error_code)} {_all(group.topics)}" for group in response.groups
+            f"{group.group_id or '-'}: {rendering.error(group.error_code)} {_all(group.topics)}" for group in response.groups
         ]
-    return [f"{told.error(response.error_code)} {_all(response.topics)}"]
+    return [f"{rendering.error(response.error_code)} {_all(response.topics)}"]
 
 
 def _all(topics: object) -> str:
     words = []
     for topic in topics:  # type: ignore[attr-defined]  # of either form
-        name = told.topic(topic)
+        name = rendering.topic(topic)
         for each in topic.partitions:
             epoch = f" epoch={each.committed_leader_epoch}" if each.committed_leader_epoch != -1 else ""
             note = f" {each.metadata!r}" if each.metadata else ""
-            error = f" {told.error(each.error_code)}" if each.error_code else ""
+            error = f" {rendering.error(each.error_code)}" if each.error_code else ""
             words.append(f"{name}/{each.partition_index}={each.committed_offset}{epoch}{note}{error}")
     return " ".join(words) or "nothing"
 

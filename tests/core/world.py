@@ -14,7 +14,7 @@ from coordinator.core.records import Record
 from coordinator.core.result import Call, Reply, Result
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
-from tests.core import durable, told
+from tests.core import durable, rendering
 
 START_MS = 1_700_000_000_000
 
@@ -130,7 +130,7 @@ class World:
         result = self.shard.handle(request, call)
         lines = self.taken(result)
         if result.response is not None:
-            lines.append(f"{who} <- {told.response(result.response)}")
+            lines.append(f"{who} <- {rendering.response(result.response)}")
         elif not any(type(effect) is Reply and effect.ticket == call.ticket for effect in result.effects):
             self.waiting[call.ticket] = who
             lines.insert(len(result.events), f"{who} waits")
@@ -141,13 +141,13 @@ class World:
     def taken(self, result: Result[Any]) -> list[str]:
         """Put a result's records into the log; its events, records and replies, in lines."""
         producer_id = -1 if result.producer is None else result.producer.id
-        lines = [told.event(event) for event in result.events]
+        lines = [rendering.event(event) for event in result.events]
         for record in result.records:
             self.log.append((*records.encode(record), producer_id))
-            lines.append(told.record(record, producer_id, START_MS))
+            lines.append(rendering.record(record, producer_id, START_MS))
         for reply in result.replies:
             who = self.waiting.pop(reply.ticket, f"#{reply.ticket}")
-            lines.append(f"{who} <- {told.response(reply.response)}")
+            lines.append(f"{who} <- {rendering.response(reply.response)}")
         return lines
 
     def observed(self, act: Callable[[], list[str]]) -> list[str]:
@@ -156,8 +156,8 @@ class World:
         lines = act()
         after = dict(self.shard.timers.items())
         changed = sorted((at_ms, key) for key, at_ms in after.items() if before.get(key) != at_ms)
-        lines += [f"timer {told.timer(key)} at {told.clock(at_ms - START_MS)}" for at_ms, key in changed]
-        return lines + [f"timer {told.timer(key)} off" for key in sorted(before) if key not in after]
+        lines += [f"timer {rendering.timer(key)} at {rendering.clock(at_ms - START_MS)}" for at_ms, key in changed]
+        return lines + [f"timer {rendering.timer(key)} off" for key in sorted(before) if key not in after]
 
     def advance(self, to_ms: int) -> list[str]:
         """Move the clock, from deadline to deadline."""
@@ -166,18 +166,18 @@ class World:
             self.now_ms = max(at_ms, self.now_ms)
             lines += self._fired()
         self.now_ms = to_ms
-        return [*lines, f"now {told.clock(to_ms - START_MS)}"]
+        return [*lines, f"now {rendering.clock(to_ms - START_MS)}"]
 
     def _fired(self) -> list[str]:
         due = [key for key, at_ms in self.shard.timers.items() if at_ms <= self.now_ms]
-        names = ", ".join(told.timer(key) for key in due)
-        fired = f"{told.clock(self.now_ms - START_MS)} {names} fires"
+        names = ", ".join(rendering.timer(key) for key in due)
+        fired = f"{rendering.clock(self.now_ms - START_MS)} {names} fires"
 
         def act() -> list[str]:
             return [line for result in self.shard.fire(self.now_ms) for line in self.taken(result)]
 
         lines = self.observed(act)
-        gone = {f"timer {told.timer(key)} off" for key in due}
+        gone = {f"timer {rendering.timer(key)} off" for key in due}
         return [fired, *(line for line in lines if line not in gone)]
 
     def configure(self, changes: dict[str, str]) -> None:

@@ -3,7 +3,7 @@
 from coordinator.core.admin.list_groups import Wanted
 from coordinator.core.topics import Topic, Topics
 from protocol.messages.list_groups import ListGroupsRequest
-from tests.core import told
+from tests.core import rendering
 from tests.core.world import START_MS, Words, World, command, milliseconds, topic_id
 
 
@@ -43,7 +43,7 @@ def restart(world: World, words: Words) -> list[str]:
 @command("describe")
 def describe(world: World, words: Words) -> list[str]:
     """`describe`, `describe v=6 group=h`."""
-    return told.response(world.shard.describe(words.text("group", "g"), words.number("v", 6))).split("\n")
+    return rendering.response(world.shard.describe(words.text("group", "g"), words.number("v", 6))).split("\n")
 
 
 @command("list")
@@ -67,7 +67,7 @@ def delete(world: World, words: Words) -> list[str]:
 
     def act() -> list[str]:
         result = world.shard.delete(words.text("group", "g"), world.call(words, 2))
-        return [*world.taken(result), told.error(result.response.error_code)]
+        return [*world.taken(result), rendering.error(result.response.error_code)]
 
     return world.observed(act)
 
@@ -82,7 +82,7 @@ def waiting(world: World, words: Words) -> list[str]:
 def timers(world: World, words: Words) -> list[str]:
     """All timers that are set, but for the pass over all offsets."""
     return [
-        f"timer {told.timer(key)} at {told.clock(at_ms - START_MS)}"
+        f"timer {rendering.timer(key)} at {rendering.clock(at_ms - START_MS)}"
         for key, at_ms in world.shard.timers.items()
         if key[0] != "expiry"
     ] or ["none"]

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from coordinator.config import Config
 from coordinator.core.events import Event
@@ -26,15 +26,22 @@ FRAME_BYTES_MAX = 65_536
 DATA_DIR = "data"
 
 
+class Receiver(Protocol):
+    """A client's end of a connection."""
+
+    def receive(self, data: bytes) -> None:
+        """Take what the server has sent."""
+
+
 class Peer:
     """A client: what it sends, and what it has got."""
 
-    def __init__(self, server: "InMemory", client_id: str = "test", host: str = "127.0.0.1") -> None:
+    def __init__(self, server: "InMemory", client_id: str = "test") -> None:
         self._server = server
         self._client_id = client_id
         self._frames = FrameBuffer(1 << 24)
         self._sent: dict[int, tuple[int, int]] = {}  # (API key, version) by correlation id
-        self.connection = server.frontend.connect(host, server.listener)
+        self.connection = server.attach(self)
         self.answers: list[tuple[int, Any]] = []  # (correlation id, message) in the order of arrival
 
     def frame(self, message: Message, version: int, correlation_id: int) -> bytes:
@@ -118,32 +125,32 @@ class InMemory:
         )
         self.listener = Listener(socket.socket(), "localhost", port, Where((Broker(0, "localhost", port),)))
         self.listener.sock.close()
-        self._peers: dict[Connection, Peer] = {}
+        self._receivers: dict[Connection, Receiver] = {}
 
     def load(self) -> None:
         """Do what is left of the loading."""
         for _ in self.loading:
             pass
 
-    def peer(self, connection: Connection) -> Peer:
-        """Return the client of a connection."""
-        return self._peers[connection]
+    def receivers(self) -> dict[Connection, Receiver]:
+        """Every connection that was ever made, with its client."""
+        return dict(self._receivers)
 
-    def connections(self) -> list[Connection]:
-        """Every connection that was ever made."""
-        return list(self._peers)
+    def attach(self, receiver: Receiver) -> Connection:
+        """Make a connection whose client is `receiver`."""
+        connection = self.frontend.connect("127.0.0.1", self.listener)
+        self._receivers[connection] = receiver
+        return connection
 
     def connect(self, client_id: str = "test") -> Peer:
-        peer = Peer(self, client_id)
-        self._peers[peer.connection] = peer
-        return peer
+        return Peer(self, client_id)
 
     def turn(self) -> Iterable[Connection]:
         """End the turn, and hand out what is owed to who takes it."""
         touched = list(self.frontend.finish())
         for connection in touched:
             if not connection.is_blocked:
-                self._peers[connection].receive(b"".join(connection.take()))
+                self._receivers[connection].receive(b"".join(connection.take()))
         return touched
 
     def advance(self, seconds: float) -> None:

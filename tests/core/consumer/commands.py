@@ -26,7 +26,7 @@ from protocol.messages.consumer_group_heartbeat import (
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from tests.core import told
+from tests.core import rendering
 from tests.core.world import START_MS, Words, World, command, topic_id
 
 
@@ -142,13 +142,13 @@ def strange(world: World, words: Words) -> list[str]:
     record = r.Record(record.key, replace(record.value, state=77))
     world.shard.replay(record)
     world.log.append((*r.encode(record), -1))
-    return [told.record(record, -1, START_MS)]
+    return [rendering.record(record, -1, START_MS)]
 
 
 @command("describe-consumer")
 def describe(world: World, words: Words) -> list[str]:
     """`describe-consumer group=h`."""
-    return told.response(world.shard.describe_consumer(words.text("group", "g"))).split("\n")
+    return rendering.response(world.shard.describe_consumer(words.text("group", "g"))).split("\n")
 
 
 @command("fetch-as")
@@ -156,7 +156,7 @@ def fetch(world: World, words: Words) -> list[str]:
     """`fetch-as a 3`: whether that member may read offsets at that epoch; `fetch-as null -1` names nobody."""
     member_id, epoch = words.plain
     wanted = OffsetFetchRequestGroup("g", None if member_id == "null" else member_id, int(epoch), None)
-    return [told.error(world.shard.fetch_offsets(wanted, 9, require_stable=False).error_code)]
+    return [rendering.error(world.shard.fetch_offsets(wanted, 9, require_stable=False).error_code)]
 
 
 @command("own")
@@ -268,7 +268,7 @@ def _heartbeat(answer: ConsumerGroupHeartbeatResponse) -> str:
     if answer.error_code:
         assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (None, 0, 0), "K-009"
         assert answer.assignment is None and (answer.error_message is None) == (answer.error_code == -1), "K-009"
-        return told.error(answer.error_code)
+        return rendering.error(answer.error_code)
     every = f" every {answer.heartbeat_interval_ms}ms" if answer.heartbeat_interval_ms != 5000 else ""
     owns = "" if answer.assignment is None else f" owns {_entries(answer.assignment.topic_partitions)}"
     return f"{answer.member_id} epoch={answer.member_epoch}{every}{owns}"
@@ -298,7 +298,7 @@ def _member(value: r.ConsumerGroupMemberMetadataValue) -> str:
 
 def _described(group: ConsumerGroupDescribeResponseDescribedGroup) -> str:
     if group.error_code:
-        return told.error(group.error_code)
+        return rendering.error(group.error_code)
     lines = [f"{group.group_state} epoch={group.group_epoch}/{group.assignment_epoch} assignor={group.assignor_name}"]
     for member in group.members:
         kind = {0: "classic", 1: "consumer"}[member.member_type]
@@ -312,7 +312,7 @@ def _described(group: ConsumerGroupDescribeResponseDescribedGroup) -> str:
     return "\n".join(lines)
 
 
-_opaque_sync = told.RESPONSES[SyncGroupResponse]
+_opaque_sync = rendering.RESPONSES[SyncGroupResponse]
 
 
 def _sync(answer: SyncGroupResponse) -> str:
@@ -325,21 +325,21 @@ def _sync(answer: SyncGroupResponse) -> str:
     return f"assigned {owned_text(entries)} {answer.protocol_type}/{answer.protocol_name}"
 
 
-told.RESPONSES |= {
+rendering.RESPONSES |= {
     ConsumerGroupHeartbeatResponse: _heartbeat,
     ConsumerGroupDescribeResponseDescribedGroup: _described,
     SyncGroupResponse: _sync,
 }
-told.VALUES |= {
+rendering.VALUES |= {
     r.ConsumerGroupMetadataValue: lambda value: f"epoch={value.epoch}" + ("" if value.metadata_hash else " no topics"),
     r.ConsumerGroupMemberMetadataValue: _member,
     r.ConsumerGroupTargetAssignmentMetadataValue: lambda value: (
         f"epoch={value.assignment_epoch} "
-        + (f"at {told.clock(value.assignment_timestamp - START_MS)}" if value.assignment_timestamp else "at 0")
+        + (f"at {rendering.clock(value.assignment_timestamp - START_MS)}" if value.assignment_timestamp else "at 0")
     ),
     r.ConsumerGroupTargetAssignmentMemberValue: lambda value: _entries(value.topic_partitions),
     r.ConsumerGroupCurrentMemberAssignmentValue: _current,
     r.ConsumerGroupRegularExpressionValue: lambda value: (
-        f"{','.join(value.topics) or 'none'} version={value.version} at {told.clock(value.timestamp - START_MS)}"
+        f"{','.join(value.topics) or 'none'} version={value.version} at {rendering.clock(value.timestamp - START_MS)}"
     ),
 }

@@ -7,7 +7,7 @@ import typing
 from typing import Any
 
 
-class Slot(typing.NamedTuple):
+class Field(typing.NamedTuple):
     """One field of one kio class: its plain name and how its values turn."""
 
     plain: str
@@ -20,12 +20,12 @@ class Slot(typing.NamedTuple):
 
 
 @functools.cache
-def slots(cls: Any) -> tuple[Slot, ...]:
+def fields_of(cls: Any) -> tuple[Field, ...]:
     """The fields of a kio class, in the order of Kafka's schema."""
-    return tuple(slot(field) for field in dataclasses.fields(cls))
+    return tuple(field_of(field) for field in dataclasses.fields(cls))
 
 
-def slot(field: "dataclasses.Field[Any]") -> Slot:
+def field_of(field: "dataclasses.Field[Any]") -> Field:
     """Read one dataclass field: the annotations are real types, the wire type is in the metadata."""
     inner, nullable = stripped(field.type)
     is_array = typing.get_origin(inner) is tuple
@@ -34,7 +34,7 @@ def slot(field: "dataclasses.Field[Any]") -> Slot:
     nested: Any = inner if dataclasses.is_dataclass(inner) else None
     kind = "struct" if nested else field.metadata["kafka_type"]
     plain = f"{field.name}_ms" if kind.startswith("timedelta") else field.name
-    return Slot(plain, field.name, kind, nested, is_array, nullable, field.default)
+    return Field(plain, field.name, kind, nested, is_array, nullable, field.default)
 
 
 def stripped(annotation: Any) -> tuple[Any, bool]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from tests.conformance.slots import Slot, slots
+from tests.conformance.kio_fields import Field, fields_of
 
 NUMBERS = {
     "int8": "b",
@@ -35,20 +35,20 @@ class Reader:
 
     def entity(self, cls: Any) -> dict[str, Any]:
         """One struct; tagged fields keep their defaults, which is all that the APIs read here need."""
-        found = {one.plain: self.field(one, cls.__flexible__) for one in slots(cls)}
+        found = {one.plain: self.field(one, cls.__flexible__) for one in fields_of(cls)}
         if cls.__flexible__:
             for _ in range(self.varint()):
                 self.varint()
                 self.take(self.varint())
         return found
 
-    def field(self, one: Slot, flexible: bool) -> Any:
+    def field(self, one: Field, flexible: bool) -> Any:
         if not one.is_array:
             return self.item(one, flexible)
         count = self.length(flexible, "i")
         return None if count < 0 else [self.item(one, flexible) for _ in range(count)]
 
-    def item(self, one: Slot, flexible: bool) -> Any:
+    def item(self, one: Field, flexible: bool) -> Any:
         if one.nested:
             return self.entity(one.nested)
         if one.kind == "uuid":

@@ -1,0 +1,76 @@
+"""A Muster in this process, without sockets, on a clock that moves only while a story waits.
+
+It takes the place of the TCP pump: the same bytes go in and out, and a wait of a minute is over at once, because the
+clock jumps to whatever is due next.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from coordinator.config import read_pairs
+from tests.conformance.client import Flight, Pump, Wire, is_over
+from tests.conformance.muster import pairs
+from tests.server.in_memory import InMemory
+
+FRAME_BYTES_MAX: Final = 1 << 20
+TICK_S: Final = 0.001  # the clock of the server counts whole milliseconds: no step of ours is to fall between two
+
+
+class InProcess(Pump):
+    """All connections of one story to a server of its own."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._server = InMemory(
+            topics={},
+            wall_ms=int(time.time() * 1000),
+            frame_bytes_max=FRAME_BYTES_MAX,
+            **read_pairs(pairs(settings)).values,
+        )
+        super().__init__("localhost", self._server.listener.port)
+
+    def now_s(self) -> float:
+        return self._server.seconds
+
+    def connect(self, one: Wire) -> "Client":
+        return Client(self._server, one)
+
+    def disconnect(self, one: Wire) -> None:
+        """Nothing listens that a wire would have to be taken from."""
+
+    def run(self, for_ms: float, until: "Wire | Flight | None" = None) -> bool:
+        """Let happen what happens within `for_ms`, and stop at once when the awaited is there."""
+        deadline = self.now_s() + for_ms / 1000
+        self._server.turn()
+        while not is_over(until):
+            if self.now_s() >= deadline:
+                return False
+            self._server.advance(min(deadline - self.now_s(), self._until_due_s()))
+        return True
+
+    def _until_due_s(self) -> float:
+        """Return how long nothing is due; never zero."""
+        frontend = self._server.frontend
+        deadlines = (frontend.next_deadline_ms(), frontend.next_poll_ms())
+        due_ms = min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
+        return float("inf") if due_ms is None else max((due_ms - self._server.clock.now_ms()) / 1000, TICK_S)
+
+
+class Client:
+    """A wire's end at the server: takes what either side sends to the other."""
+
+    def __init__(self, server: InMemory, wire: Wire) -> None:
+        self._server, self._wire = server, wire
+        self._connection = server.attach(self)
+
+    def sendall(self, data: bytes) -> None:
+        self._server.frontend.receive(self._connection, data)
+
+    def receive(self, data: bytes) -> None:
+        if data:
+            self._wire.receive(data)
+        if self._connection.closing:
+            self._wire.receive(b"")
+
+    def close(self) -> None:
+        self._server.frontend.disconnect(self._connection)
