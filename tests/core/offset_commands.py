@@ -134,7 +134,8 @@ def _fetched(response: OffsetFetchResponse) -> list[str]:
     """A line for each group: `g: t/0=5 epoch=3 'm' t/1=-1`."""
     if response.groups:
         return [
-            f"{group.group_id or '-'}: {rendering.error(group.error_code)} {_all(group.topics)}" for group in response.groups
+            f"{group.group_id or '-'}: {rendering.error(group.error_code)} {_all(group.topics)}"
+            for group in response.groups
         ]
     return [f"{rendering.error(response.error_code)} {_all(response.topics)}"]
 

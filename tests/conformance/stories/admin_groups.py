@@ -1,6 +1,6 @@
 """What operators ask: DescribeGroups, ListGroups, DeleteGroups."""
 
-from tests.conformance.people import Member, Modern, stable
+from tests.conformance.actors import Member, Modern, stable
 from tests.conformance.stage import Stage
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.stories.offset_commit import commit, fetch, part

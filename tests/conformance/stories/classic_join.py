@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.people import Member, stable, subscription
+from tests.conformance.actors import Member, stable, subscription
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 

@@ -1,6 +1,6 @@
 """How members get out of a classic group: LeaveGroup."""
 
-from tests.conformance.people import Member, stable
+from tests.conformance.actors import Member, stable
 from tests.conformance.stage import Stage
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.story import story

@@ -1,6 +1,6 @@
 """How a classic group gets its assignment: SyncGroup."""
 
-from tests.conformance.people import Member, stable, subscription
+from tests.conformance.actors import Member, stable, subscription
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 

@@ -1,6 +1,6 @@
 """What operators see of consumer groups: ConsumerGroupDescribe, and the older APIs on them."""
 
-from tests.conformance.people import Member, Modern, stable
+from tests.conformance.actors import Member, Modern, stable
 from tests.conformance.stage import Stage
 from tests.conformance.stories.consumer_join import describe
 from tests.conformance.stories.offset_commit import commit

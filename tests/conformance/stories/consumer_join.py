@@ -1,6 +1,6 @@
 """How members get into a consumer group (KIP-848): ConsumerGroupHeartbeat with epoch 0, and what is refused."""
 
-from tests.conformance.people import Member, Modern, stable, subscription
+from tests.conformance.actors import Member, Modern, stable, subscription
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.people import Modern
+from tests.conformance.actors import Modern
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.stories.offset_commit import commit, fetch, part
 from tests.conformance.stories.txn_offsets import Producer

@@ -1,6 +1,6 @@
 """How partitions move between members of a consumer group: target, revocation, acknowledgement, release."""
 
-from tests.conformance.people import Modern
+from tests.conformance.actors import Modern
 from tests.conformance.stage import Stage
 from tests.conformance.stories.consumer_join import describe
 from tests.conformance.story import story

@@ -1,6 +1,6 @@
 """Subscriptions by regular expression, resolved by the server."""
 
-from tests.conformance.people import Modern
+from tests.conformance.actors import Modern
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.stories.consumer_join import describe
 from tests.conformance.story import story

@@ -1,6 +1,6 @@
 """Static members of consumer groups, and how members end: leaving, sessions, rebalance timeouts."""
 
-from tests.conformance.people import Modern
+from tests.conformance.actors import Modern
 from tests.conformance.stage import Stage
 from tests.conformance.stories.consumer_join import describe
 from tests.conformance.story import story

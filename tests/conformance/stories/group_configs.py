@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.people import Modern
+from tests.conformance.actors import Modern
 from tests.conformance.stage import GROUP, Answer, Stage
 from tests.conformance.story import story
 

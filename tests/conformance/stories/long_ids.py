@@ -7,7 +7,7 @@ is a name with a dash and a UUID behind, 37 bytes longer than the name.
 from typing import Any
 
 from tests.conformance import wire
-from tests.conformance.people import Member, Modern, assignment, subscription
+from tests.conformance.actors import Member, Modern, assignment, subscription
 from tests.conformance.stage import Line, Stage
 from tests.conformance.stories.consumer_join import describe
 from tests.conformance.stories.offset_commit import fetch, part

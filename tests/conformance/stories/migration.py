@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.people import Member, Modern, Owned, assignment, stable, subscription
+from tests.conformance.actors import Member, Modern, Owned, assignment, stable, subscription
 from tests.conformance.stage import Stage
 from tests.conformance.stories.consumer_join import describe
 from tests.conformance.story import story

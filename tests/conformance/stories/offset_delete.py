@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.people import Member, stable, subscription
+from tests.conformance.actors import Member, stable, subscription
 from tests.conformance.stage import Answer, Line, Stage
 from tests.conformance.stories.offset_commit import commit, fetch, part
 from tests.conformance.story import story

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.people import Member, stable
+from tests.conformance.actors import Member, stable
 from tests.conformance.stage import Stage
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.stories.offset_commit import commit, fetch, part

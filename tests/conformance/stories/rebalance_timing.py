@@ -1,6 +1,6 @@
 """When a rebalance of a classic group ends: the initial delay, the rebalance timeout, the wait for SyncGroup."""
 
-from tests.conformance.people import Member, Modern, stable
+from tests.conformance.actors import Member, Modern, stable
 from tests.conformance.stage import Stage
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.story import story

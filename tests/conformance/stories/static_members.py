@@ -1,6 +1,6 @@
 """Static members (KIP-345, KIP-814): those with an instance id, who may restart without a rebalance."""
 
-from tests.conformance.people import Member, stable, subscription
+from tests.conformance.actors import Member, stable, subscription
 from tests.conformance.stage import Stage
 from tests.conformance.stories.classic_sync import joined
 from tests.conformance.story import story

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.conformance.people import Member, stable
+from tests.conformance.actors import Member, stable
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.stories.offset_commit import commit, part
 from tests.conformance.story import story
