@@ -17,7 +17,7 @@ PAGE_BYTES_MAX: Final = 1_048_576  # of events in a page, or one event
 
 
 class Readiness(Struct, frozen=True):
-    """Whether all is loaded, and how much is still to be loaded."""
+    """The state of the loading: whether all is loaded, and how much is left."""
 
     ready: bool
     loading: int  # partitions of __consumer_offsets

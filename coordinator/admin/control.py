@@ -12,7 +12,6 @@ from coordinator.admin.control_types import (
     PAGE_MAX,
     Advance,
     ClockQuery,
-    Deleted,
     Faults,
     FaultView,
     Findings,
@@ -23,6 +22,7 @@ from coordinator.admin.control_types import (
     JournalState,
     Prefix,
     ReasonBody,
+    Removal,
     RemoveMemberBody,
     Requests,
     RequestsQuery,
@@ -33,8 +33,8 @@ from coordinator.admin.control_types import (
     TargetBody,
     Timeline,
     TimelineQuery,
-    Verified,
     Verify,
+    VerifyResult,
     Wait,
 )
 from coordinator.admin.operations import Input, Operation, Text
@@ -50,16 +50,10 @@ from coordinator.control.verify import Times, verify
 from coordinator.core.events import Event
 from coordinator.events import Ring
 from coordinator.runtime.snapshot import to_tar
-from coordinator.server.operator import (
-    Advanced,
-    ClockState,
-    KeepAlive,
-    Operator,
-    Refusal,
-    State,
-    keep_everybody,
-    keep_nobody,
-)
+from coordinator.server.operator import Operator
+from coordinator.server.verbs.clock import ClockMove, ClockState, KeepAlive, keep_everybody, keep_nobody
+from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.state import State
 
 WAIT_MS_MAX: Final = 300_000
 ADVANCE_MS_MAX: Final = 10 * 365 * 86_400_000
@@ -91,7 +85,7 @@ class Control:
                 "PUT", "/v1/clock", "Freeze the clock, or let it run", self._set_clock, body=SetClock, result=ClockState
             ),
             Operation(
-                "POST", "/v1/clock/advance", "Move the clock forward", self._advance, body=Advance, result=Advanced
+                "POST", "/v1/clock/advance", "Move the clock forward", self._advance, body=Advance, result=ClockMove
             ),
             Operation(
                 "POST",
@@ -99,7 +93,7 @@ class Control:
                 "Move the clock to the next deadline",
                 self._step,
                 body=StepClock,
-                result=Advanced,
+                result=ClockMove,
             ),
             Operation("GET", "/v1/groups", "All groups", self._groups, query=GroupsQuery, result=Groups),
             Operation(
@@ -108,11 +102,11 @@ class Control:
                 "Remove every group of a prefix",
                 self._forget_all,
                 query=GroupsQuery,
-                result=Deleted,
+                result=Removal,
             ),
             Operation("GET", "/v1/groups/{group}", "One group", self._group, result=GroupView),
             Operation(
-                "DELETE", "/v1/groups/{group}", "Remove a group, whatever its state", self._forget, result=Deleted
+                "DELETE", "/v1/groups/{group}", "Remove a group, whatever its state", self._forget, result=Removal
             ),
             Operation(
                 "GET",
@@ -204,7 +198,7 @@ class Control:
                 others=(LINES, PCAPNG),
             ),
             Operation("GET", "/v1/lint", "Findings about clients", self._lint, result=Findings),
-            Operation("POST", "/v1/reset", "Start again with nothing", self._reset, body=Prefix, result=Deleted),
+            Operation("POST", "/v1/reset", "Start again with nothing", self._reset, body=Prefix, result=Removal),
             Operation("GET", "/v1/state", "Topics and offsets", self._state, query=GroupsQuery, result=State),
             Operation("POST", "/v1/state", "Create topics and commit offsets", self._seed, body=State, result=State),
             Operation("GET", "/v1/snapshots", "All snapshots", self._snapshots, result=Snapshots),
@@ -221,14 +215,14 @@ class Control:
                 "Whether what is expected has happened",
                 self._verify,
                 body=Verify,
-                result=Verified,
+                result=VerifyResult,
             ),
         ]
 
     # -- clock ---------------------------------------------------------------------------------------------------------
 
     def _clock(self, given: Input) -> ClockState:
-        state = self._operator.clock()
+        state = self._operator.clock.state()
         return msgspec.structs.replace(
             state, deadlines=state.deadlines[: _bounded("limit", given.query.limit, 0, 100_000)]
         )
@@ -241,40 +235,42 @@ class Control:
             raise Refused(f"invalid rate {body.rate}: expected more than 0, and at most 10000")
         rate = {"real": 1.0, "frozen": 0.0}.get(body.mode, body.rate)
         assert rate is not None, "mode rate has a rate"
-        state = self._operator.set_rate(rate)
+        state = self._operator.clock.set_rate(rate)
         return msgspec.structs.replace(state, deadlines=[])
 
-    def _advance(self, given: Input) -> Advanced:
+    def _advance(self, given: Input) -> ClockMove:
         body: Advance = given.body
-        return self._operator.advance(_bounded("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive))
+        return self._operator.clock.advance(
+            _bounded("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive)
+        )
 
-    def _step(self, given: Input) -> Advanced:
-        return self._operator.step(self._keep_alive(given.body.keep_alive))
+    def _step(self, given: Input) -> ClockMove:
+        return self._operator.clock.step(self._keep_alive(given.body.keep_alive))
 
     def _keep_alive(self, wanted: str | list[str]) -> KeepAlive:
         if isinstance(wanted, list):
-            return self._operator.keep_named(wanted)
+            return self._operator.clock.keep_named(wanted)
         if wanted == "connected":
-            return self._operator.keep_connected()
+            return self._operator.clock.keep_connected()
         return keep_everybody if wanted == "all" else keep_nobody
 
     # -- groups --------------------------------------------------------------------------------------------------------
 
     def _groups(self, given: Input) -> Groups:
-        return Groups(self._operator.groups(given.query.prefix))
+        return Groups(self._operator.groups.views(given.query.prefix))
 
     def _group(self, given: Input) -> GroupView:
-        view = self._operator.find_group(given.path["group"])
+        view = self._operator.groups.find(given.path["group"])
         if view is None:
             raise Refused(f"there is no group {given.path['group']!r}", 404)
         return view
 
-    def _forget(self, given: Input) -> Deleted:
-        _do(self._operator.forget, given.path["group"])
-        return Deleted(1)
+    def _forget(self, given: Input) -> Removal:
+        _do(self._operator.groups.forget, given.path["group"])
+        return Removal(1)
 
-    def _forget_all(self, given: Input) -> Deleted:
-        return Deleted(_do(self._operator.forget_all, given.query.prefix))
+    def _forget_all(self, given: Input) -> Removal:
+        return Removal(_do(self._operator.groups.forget_all, given.query.prefix))
 
     def _timeline(self, given: Input) -> Timeline | Text:
         group, query = given.path["group"], given.query
@@ -290,18 +286,18 @@ class Control:
             yield number, msgspec.json.decode(data, type=Event)
 
     def _rebalance(self, given: Input) -> GroupView:
-        view: GroupView = _do(self._operator.rebalance, given.path["group"], given.body.reason)
+        view: GroupView = _do(self._operator.groups.rebalance, given.path["group"], given.body.reason)
         return view
 
     def _target(self, given: Input) -> GroupView:
-        view: GroupView = _do(self._operator.set_target, given.path["group"], given.body.members)
+        view: GroupView = _do(self._operator.groups.set_target, given.path["group"], given.body.members)
         return view
 
     def _expire(self, given: Input) -> MemberView:
-        return self._remove(self._operator.expire, given)
+        return self._remove(self._operator.groups.expire, given)
 
     def _kick(self, given: Input) -> MemberView:
-        return self._remove(self._operator.kick, given)
+        return self._remove(self._operator.groups.kick, given)
 
     @staticmethod
     def _remove(verb: Callable[..., MemberView], given: Input) -> MemberView:
@@ -310,76 +306,76 @@ class Control:
         return view
 
     def _fence(self, given: Input) -> MemberView:
-        view: MemberView = _do(self._operator.fence, given.path["group"], given.path["member"])
+        view: MemberView = _do(self._operator.groups.fence, given.path["group"], given.path["member"])
         return view
 
     def _hold(self, given: Input) -> Faults:
-        rules = self._operator.hold(given.path["group"], given.body.at, given.body.client)
+        rules = self._operator.requests.hold(given.path["group"], given.body.at, given.body.client)
         return Faults([self._view(rule) for rule in rules])
 
     def _release(self, given: Input) -> Faults:
-        return Faults([self._view(rule) for rule in self._operator.release(given.path["group"])])
+        return Faults([self._view(rule) for rule in self._operator.requests.release(given.path["group"])])
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
     def _faults(self, given: Input) -> Faults:
-        return Faults([self._view(rule) for rule in self._operator.faults])
+        return Faults([self._view(rule) for rule in self._operator.requests.faults])
 
     def _add_fault(self, given: Input) -> FaultView:
         try:
             check(given.body)
         except FaultError as error:
             raise Refused(str(error)) from None
-        return self._view(self._operator.add_fault(given.body))
+        return self._view(self._operator.requests.add_fault(given.body))
 
     def _fault(self, given: Input) -> FaultView:
-        rule = self._operator.faults.get(_number(given))
+        rule = self._operator.requests.faults.get(_number(given))
         if rule is None:
             raise Refused(f"there is no fault {given.path['number']}", 404)
         return self._view(rule)
 
     def _remove_fault(self, given: Input) -> FaultView:
-        return self._view(_do(self._operator.remove_fault, _number(given)))
+        return self._view(_do(self._operator.requests.remove_fault, _number(given)))
 
     def _remove_faults(self, given: Input) -> Faults:
-        self._operator.remove_faults()
+        self._operator.requests.remove_faults()
         return Faults([])
 
     def _view(self, rule: Rule) -> FaultView:
         spec = rule.spec
         return FaultView(
             rule.number, spec.on, spec.do, spec.count, spec.probability, spec.seed, rule.seen, rule.hits,
-            self._operator.held(rule.number),
+            self._operator.requests.held(rule.number),
         )  # fmt: skip
 
     def _add_scenario(self, given: Input) -> ScenarioView:
         try:
-            return _view_scenario(self._operator.add_scenario(given.body))
+            return _view_scenario(self._operator.scenarios.add(given.body))
         except FaultError as error:
             raise Refused(str(error)) from None
 
     def _scenario(self, given: Input) -> ScenarioView:
-        return _view_scenario(_do(self._operator.scenario, _number(given)))
+        return _view_scenario(_do(self._operator.scenarios.get, _number(given)))
 
     def _remove_scenario(self, given: Input) -> ScenarioView:
-        return _view_scenario(_do(self._operator.remove_scenario, _number(given)))
+        return _view_scenario(_do(self._operator.scenarios.remove, _number(given)))
 
     def _set_journal(self, given: Input) -> JournalState:
-        self._operator.set_journal(_bounded("bytes_max", given.body.bytes_max, 0, 1 << 30))
+        self._operator.requests.set_journal(_bounded("bytes_max", given.body.bytes_max, 0, 1 << 30))
         return self._journal(given)
 
     def _journal(self, given: Input) -> JournalState:
         try:
-            journal = self._operator.journal
+            journal = self._operator.requests.journal
         except Refusal:
             return JournalState(0, 0, 0, 0)
         return JournalState(journal.bytes_max, journal.bytes, len(journal), journal.latest)
 
     def _requests(self, given: Input) -> Requests | Text:
         query: RequestsQuery = given.query
-        journal = _do(lambda: self._operator.journal)
+        journal = _do(lambda: self._operator.requests.journal)
         wanted = Filter(query.api, query.group, query.topic, query.client, query.after)
-        found = [entry for entry, _ in journal.entries(wanted, self._operator.topic_name)]
+        found = [entry for entry, _ in journal.entries(wanted, self._operator.requests.topic_name)]
         found = found[: _bounded("limit", query.limit, 1, PAGE_MAX)]
         if query.format == "pcapng":
             return Text(write_pcapng(found, self._server_port), PCAPNG)
@@ -389,51 +385,53 @@ class Control:
         return Requests(journal.latest, described)
 
     def _lint(self, given: Input) -> Findings:
-        journal = _do(lambda: self._operator.journal)
+        journal = _do(lambda: self._operator.requests.journal)
         return Findings(lint(entry for entry, _ in journal.entries(Filter())))
 
-    def _verify(self, given: Input) -> Verified:
+    def _verify(self, given: Input) -> VerifyResult:
         body: Verify = given.body
-        entries = _do(lambda: self._operator.journal).entries(Filter(after=body.after), self._operator.topic_name)
+        entries = _do(lambda: self._operator.requests.journal).entries(
+            Filter(after=body.after), self._operator.requests.topic_name
+        )
         verdict = verify(body.expect, entries, self._events(0, None), in_order=body.in_order)
         if not verdict.ok:
             raise Refused("; ".join(verdict.differences), 409)
-        return Verified(True)
+        return VerifyResult(True)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _reset(self, given: Input) -> Deleted:
+    def _reset(self, given: Input) -> Removal:
         prefix = given.body.prefix
         if prefix:
-            groups: int = _do(self._operator.forget_all, prefix)
-            return Deleted(groups, self._operator.remove_topics(prefix))
-        groups, topics = len(self._operator.groups()), len(self._operator.state().topics)
-        _do(self._operator.reset)
-        return Deleted(groups, topics)
+            groups: int = _do(self._operator.groups.forget_all, prefix)
+            return Removal(groups, self._operator.state.remove_topics(prefix))
+        groups, topics = len(self._operator.groups.views()), len(self._operator.state.contents().topics)
+        _do(self._operator.state.reset)
+        return Removal(groups, topics)
 
     def _state(self, given: Input) -> State:
-        return self._operator.state(given.query.prefix)
+        return self._operator.state.contents(given.query.prefix)
 
     def _seed(self, given: Input) -> State:
-        _do(self._operator.seed, given.body)
-        return self._operator.state()
+        _do(self._operator.state.seed, given.body)
+        return self._operator.state.contents()
 
     def _snapshots(self, given: Input) -> Snapshots:
-        return Snapshots(self._operator.snapshots())
+        return Snapshots(self._operator.state.snapshots())
 
     def _take_snapshot(self, given: Input) -> Snapshots:
-        _do(self._operator.take_snapshot, given.path["name"])
+        _do(self._operator.state.take_snapshot, given.path["name"])
         return self._snapshots(given)
 
     def _snapshot(self, given: Input) -> Text:
-        return Text(to_tar(_do(self._operator.snapshot, given.path["name"])), TAR)
+        return Text(to_tar(_do(self._operator.state.snapshot, given.path["name"])), TAR)
 
     def _remove_snapshot(self, given: Input) -> Snapshots:
-        _do(self._operator.remove_snapshot, given.path["name"])
+        _do(self._operator.state.remove_snapshot, given.path["name"])
         return self._snapshots(given)
 
     def _restore(self, given: Input) -> Snapshots:
-        _do(self._operator.restore, given.path["name"])
+        _do(self._operator.state.restore, given.path["name"])
         return self._snapshots(given)
 
     # -- waiting -------------------------------------------------------------------------------------------------------
@@ -449,19 +447,19 @@ class Control:
         missing = self._missing(body)
         if missing is not None:
             raise Refused(f"not within {timeout_ms} ms: {missing}", 408)
-        return self._operator.find_group(body.group) if body.group else None
+        return self._operator.groups.find(body.group) if body.group else None
 
     def _missing(self, body: Wait) -> str | None:
         """Return what does not hold yet, None if everything holds."""
         if body.fault is not None:
-            rule = self._operator.faults.get(body.fault)
+            rule = self._operator.requests.faults.get(body.fault)
             if rule is None:
                 return f"there is no fault {body.fault}"
             if rule.hits < body.hits:
                 return f"fault {body.fault} has met {rule.hits} requests, expected {body.hits}"
         if not body.group:
             return None
-        view = self._operator.find_group(body.group)
+        view = self._operator.groups.find(body.group)
         if view is None or not body.exists:
             if (view is not None) == body.exists:
                 return None

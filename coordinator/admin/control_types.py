@@ -1,4 +1,4 @@
-"""What the calls of the control API take and give. The OpenAPI document is made of these types.
+"""The types that calls of the control API take and give. The OpenAPI document is made of these types.
 
 An unknown field in a body or a query is a mistake of the client, and is refused.
 """
@@ -16,33 +16,33 @@ PAGE_MAX: Final = 1_000  # requests in an answer
 
 
 class Advance(Struct, frozen=True, forbid_unknown_fields=True):
-    """How far to move the clock, and whose sessions are renewed on the way."""
+    """A distance to move the clock by, and the members whose sessions are renewed on the way."""
 
     ms: int
     keep_alive: Literal["all", "connected", "none"] | list[str] = "none"
 
 
 class StepClock(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose sessions are renewed when the clock moves to the next deadline."""
+    """The members whose sessions are renewed when the clock moves to the next deadline."""
 
     keep_alive: Literal["all", "connected", "none"] | list[str] = "none"
 
 
 class SetClock(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the clock goes on."""
+    """The mode of the clock from now on, and its rate in mode `rate`."""
 
     mode: Literal["real", "frozen", "rate"]
     rate: float | None = None
 
 
 class ClockQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many deadlines to list."""
+    """The number of deadlines to list."""
 
     limit: int = 100  # of deadlines
 
 
 class GroupsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which groups: those whose id begins with the prefix."""
+    """A prefix of group ids: the call is about the groups whose ids begin with it."""
 
     prefix: str = ""
 
@@ -54,26 +54,26 @@ class Groups(Struct, frozen=True):
 
 
 class RemoveMemberBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a member is removed."""
+    """A reason for the timeline, and whether connections are closed as well."""
 
     reason: str = ""
     disconnect: bool = False  # close the connections of the member's client id
 
 
 class ReasonBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why, for the timeline."""
+    """A reason for the timeline."""
 
     reason: str = ""
 
 
 class TargetBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What each member shall own."""
+    """The partitions that each member is to own."""
 
     members: dict[str, dict[str, list[int]]]  # by client id, instance id or member id; by topic
 
 
 class HoldBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which requests wait."""
+    """A step of the protocol: the requests that are held."""
 
     at: Literal["join", "sync", "assignment", "commit", "heartbeat"]
     client: str = ""
@@ -100,7 +100,7 @@ class Faults(Struct, frozen=True):
 
 
 class ScenarioView(Struct, frozen=True):
-    """How far a scenario is."""
+    """A scenario, with the number of its steps that are done."""
 
     number: int
     name: str
@@ -111,7 +111,7 @@ class ScenarioView(Struct, frozen=True):
 
 
 class TimelineQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """In which form, and after which event."""
+    """The form of the timeline, and the number of an event: only later ones are given."""
 
     format: Literal["json", "text", "mermaid"] = "json"
     after: int = 0
@@ -125,7 +125,7 @@ class Timeline(Struct, frozen=True):
 
 
 class RequestsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which requests, and in which form."""
+    """A filter of requests, and the form in which they are given."""
 
     api: str = ""
     group: str = ""
@@ -144,13 +144,13 @@ class Requests(Struct, frozen=True):
 
 
 class JournalBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many bytes the journal keeps; 0 turns it off."""
+    """The number of bytes that the journal may keep; 0 turns it off."""
 
     bytes_max: int
 
 
 class JournalState(Struct, frozen=True):
-    """How much the journal keeps."""
+    """The size of the journal: its bound, and what it keeps now."""
 
     bytes_max: int
     bytes: int
@@ -159,7 +159,7 @@ class JournalState(Struct, frozen=True):
 
 
 class Wait(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is waited for: everything that is given must hold at the same time."""
+    """Conditions to wait for: all that are given must hold at the same time."""
 
     group: str = ""
     state: str = ""
@@ -174,15 +174,15 @@ class Wait(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is expected, and after which request."""
+    """Expectations, and the number of a request: only what came later counts."""
 
     expect: list[Expectation]
     after: int = 0  # requests and events with higher numbers
     in_order: bool = False
 
 
-class Verified(Struct, frozen=True):
-    """That everything agrees."""
+class VerifyResult(Struct, frozen=True):
+    """The result of a verification that found no difference."""
 
     ok: bool
     differences: list[str] = field(default_factory=list)
@@ -195,7 +195,7 @@ class Findings(Struct, frozen=True):
 
 
 class Prefix(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which groups and topics: those whose names begin with the prefix. Empty for everything."""
+    """A prefix of the names of groups and topics. Empty for everything."""
 
     prefix: str = ""
 
@@ -206,8 +206,8 @@ class Snapshots(Struct, frozen=True):
     snapshots: dict[str, int]
 
 
-class Deleted(Struct, frozen=True):
-    """How many groups and topics were removed."""
+class Removal(Struct, frozen=True):
+    """The numbers of groups and topics that were removed."""
 
     groups: int
     topics: int = 0

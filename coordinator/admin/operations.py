@@ -23,7 +23,7 @@ PATH: Final = "/v1/openapi.json"
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a failure
-    """Why an operation is not done, as one sentence. Nothing has changed."""
+    """Raised when an operation is not done: the reason, as one sentence. Nothing has changed."""
 
     def __init__(self, sentence: str, status: int = 400) -> None:
         super().__init__(sentence)
@@ -41,7 +41,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Input(Struct, frozen=True):
-    """What an operation gets: the names in its path, its query and its body."""
+    """The input of an operation: the names in its path, its query and its body."""
 
     path: Mapping[str, str]
     query: Any

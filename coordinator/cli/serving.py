@@ -195,7 +195,7 @@ class Server:
             real=self._real,
         )
         self._operator = Operator(lambda: self._node, self._frontend, self._poller, self._clock, self)
-        self._operator.set_journal(config["journal.max.bytes"])
+        self._operator.requests.set_journal(config["journal.max.bytes"])
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._poller.run)

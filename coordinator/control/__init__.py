@@ -1,1 +1,1 @@
-"""What operators and tests can see and steer, as values: the journal, faults, the timeline. Without sockets or HTTP."""
+"""Values that operators and tests see and steer: the journal, faults, the timeline. Without sockets or HTTP."""

@@ -30,11 +30,11 @@ STEPS: dict[
 
 
 class FaultError(ValueError):
-    """What somebody asked for is no fault; the text says what is wrong with it."""
+    """Raised for a rule that cannot be a fault. The text says what is wrong with it."""
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which requests a rule is about. An empty field agrees with every request."""
+    """The requests that a rule is about. An empty field agrees with every request."""
 
     api: str = ""  # Kafka's name of the API
     group: str = ""
@@ -56,7 +56,7 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Action(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is done to a request that a rule meets."""
+    """The effects on a request that a rule meets."""
 
     error: str = ""  # Kafka's name of the code to answer
     apply: bool | None = None  # whether the request is carried out; by default, unless it is answered with an error

@@ -47,12 +47,12 @@ class Entry(Struct, gc=False):
 
     @property
     def size(self) -> int:
-        """What the entry costs, in bytes."""
+        """The bytes that the entry costs."""
         return ENTRY_BYTES + len(self.frame) + len(self.response or b"")
 
 
 class Filter(Struct, frozen=True):
-    """Which entries somebody wants to see. An empty field accepts every entry."""
+    """A choice of entries. An empty field accepts every entry."""
 
     api: str = ""
     group: str = ""

@@ -1,4 +1,4 @@
-"""What is known of one request between its arrival and its response."""
+"""A request between its arrival and its response."""
 
 from typing import Final
 

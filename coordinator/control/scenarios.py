@@ -19,7 +19,7 @@ STEPS_MAX: Final = 1_000
 
 
 class After(Struct, frozen=True, forbid_unknown_fields=True):
-    """What must hold before a verb is done. An empty field always holds."""
+    """Conditions that must hold before a verb is done. An empty field always holds."""
 
     group: str
     state: str = ""

@@ -1,4 +1,4 @@
-"""What a request is about: the fields by which a journal is filtered and a fault is aimed, the same for every API."""
+"""The subject of a request: the fields by which a journal is filtered and a fault is aimed, the same for every API."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -10,7 +10,7 @@ GENERATION_FIELDS: Final = ("generation_id", "generation_id_or_member_epoch", "m
 
 
 class Subject(Struct, frozen=True, gc=False):
-    """What a request names. A field that the request lacks is empty, or None."""
+    """The names in a request. A field that the request lacks is empty, or None."""
 
     api: str  # Kafka's name of the API
     client_id: str

@@ -1,4 +1,5 @@
-"""Whether what a test expects has happened: requests out of the journal, events of groups, how often, in which order.
+"""Compare what a test expects with what has happened: requests out of the journal, events of groups, how
+often, in which order.
 
     {"expect": [{"api": "OffsetCommit", "group": "g1", "request": {"topics": [{"name": "orders"}]}, "times": 1},
                 {"event": "session_expired", "group": "g1", "times": 0}],
@@ -22,7 +23,7 @@ _RANGE: Final = frozenset({"gte", "lte", "gt", "lt"})
 
 
 class Times(Struct, frozen=True, forbid_unknown_fields=True):
-    """How often something is expected."""
+    """Bounds of a number, such as how often a request is expected."""
 
     gte: int = 0
     lte: int | None = None
@@ -64,7 +65,7 @@ class Expectation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Whether everything agrees, and a sentence for each expectation that does not."""
+    """The result: whether everything agrees, and a sentence for each expectation that does not."""
 
     ok: bool
     differences: list[str] = []

@@ -1,4 +1,4 @@
-"""What is noted of a request on its way, and done to it: the journal and the fault plan.
+"""The gate that requests pass on their way: the journal and the fault plan.
 
     frame ─► decode ─► Gate.admit ─► step ─► Gate.finish ─► send
 
@@ -21,7 +21,7 @@ from coordinator.server.connection import Connection
 from protocol.apis import APIS
 
 
-class Delayed(Struct, order=True):
+class LateResponse(Struct, order=True):
     """A response that is sent later."""
 
     at_s: float
@@ -38,7 +38,7 @@ class Gate:
         self.faults = faults
         self._name_of = name_of
         self._held: dict[int, list[tuple[Connection, bytes]]] = {}  # by the number of the rule: the frames that wait
-        self._delayed: list[Delayed] = []
+        self._delayed: list[LateResponse] = []
         self._numbers = itertools.count()
 
     def admit(self, connection: Connection, frame: bytes, request: Any, now_ms: int) -> Passage:
@@ -86,9 +86,9 @@ class Gate:
 
     def delay(self, at_s: float, ticket: int, data: bytes) -> None:
         """Keep a response until a real time."""
-        heappush(self._delayed, Delayed(at_s, next(self._numbers), ticket, data))
+        heappush(self._delayed, LateResponse(at_s, next(self._numbers), ticket, data))
 
-    def pop_due(self, now_s: float) -> Iterator[Delayed]:
+    def pop_due(self, now_s: float) -> Iterator[LateResponse]:
         """Give the responses whose time has come."""
         while self._delayed and self._delayed[0].at_s <= now_s:
             yield heappop(self._delayed)

@@ -33,7 +33,7 @@ def play(seed: int) -> str:
         elif choice == 1:
             _commit(server, f"{dice.choice(members).group}-offsets", dice.randrange(4), number)
         elif choice == 2:
-            server.operator.advance(dice.randrange(40_000), lambda group, member: dice.random() < 0.9)
+            server.operator.clock.advance(dice.randrange(40_000), lambda group, member: dice.random() < 0.9)
         else:
             _beat(dice.choice(members))
     digest = hashlib.sha256()

@@ -117,7 +117,7 @@ def stable_group(server: Steered, *names: str, **options: Any) -> list[ClassicMe
     members = [ClassicMember(server, name, **options) for name in names]
     for member in members:
         member.send_join()
-    server.operator.advance(10_000, lambda group, member: True)  # beyond the initial delay
+    server.operator.clock.advance(10_000, lambda group, member: True)  # beyond the initial delay
     for member in members:
         member.take_join()
     for member in members:

@@ -9,7 +9,9 @@ from coordinator.control.faults import Action, FaultSpec, Match
 from coordinator.control.journal import Filter, describe_entry
 from coordinator.core.timers import EXPIRY
 from coordinator.runtime.snapshot import to_tar
-from coordinator.server.operator import Refusal, State, keep_everybody, keep_nobody
+from coordinator.server.verbs.clock import keep_everybody, keep_nobody
+from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.state import State
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.offset_commit import (
@@ -39,7 +41,7 @@ def commit(server: Steered, offset: int, group: str = "simple") -> ErrorCode:
 def test_a_session_of_45_seconds_expires_at_once(server: Steered) -> None:
     a, b = stable_group(server, "a", "b")
     before_ms = server.clock.now_ms()
-    advanced = server.operator.advance(45_000, server.operator.keep_named(["a"]))
+    advanced = server.operator.clock.advance(45_000, server.operator.clock.keep_named(["a"]))
     assert advanced.now_ms == before_ms + 45_000
     assert [(one.kind, one.group, one.member) for one in advanced.fired] == [("session", "g", b.member_id)]
     assert a.beat() == ErrorCode.REBALANCE_IN_PROGRESS
@@ -51,15 +53,15 @@ def test_the_clock_goes_from_deadline_to_deadline(server: Steered) -> None:
     """A session of 45 s ends at 45 s, not at the end of a long jump: the event says so."""
     stable_group(server, "a")
     heard_ms = server.clock.now_ms()
-    server.operator.advance(600_000, keep_nobody)
+    server.operator.clock.advance(600_000, keep_nobody)
     expired = next(event for event in server.events if event.cause.value == "session_expired")
     assert expired.at_ms == heard_ms + 45_000
 
 
 def test_whoever_is_kept_alive_has_a_whole_session_afterwards(server: Steered) -> None:
     (a,) = stable_group(server, "a")
-    server.operator.advance(10 * HOUR_MS + 44_000, keep_everybody)
-    server.operator.advance(44_999, keep_nobody)
+    server.operator.clock.advance(10 * HOUR_MS + 44_000, keep_everybody)
+    server.operator.clock.advance(44_999, keep_nobody)
     assert a.beat() == ErrorCode.NONE
     assert "session_expired" not in server.causes()
 
@@ -67,40 +69,40 @@ def test_whoever_is_kept_alive_has_a_whole_session_afterwards(server: Steered) -
 def test_connected_members_are_kept_alive(server: Steered) -> None:
     a, b = stable_group(server, "a", "b")
     server.frontend.disconnect(b.peer.connection)
-    server.operator.advance(45_000, server.operator.keep_connected())
-    assert [one.client_id for one in server.operator.group("g").members] == ["a"]
+    server.operator.clock.advance(45_000, server.operator.clock.keep_connected())
+    assert [one.client_id for one in server.operator.groups.view("g").members] == ["a"]
     assert a.beat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_step_goes_to_the_next_deadline(server: Steered) -> None:
     (a,) = stable_group(server, "a")
     heard_ms = server.clock.now_ms()
-    pending = server.operator.clock().deadlines
+    pending = server.operator.clock.state().deadlines
     assert (pending[0].kind, pending[0].member, pending[0].at_ms) == ("session", a.member_id, heard_ms + 45_000)
-    advanced = server.operator.step(keep_nobody)
+    advanced = server.operator.clock.step(keep_nobody)
     assert advanced.now_ms == heard_ms + 45_000
     assert [one.kind for one in advanced.fired] == ["session"]
 
 
 def test_a_frozen_clock_stands_still_and_a_fast_one_runs(server: Steered) -> None:
     stable_group(server, "a")
-    assert server.operator.set_rate(0).mode == "frozen"
+    assert server.operator.clock.set_rate(0).mode == "frozen"
     frozen_ms = server.clock.now_ms()
     server.advance(3_600)
     assert server.clock.now_ms() == frozen_ms
     assert "session_expired" not in server.causes()
-    assert server.operator.set_rate(10).mode == "rate"
+    assert server.operator.clock.set_rate(10).mode == "rate"
     server.advance(4.4)
     assert server.clock.now_ms() == frozen_ms + 44_000
     server.advance(0.1)
     assert "session_expired" in server.causes()
-    assert server.operator.set_rate(1).mode == "real"
+    assert server.operator.clock.set_rate(1).mode == "real"
 
 
 def test_offsets_expire_by_the_coordinators_clock(server: Steered) -> None:
     assert commit(server, 5) == ErrorCode.NONE
-    server.operator.advance(8 * 24 * HOUR_MS, keep_everybody)
-    assert server.operator.groups() == []
+    server.operator.clock.advance(8 * 24 * HOUR_MS, keep_everybody)
+    assert server.operator.groups.views() == []
     assert "group_expired" in server.causes()
 
 
@@ -111,10 +113,10 @@ def test_a_frozen_clock_stalls_no_work_that_goes_on_in_steps(server: Steered, mo
         commit(server, 1, f"group-{number}")
     (partition,) = server.node.partitions
     server.clock.jump_to(server.clock.now_ms() + 8 * 24 * HOUR_MS)  # type: ignore[union-attr]  # the steered one
-    server.operator.set_rate(0)
+    server.operator.clock.set_rate(0)
     for _ in range(60):
         server.turn()
-    assert server.operator.groups() == []
+    assert server.operator.groups.views() == []
     assert (partition.shard.timers.deadline(EXPIRY) or 0) > server.clock.now_ms()
 
 
@@ -123,8 +125,8 @@ def test_a_frozen_clock_stalls_no_work_that_goes_on_in_steps(server: Steered, mo
 
 def test_an_expired_member_is_gone_and_the_others_rebalance(server: Steered) -> None:
     a, b = stable_group(server, "a", "b")
-    assert server.operator.expire("g", "b").member_id == b.member_id
-    assert server.operator.group("g").state == "PreparingRebalance"
+    assert server.operator.groups.expire("g", "b").member_id == b.member_id
+    assert server.operator.groups.view("g").state == "PreparingRebalance"
     assert (a.beat(), b.beat()) == (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID)
     event = server.events[-1]
     assert (event.cause.value, event.by, event.client_id) == ("session_expired", "operator", "b")
@@ -135,7 +137,7 @@ def test_a_kicked_member_that_waits_is_answered(server: Steered) -> None:
     late = ClassicMember(server, "late")
     late.send_join()
     assert late.peer.answers == [], "it waits for a to rejoin"
-    server.operator.kick("g", "late", "a test")
+    server.operator.groups.kick("g", "late", "a test")
     assert late.take_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert server.events[-1].reason == "a test"
 
@@ -145,7 +147,7 @@ def test_a_kicked_member_that_waits_is_answered(server: Steered) -> None:
 )
 def test_a_fenced_classic_member_is_told_so(server: Steered, instance: str | None, error: ErrorCode) -> None:
     (a,) = stable_group(server, "a", instance=instance)
-    server.operator.fence("g", instance or "a")
+    server.operator.groups.fence("g", instance or "a")
     assert a.beat() == error
     assert server.causes()[-2:] == ["member_fenced", "no_member_left"] or "member_fenced" in server.causes()
 
@@ -153,20 +155,20 @@ def test_a_fenced_classic_member_is_told_so(server: Steered, instance: str | Non
 def test_a_fenced_consumer_is_told_so(server: Steered) -> None:
     member = ConsumerMember(server, "m")
     member.beat()
-    server.operator.fence("g", "m")
+    server.operator.groups.fence("g", "m")
     assert member.beat().error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_a_rebalance_on_demand(server: Steered) -> None:
     (a,) = stable_group(server, "a")
-    assert server.operator.rebalance("g", "because").state == "PreparingRebalance"
+    assert server.operator.groups.rebalance("g", "because").state == "PreparingRebalance"
     assert a.beat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert server.events[-1].cause.value == "rebalance_requested"
     member = ConsumerMember(server, "m", "h")
     member.beat()
     epoch = member.epoch
-    server.operator.rebalance("h")
-    server.operator.advance(2_000, keep_everybody)
+    server.operator.groups.rebalance("h")
+    server.operator.clock.advance(2_000, keep_everybody)
     member.beat()
     assert member.epoch == epoch + 1
 
@@ -175,13 +177,13 @@ def test_a_forced_target_assignment(server: Steered) -> None:
     a, b = ConsumerMember(server, "a"), ConsumerMember(server, "b")
     a.beat()
     b.beat()
-    server.operator.advance(2_000, keep_everybody)
-    server.operator.set_target("g", {"b": {"orders": [2, 0, 1, 3]}})
+    server.operator.clock.advance(2_000, keep_everybody)
+    server.operator.groups.set_target("g", {"b": {"orders": [2, 0, 1, 3]}})
     a.beat()
     a.beat(topic_partitions=())
     b.beat()
     assigned = b.beat().assignment
-    owned = server.operator.group("g").members
+    owned = server.operator.groups.view("g").members
     assert {one.member_id: one.assignment for one in owned} == {"a": {}, "b": {"orders": [0, 1, 2, 3]}}, assigned
 
 
@@ -189,8 +191,8 @@ def test_a_group_is_forgotten_with_everything(server: Steered) -> None:
     (a,) = stable_group(server, "a")
     late = ClassicMember(server, "late")
     late.send_join()
-    server.operator.forget("g")
-    assert server.operator.find_group("g") is None
+    server.operator.groups.forget("g")
+    assert server.operator.groups.find("g") is None
     assert late.take_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert a.beat() == ErrorCode.UNKNOWN_MEMBER_ID
     assert len(server.node.partitions.owner("g").shard.timers) == 1, "the pass over all offsets"
@@ -199,94 +201,94 @@ def test_a_group_is_forgotten_with_everything(server: Steered) -> None:
 def test_what_was_done_is_in_the_log(server: Steered) -> None:
     """A group that was forgotten is gone after a restart too."""
     commit(server, 5)
-    server.operator.forget("simple")
+    server.operator.groups.forget("simple")
     server.node.close()
     again = Steered(files=server.files, offsets_topic_num_partitions=1)
-    assert again.operator.groups() == []
+    assert again.operator.groups.views() == []
 
 
 @pytest.mark.parametrize(
     ("verb", "sentence"),
     [
-        (lambda operator: operator.expire("none", "a"), "there is no group 'none'"),
+        (lambda operator: operator.groups.expire("none", "a"), "there is no group 'none'"),
         (
-            lambda operator: operator.expire("g", "z"),
+            lambda operator: operator.groups.expire("g", "z"),
             "there is no member 'z' in group 'g': its clients are a, twin, twin",
         ),
-        (lambda operator: operator.kick("g", "twin"), "2 members have the client id 'twin': expected one of"),
-        (lambda operator: operator.set_target("g", {}), "group 'g' is a classic group: its leader computes"),
-        (lambda operator: operator.set_target("g", {"a": {"nowhere": [0]}}), "invalid topic 'nowhere'"),
-        (lambda operator: operator.forget("none"), "there is no group 'none'"),
-        (lambda operator: operator.rebalance("simple"), "group 'simple' has no members"),
-        (lambda operator: operator.remove_fault(7), "there is no fault 7"),
-        (lambda operator: operator.journal, "the journal is off"),
+        (lambda operator: operator.groups.kick("g", "twin"), "2 members have the client id 'twin': expected one of"),
+        (lambda operator: operator.groups.set_target("g", {}), "group 'g' is a classic group: its leader computes"),
+        (lambda operator: operator.groups.set_target("g", {"a": {"nowhere": [0]}}), "invalid topic 'nowhere'"),
+        (lambda operator: operator.groups.forget("none"), "there is no group 'none'"),
+        (lambda operator: operator.groups.rebalance("simple"), "group 'simple' has no members"),
+        (lambda operator: operator.requests.remove_fault(7), "there is no fault 7"),
+        (lambda operator: operator.requests.journal, "the journal is off"),
     ],
 )
 def test_a_refusal_is_a_sentence_and_changes_nothing(server: Steered, verb: object, sentence: str) -> None:
     stable_group(server, "a", "twin", "twin")
     commit(server, 5)
-    before, told = server.operator.groups(), len(server.events)
+    before, told = server.operator.groups.views(), len(server.events)
     with pytest.raises(Refusal, match=sentence):
         verb(server.operator)  # type: ignore[operator]  # a function, as pytest hands it over
-    assert server.operator.groups() == before
+    assert server.operator.groups.views() == before
     assert len(server.events) == told
 
 
 def test_a_target_that_nobody_could_follow_is_refused(server: Steered) -> None:
     ConsumerMember(server, "a").beat()
     with pytest.raises(Refusal, match=r"invalid target: .* does not exist or is given out twice"):
-        server.operator.set_target("g", {"a": {"orders": [4]}})
+        server.operator.groups.set_target("g", {"a": {"orders": [4]}})
 
 
 # -- requests on their way
 
 
 def test_a_held_request_waits_until_it_is_released(server: Steered) -> None:
-    server.operator.hold("g", "join")
+    server.operator.requests.hold("g", "join")
     member = ClassicMember(server, "a")
     member.send_join()
-    (rule,) = server.operator.faults
-    assert (rule.hits, server.operator.held(rule.number)) == (1, 1)
-    assert server.operator.find_group("g") is None, "it is not even decided"
-    server.operator.release("g")
-    server.operator.advance(10_000, keep_everybody)
+    (rule,) = server.operator.requests.faults
+    assert (rule.hits, server.operator.requests.held(rule.number)) == (1, 1)
+    assert server.operator.groups.find("g") is None, "it is not even decided"
+    server.operator.requests.release("g")
+    server.operator.clock.advance(10_000, keep_everybody)
     assert member.take_join().error_code == ErrorCode.NONE
     assert not server.frontend.is_gated
 
 
 def test_the_client_of_a_held_request_may_leave(server: Steered) -> None:
-    server.operator.hold("g", "join")
+    server.operator.requests.hold("g", "join")
     member = ClassicMember(server, "a")
     member.send_join()
     server.frontend.disconnect(member.peer.connection)
-    server.operator.release("g")
-    assert server.operator.find_group("g") is None
+    server.operator.requests.release("g")
+    assert server.operator.groups.find("g") is None
 
 
 def test_half_apply_commits_and_answers_nothing(server: Steered) -> None:
-    server.operator.add_fault(FaultSpec(Action(apply=True, drop="response"), Match(api="OffsetCommit")))
+    server.operator.requests.add_fault(FaultSpec(Action(apply=True, drop="response"), Match(api="OffsetCommit")))
     peer = server.connect("tool")
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     request = OffsetCommitRequest("simple", topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),))
     assert peer.ask(request, 8) is None
-    assert server.operator.group("simple").offsets == {"orders": {"0": 7}}
+    assert server.operator.groups.view("simple").offsets == {"orders": {"0": 7}}
     assert peer.ask(request, 8) is not None, "once"
 
 
 def test_an_error_in_place_of_the_request(server: Steered) -> None:
-    server.operator.add_fault(FaultSpec(Action(error="NOT_COORDINATOR"), Match(group="simple")))
+    server.operator.requests.add_fault(FaultSpec(Action(error="NOT_COORDINATOR"), Match(group="simple")))
     assert commit(server, 7) == ErrorCode.NOT_COORDINATOR
-    assert server.operator.find_group("simple") is None
-    server.operator.add_fault(FaultSpec(Action(error="REQUEST_TIMED_OUT", apply=True)))
+    assert server.operator.groups.find("simple") is None
+    server.operator.requests.add_fault(FaultSpec(Action(error="REQUEST_TIMED_OUT", apply=True)))
     assert commit(server, 8) == ErrorCode.REQUEST_TIMED_OUT
-    assert server.operator.group("simple").offsets == {"orders": {"0": 8}}
+    assert server.operator.groups.view("simple").offsets == {"orders": {"0": 8}}
 
 
 def test_a_delayed_response_leaves_in_real_time(server: Steered) -> None:
-    server.operator.add_fault(FaultSpec(Action(delay_ms=500), Match(api="OffsetCommit")))
+    server.operator.requests.add_fault(FaultSpec(Action(delay_ms=500), Match(api="OffsetCommit")))
     peer = server.connect("tool")
     assert peer.ask(OffsetCommitRequest("simple"), 8) is None
-    server.operator.advance(HOUR_MS, keep_everybody)
+    server.operator.clock.advance(HOUR_MS, keep_everybody)
     assert peer.answers == [], "the coordinator's clock moves no delay"
     server.advance(0.499)
     assert peer.answers == []
@@ -296,18 +298,18 @@ def test_a_delayed_response_leaves_in_real_time(server: Steered) -> None:
 
 @pytest.mark.parametrize("action", [Action(disconnect="before"), Action(disconnect="after"), Action(truncate=5)])
 def test_a_connection_that_breaks(server: Steered, action: Action) -> None:
-    server.operator.add_fault(FaultSpec(action))
+    server.operator.requests.add_fault(FaultSpec(action))
     peer = server.connect("tool")
     assert peer.ask(OffsetCommitRequest("simple"), 8) is None
     assert peer.connection.closing
 
 
 def test_the_journal_has_requests_and_what_became_of_them(server: Steered) -> None:
-    server.operator.set_journal(100_000)
-    server.operator.add_fault(FaultSpec(Action(error="NOT_COORDINATOR")))
+    server.operator.requests.set_journal(100_000)
+    server.operator.requests.add_fault(FaultSpec(Action(error="NOT_COORDINATOR")))
     commit(server, 7)
     commit(server, 8)
-    first, second = [describe_entry(entry) for entry, _ in server.operator.journal.entries(Filter())]
+    first, second = [describe_entry(entry) for entry, _ in server.operator.requests.journal.entries(Filter())]
     assert (first["errors"], first["fault"]) == (["NOT_COORDINATOR"], "fault 1")
     assert second["errors"] == []
     assert second["request"]["topics"][0]["partitions"][0]["committed_offset"] == 8
@@ -319,12 +321,12 @@ def test_the_journal_has_requests_and_what_became_of_them(server: Steered) -> No
 def test_a_reset_leaves_nothing_and_closes_every_connection(server: Steered) -> None:
     (a,) = stable_group(server, "a")
     commit(server, 5)
-    server.operator.hold("g", "join")
-    server.operator.set_rate(0)
-    server.operator.reset()
-    assert server.operator.state() == State({"orders": 4}, {}), "the topics of the start"
-    assert (server.operator.groups(), list(server.operator.faults)) == ([], [])
-    assert server.operator.clock().mode == "real"
+    server.operator.requests.hold("g", "join")
+    server.operator.clock.set_rate(0)
+    server.operator.state.reset()
+    assert server.operator.state.contents() == State({"orders": 4}, {}), "the topics of the start"
+    assert (server.operator.groups.views(), list(server.operator.requests.faults)) == ([], [])
+    assert server.operator.clock.state().mode == "real"
     assert a.peer.connection.closing
     assert commit(server, 6) == ErrorCode.NONE
 
@@ -332,28 +334,28 @@ def test_a_reset_leaves_nothing_and_closes_every_connection(server: Steered) -> 
 def test_a_snapshot_is_the_world_as_it_was(server: Steered) -> None:
     (a,) = stable_group(server, "a", instance="i")
     commit(server, 5)
-    assert server.operator.take_snapshot("before") > 100
+    assert server.operator.state.take_snapshot("before") > 100
     commit(server, 9)
-    server.operator.forget("g")
-    server.operator.restore("before")
-    assert server.operator.group("simple").offsets == {"orders": {"0": 5}}
-    (member,) = server.operator.group("g").members
-    assert (member.member_id, server.operator.group("g").state) == (a.member_id, "Stable")
-    assert list(server.operator.snapshots()) == ["before"]
-    server.operator.remove_snapshot("before")
+    server.operator.groups.forget("g")
+    server.operator.state.restore("before")
+    assert server.operator.groups.view("simple").offsets == {"orders": {"0": 5}}
+    (member,) = server.operator.groups.view("g").members
+    assert (member.member_id, server.operator.groups.view("g").state) == (a.member_id, "Stable")
+    assert list(server.operator.state.snapshots()) == ["before"]
+    server.operator.state.remove_snapshot("before")
     with pytest.raises(Refusal, match="there is no snapshot 'before'"):
-        server.operator.restore("before")
+        server.operator.state.restore("before")
 
 
 def test_a_seed_is_what_the_state_says(server: Steered) -> None:
     state = State(
         {"orders": 4, "new": 2}, {"g1": {"new": {"1": 7}, "orders": {"0": 5, "3": 6}}, "h1": {"new": {"0": 1}}}
     )
-    server.operator.seed(state)
-    assert server.operator.state() == state
-    assert server.operator.state("h").offsets == {"h1": {"new": {"0": 1}}}
-    assert (server.operator.forget_all("g"), server.operator.remove_topics("new")) == (1, 1)
-    assert server.operator.state() == State({"orders": 4}, {})
+    server.operator.state.seed(state)
+    assert server.operator.state.contents() == state
+    assert server.operator.state.contents("h").offsets == {"h1": {"new": {"0": 1}}}
+    assert (server.operator.groups.forget_all("g"), server.operator.state.remove_topics("new")) == (1, 1)
+    assert server.operator.state.contents() == State({"orders": 4}, {})
 
 
 @pytest.mark.parametrize(
@@ -366,14 +368,14 @@ def test_a_seed_is_what_the_state_says(server: Steered) -> None:
 )
 def test_a_seed_that_cannot_be_is_refused(server: Steered, state: State, sentence: str) -> None:
     with pytest.raises(Refusal, match=sentence):
-        server.operator.seed(state)
-    assert server.operator.state() == State({"orders": 4}, {})
+        server.operator.state.seed(state)
+    assert server.operator.state.contents() == State({"orders": 4}, {})
 
 
 def test_a_snapshot_as_a_tar_file(server: Steered) -> None:
     commit(server, 5)
-    server.operator.take_snapshot("one")
-    data = to_tar(server.operator.snapshot("one"))
+    server.operator.state.take_snapshot("one")
+    data = to_tar(server.operator.state.snapshot("one"))
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         names = tar.getnames()
     assert "__consumer_offsets-0/00000000000000000000.log" in names

@@ -14,7 +14,7 @@ def test_each_step_waits_for_the_one_before_it() -> None:
     server = Steered(offsets_topic_num_partitions=1)
     second = ScenarioStep(on=Match(api="Heartbeat", client="a", nth=2), do=Action(error="COORDINATOR_NOT_AVAILABLE"))
     expire = ScenarioStep(after=After("g", state="Stable"), verb=Verb(expire="a"))
-    scenario = server.operator.add_scenario(ScenarioSpec([ERROR, second, expire]))
+    scenario = server.operator.scenarios.add(ScenarioSpec([ERROR, second, expire]))
     (a,) = stable_group(server, "a")
     answers = []
     for _ in range(4):
@@ -26,25 +26,25 @@ def test_each_step_waits_for_the_one_before_it() -> None:
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
-    assert (scenario.reached, scenario.step, list(server.operator.faults)) == (3, None, [])
+    assert (scenario.reached, scenario.step, list(server.operator.requests.faults)) == (3, None, [])
 
 
 def test_a_verb_waits_for_its_group() -> None:
     server = Steered(offsets_topic_num_partitions=1)
     hold = ScenarioStep(after=After("g", members=2, generation=1), verb=Verb(hold="heartbeat"))
-    scenario = server.operator.add_scenario(ScenarioSpec([hold]))
+    scenario = server.operator.scenarios.add(ScenarioSpec([hold]))
     assert scenario.reached == 0
     stable_group(server, "a", "b")
     server.operator.wake()
     assert scenario.reached == 1
-    assert {rule.spec.on.api for rule in server.operator.faults} == {"Heartbeat", "ConsumerGroupHeartbeat"}
+    assert {rule.spec.on.api for rule in server.operator.requests.faults} == {"Heartbeat", "ConsumerGroupHeartbeat"}
 
 
 def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
     server = Steered(offsets_topic_num_partitions=1)
     stable_group(server, "a")
     kick = ScenarioStep(after=After("g"), verb=Verb(kick="late"))
-    scenario = server.operator.add_scenario(ScenarioSpec([kick]))
+    scenario = server.operator.scenarios.add(ScenarioSpec([kick]))
     assert "there is no member 'late' in group 'g'" in scenario.error
     late = ClassicMember(server, "late")
     late.send_join()
@@ -54,10 +54,10 @@ def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
 
 def test_a_scenario_that_is_removed_takes_its_fault_along() -> None:
     server = Steered(offsets_topic_num_partitions=1)
-    scenario = server.operator.add_scenario(ScenarioSpec([ERROR]))
-    assert len(list(server.operator.faults)) == 1
-    server.operator.remove_scenario(scenario.number)
-    assert list(server.operator.faults) == []
+    scenario = server.operator.scenarios.add(ScenarioSpec([ERROR]))
+    assert len(list(server.operator.requests.faults)) == 1
+    server.operator.scenarios.remove(scenario.number)
+    assert list(server.operator.requests.faults) == []
 
 
 @pytest.mark.parametrize(

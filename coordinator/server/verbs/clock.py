@@ -1,0 +1,181 @@
+"""The coordinator's clock as an operator moves it: from deadline to deadline, forward, or not at all."""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from coordinator.core.timers import EXPIRY, IMMEDIATELY, Due, TimerKey
+from coordinator.runtime.clock import CoordinatorClock
+from coordinator.runtime.node import Node
+from coordinator.server.poller import Poller
+from coordinator.server.verbs.groups import client_id_of
+
+KeepAlive = Callable[[str, str], bool]  # whether the session of a member, by group id and member id, is renewed
+
+FIRED_MAX: Final = 1_000  # timers that an answer lists
+TURNS_MAX: Final = 1_000  # at one deadline, before the clock goes on though there is work left
+
+_EFFECTS: Final = {  # what a timer does when it fires
+    "session": "the member is removed, and the group rebalances",
+    "join": "the join phase ends without the members that have not joined",
+    "sync": "members that have not sent SyncGroup are removed",
+    "rebalance": "the member is fenced, as it has not given up its partitions",
+    "regex": "regular expressions are matched",
+    "expiry": "offsets that have expired are removed",
+    "transaction": "the transaction is aborted, and its producer is fenced",
+}
+
+
+class Deadline(Struct, frozen=True):
+    """A timer of the coordinator."""
+
+    kind: str
+    group: str  # or the transactional id
+    member: str
+    at_ms: int
+    effect: str
+
+
+class ClockState(Struct, frozen=True):
+    """The coordinator's clock, and what it waits for."""
+
+    now_ms: int
+    mode: str  # real, frozen or rate
+    rate: float
+    deadlines: list[Deadline] = []
+
+
+class ClockMove(Struct, frozen=True):
+    """The result of moving the clock: the time, and the timers that fired on the way."""
+
+    now_ms: int
+    fired: list[Deadline]
+    more: int = 0  # timers that fired and are not listed
+    clients_learn_by: str = "next heartbeat"  # the clock moves here, not in the clients
+
+
+class ClockVerbs:
+    """The verbs for the coordinator's clock."""
+
+    def __init__(self, node: Callable[[], Node], poller: Poller, clock: CoordinatorClock) -> None:
+        self._node = node
+        self._poller = poller
+        self._clock = clock
+
+    def state(self) -> ClockState:
+        """Return what the clock shows, and every pending deadline, the earliest first."""
+        rate = self._clock.rate
+        mode = "real" if rate == 1 else "frozen" if rate == 0 else "rate"
+        pending = dict.fromkeys(self._deadlines())  # each partition has a pass over its offsets, all at one time
+        return ClockState(self._clock.now_ms(), mode, rate, sorted(pending, key=lambda one: one.at_ms))
+
+    def set_rate(self, rate: float) -> ClockState:
+        """Freeze the clock with 0, let it follow the real one with 1, or let it run at another rate."""
+        self._poller.turn()
+        self._clock.set_rate(rate)
+        self._poller.reset_alarm()
+        return self.state()
+
+    def advance(self, for_ms: int, keep_alive: KeepAlive) -> ClockMove:
+        """Move the clock forward, from deadline to deadline. Sessions that `keep_alive` names are renewed on the way.
+
+        `keep_alive` gets a group id and a member id.
+        """
+        return self._run_to(self._clock.now_ms() + for_ms, keep_alive)
+
+    def step(self, keep_alive: KeepAlive) -> ClockMove:
+        """Move the clock to the next deadline, and let it pass. Does nothing when there is none."""
+        due_ms = min((one.at_ms for one in self._deadlines()), default=0)
+        return self._run_to(max(self._clock.now_ms(), due_ms), keep_alive)
+
+    def _run_to(self, target_ms: int, keep_alive: KeepAlive) -> ClockMove:
+        node, clock = self._node(), self._clock
+        fired: dict[Deadline, None] = {}  # of the passes over offsets that all partitions have at one time, one
+        more = 0
+
+        def note(due: Due) -> None:
+            nonlocal more
+            deadline = _deadline(due.key, due.deadline_ms)
+            if due.deadline_ms == IMMEDIATELY or deadline in fired:
+                return
+            if len(fired) < FIRED_MAX:
+                fired[deadline] = None
+            else:
+                more += 1
+
+        def is_kept(key: TimerKey) -> bool:
+            return keep_alive(key[1], key[2])
+
+        self._poller.turn()  # what has arrived by now is decided by the time that it was
+        for partition in node.partitions:
+            partition.shard.keeps_alive, partition.shard.on_timer = is_kept, note
+            if (partition.shard.timers.deadline(EXPIRY) or target_ms) < target_ms:
+                partition.shard.timers.set(EXPIRY, target_ms)  # one pass finds all that a thousand would have found
+        try:
+            while True:
+                due_ms = node.next_deadline_ms()
+                clock.jump_to(target_ms if due_ms is None else min(max(due_ms, clock.now_ms()), target_ms))
+                for _ in range(TURNS_MAX):
+                    self._poller.perform(lambda _: None)
+                    due_ms = node.next_deadline_ms()
+                    if due_ms is None or due_ms > clock.now_ms():
+                        break
+                if clock.now_ms() >= target_ms:
+                    break
+            self._renew(is_kept)
+        finally:
+            for partition in node.partitions:
+                partition.shard.keeps_alive = partition.shard.on_timer = None
+        self._poller.reset_alarm()
+        return ClockMove(clock.now_ms(), list(fired), more)
+
+    def _renew(self, is_kept: Callable[[TimerKey], bool]) -> None:
+        """A member that is kept alive has just been heard of, when the clock has arrived."""
+        now_ms = self._clock.now_ms()
+        for partition in self._node().partitions:
+            shard = partition.shard
+            for group_id, group in shard.groups.items():
+                for member_id in group.members:
+                    key = ("session", group_id, member_id)
+                    if key in shard.timers and is_kept(key):
+                        shard.renew_session(key, now_ms)
+
+    def _deadlines(self) -> Iterator[Deadline]:
+        for partition in self._node().partitions:
+            for key, at_ms in partition.shard.timers.items():
+                if at_ms != IMMEDIATELY:
+                    yield _deadline(key, at_ms)
+        for transaction, at_ms in self._node().ledger.transactions.deadlines().items():
+            yield Deadline("transaction", transaction, "", at_ms, _EFFECTS["transaction"])
+
+    def keep_named(self, names: Collection[str | None]) -> KeepAlive:
+        """Keep the members alive that somebody names, by client id, group instance id or member id."""
+        wanted = frozenset(names)
+
+        def keeps(group_id: str, member_id: str) -> bool:
+            group = self._node().partitions.owner(group_id).shard.groups[group_id]
+            member = group.members.get(member_id)
+            return member is not None and not wanted.isdisjoint((member_id, member.instance_id, client_id_of(member)))
+
+        return keeps
+
+    def keep_connected(self) -> KeepAlive:
+        """Keep the members alive of whose client id a connection is open."""
+        connected = self._poller.client_ids()
+        return self.keep_named(connected)
+
+
+def _deadline(key: TimerKey, at_ms: int) -> Deadline:
+    kind, group_id, member_id = key
+    return Deadline(kind, group_id, member_id, at_ms, _EFFECTS[kind])
+
+
+def keep_everybody(group_id: str, member_id: str) -> bool:
+    """Keep every member alive while the clock moves."""
+    return True
+
+
+def keep_nobody(group_id: str, member_id: str) -> bool:
+    """Let every session expire that ends while the clock moves."""
+    return False

@@ -1,0 +1,170 @@
+"""Groups and their members, as an operator drives them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.control.faults import Action, FaultSpec, Match
+from coordinator.control.group_view import GroupView, MemberView, view_group
+from coordinator.core.assignors.spec import Assignment
+from coordinator.core.events import Cause
+from coordinator.core.groups import Group
+from coordinator.core.result import Call
+from coordinator.core.verbs import Done, Forget, Rebalance, RemoveMember, SetTarget, Verb
+from coordinator.runtime.edge import FAILED
+from coordinator.runtime.node import Node
+from coordinator.runtime.partition import Partition
+from coordinator.server.frontend import Frontend
+from coordinator.server.poller import Poller
+from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.requests import RequestVerbs
+
+
+class GroupVerbs:
+    """The verbs for groups and their members."""
+
+    def __init__(self, node: Callable[[], Node], frontend: Frontend, poller: Poller, requests: RequestVerbs) -> None:
+        self._node = node
+        self._frontend = frontend
+        self._poller = poller
+        self._requests = requests
+
+    def views(self, prefix: str = "") -> list[GroupView]:
+        """Return every group whose id begins with `prefix`, sorted by id."""
+        views = [
+            self._view(partition, group)
+            for partition in self._node().partitions
+            for group_id, group in partition.shard.groups.items()
+            if group_id.startswith(prefix)
+        ]
+        return sorted(views, key=lambda view: view.group)
+
+    def view(self, group_id: str) -> GroupView:
+        """Return one group. Raises Refusal when there is none of that id."""
+        partition, group = self._find_group(group_id)
+        return self._view(partition, group)
+
+    def find(self, group_id: str) -> GroupView | None:
+        """Return one group, None when there is none of that id."""
+        partition = self._node().partitions.owner(group_id)
+        group = partition.shard.groups.get(group_id)
+        return None if group is None else self._view(partition, group)
+
+    def expire(self, group_id: str, name: str, reason: str = "", *, disconnects: bool = False) -> MemberView:
+        """Let a member's session expire now."""
+        return self._remove(group_id, name, Cause.SESSION_EXPIRED, reason, disconnects=disconnects)
+
+    def kick(self, group_id: str, name: str, reason: str = "", *, disconnects: bool = False) -> MemberView:
+        """Remove a member. Its next request is answered UNKNOWN_MEMBER_ID."""
+        return self._remove(group_id, name, Cause.MEMBER_KICKED, reason, disconnects=disconnects)
+
+    def fence(self, group_id: str, name: str) -> MemberView:
+        """Remove a member, and tell it at its next heartbeat that it is fenced.
+
+        A static member of a classic group gets FENCED_INSTANCE_ID, any other of a classic group UNKNOWN_MEMBER_ID, a
+        member of the consumer protocol FENCED_MEMBER_EPOCH.
+        """
+        member = self._remove(group_id, name, Cause.MEMBER_FENCED)
+        api = "Heartbeat" if member.epoch is None else "ConsumerGroupHeartbeat"
+        error = "FENCED_MEMBER_EPOCH"
+        if member.epoch is None:
+            error = "UNKNOWN_MEMBER_ID" if member.instance_id is None else "FENCED_INSTANCE_ID"
+        on = Match(api=api, group=group_id, client=member.member_id)
+        self._requests.add_fault(FaultSpec(Action(error=error), on))
+        return member
+
+    def rebalance(self, group_id: str, reason: str = "") -> GroupView:
+        """Rebalance a group, though nothing has changed."""
+        self._do(group_id, Rebalance(group_id, reason))
+        return self.view(group_id)
+
+    def set_target(self, group_id: str, targets: dict[str, dict[str, list[int]]]) -> GroupView:
+        """Force the target assignment of a consumer group: for each member, partitions by the name of their topic."""
+        _, group = self._find_group(group_id)
+        topics = self._node().ledger.catalog.topics
+        named: dict[str, Assignment] = {}
+        for name, partitions in targets.items():
+            if unknown := sorted(topic for topic in partitions if topic not in topics):
+                raise Refusal(f"invalid topic {unknown[0]!r}: expected a topic that exists")
+            member_id = self._resolve(group, name)
+            named[member_id] = {
+                topics.id_of(topic): tuple(sorted(set(some))) for topic, some in partitions.items() if some
+            }
+        self._do(group_id, SetTarget(group_id, named))
+        return self.view(group_id)
+
+    def forget(self, group_id: str) -> None:
+        """Remove a group with its members and offsets, whatever its state is."""
+        self._do(group_id, Forget(group_id))
+
+    def forget_all(self, prefix: str) -> int:
+        """Remove every group whose id begins with `prefix`. Returns how many."""
+        names = [view.group for view in self.views(prefix)]
+        for name in names:
+            self.forget(name)
+        return len(names)
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    def _remove(
+        self, group_id: str, name: str, cause: Cause, reason: str = "", *, disconnects: bool = False
+    ) -> MemberView:
+        partition, group = self._find_group(group_id)
+        member_id = self._resolve(group, name)
+        (view,) = (one for one in self._view(partition, group).members if one.member_id == member_id)
+        self._do(group_id, RemoveMember(group_id, member_id, cause, reason))
+        if disconnects:
+            self._poller.close_all("operator", view.client_id)
+        return view
+
+    def _do(self, group_id: str, verb: Verb) -> None:
+        """Give a verb to the partition that owns the group. Raises Refusal."""
+        node = self._node()
+        partition = node.partitions.owner(group_id)
+        if not partition.is_loaded:
+            raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
+
+        def step(now_ms: int) -> Any:
+            call = Call(0, now_ms, 0, None, "", self._frontend.fresh_id)
+            return node.take(partition, partition.shard.handle(verb, call))
+
+        response = self._poller.perform(lambda now_ms: node.edge.attempt("operator", step, now_ms))
+        if response is FAILED:
+            raise Refusal("internal error: the server's log says why", is_conflict=True)
+        assert isinstance(response, Done), "a verb is answered by Done"
+        if response.refusal:
+            raise Refusal(response.refusal, is_conflict=True)
+
+    def _find_group(self, group_id: str) -> tuple[Partition, Group]:
+        partition = self._node().partitions.owner(group_id)
+        group = partition.shard.groups.get(group_id)
+        if group is None:
+            raise Refusal(f"there is no group {group_id!r}", is_conflict=True)
+        return partition, group
+
+    def _view(self, partition: Partition, group: Group) -> GroupView:
+        return view_group(group, partition.shard.offsets, self._node().ledger.catalog.topics)
+
+    @staticmethod
+    def _resolve(group: Group, name: str) -> str:
+        if name in group.members:
+            return name
+        if name in group.instances:
+            member_id: str = group.instances[name]
+            return member_id
+        found: list[str] = [member_id for member_id, member in group.members.items() if client_id_of(member) == name]
+        if not found:
+            known = ", ".join(sorted(client_id_of(member) for member in group.members.values())) or "nobody"
+            raise Refusal(
+                f"there is no member {name!r} in group {group.group_id!r}: its clients are {known}", is_conflict=True
+            )
+        if len(found) > 1:
+            raise Refusal(
+                f"{len(found)} members have the client id {name!r}: expected one of {', '.join(sorted(found))}",
+                is_conflict=True,
+            )
+        return found[0]
+
+
+def client_id_of(member: Any) -> str:
+    """Return the client id of a member of either type of group."""
+    return str(member.client_id if hasattr(member, "client_id") else member.metadata.client_id)

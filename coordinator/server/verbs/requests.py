@@ -1,0 +1,89 @@
+"""Requests on their way, as an operator sees and breaks them: the journal, faults, and what is held."""
+
+from collections.abc import Callable
+
+from coordinator.control.faults import STEPS, Action, FaultPlan, FaultSpec, Match, Rule
+from coordinator.control.journal import Journal
+from coordinator.runtime.node import Node
+from coordinator.server.frontend import Frontend
+from coordinator.server.gate import Gate
+from coordinator.server.poller import Poller
+from coordinator.server.verbs.refusal import Refusal
+
+
+class RequestVerbs:
+    """The verbs for requests: the journal, faults, hold and release."""
+
+    def __init__(self, node: Callable[[], Node], frontend: Frontend, poller: Poller) -> None:
+        self._node = node
+        self._frontend = frontend
+        self._poller = poller
+        self._gate = frontend.gate = Gate(None, FaultPlan(), self.topic_name)
+
+    @property
+    def journal(self) -> Journal:
+        """The last requests and responses. Raises Refusal while the journal is off."""
+        if self._gate.journal is None:
+            sentence = "the journal is off: turn it on by PUT /v1/journal, or the setting journal.max.bytes"
+            raise Refusal(sentence, is_conflict=True)
+        return self._gate.journal
+
+    def set_journal(self, bytes_max: int) -> None:
+        """Keep the last requests and responses, at most so many bytes of them; 0 turns the journal off."""
+        self._gate.journal = Journal(bytes_max) if bytes_max else None
+        self._set_gate()
+
+    def clear_journal(self) -> None:
+        """Forget the requests so far."""
+        if self._gate.journal is not None:
+            self._gate.journal.clear()
+
+    @property
+    def faults(self) -> FaultPlan:
+        """The faults in force."""
+        return self._gate.faults
+
+    def add_fault(self, spec: FaultSpec) -> Rule:
+        """Put a fault into force. Raises FaultError."""
+        rule = self._gate.faults.add(spec)
+        self._set_gate()
+        return rule
+
+    def remove_fault(self, number: int) -> Rule:
+        """End a fault. The requests that it holds are decided now. Raises Refusal."""
+        rule = self._gate.faults.remove(number)
+        if rule is None:
+            raise Refusal(f"there is no fault {number}", is_conflict=True)
+        self._poller.perform(lambda _: self._frontend.release(number))
+        self._set_gate()
+        return rule
+
+    def remove_faults(self) -> None:
+        """End every fault."""
+        for rule in list(self._gate.faults):
+            self.remove_fault(rule.number)
+
+    def hold(self, group_id: str, step: str, client: str = "") -> list[Rule]:
+        """Park the requests of a group at a step of its protocol, undecided, until `release`."""
+        action = Action(hold=True)
+        return [
+            self.add_fault(FaultSpec(action, Match(api=api, group=group_id, client=client), count=None))
+            for api in sorted(STEPS[step])
+        ]
+
+    def release(self, group_id: str) -> list[Rule]:
+        """Decide everything that is held of a group."""
+        rules = [rule for rule in self.faults if rule.spec.do.hold and rule.spec.on.group == group_id]
+        return [self.remove_fault(rule.number) for rule in rules]
+
+    def held(self, number: int) -> int:
+        """Return how many requests a fault holds."""
+        return self._gate.held(number)
+
+    def _set_gate(self) -> None:
+        self._frontend.is_gated = self._gate.journal is not None or bool(self._gate.faults)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic by its id, None if there is no such topic."""
+        topic = self._node().ledger.catalog.topics.by_id(topic_id)
+        return None if topic is None else topic.name

@@ -1,0 +1,173 @@
+"""The state of the whole server, as an operator sets it: a reset, snapshots, topics and offsets from JSON."""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from coordinator.core.result import Call
+from coordinator.core.verbs import BY
+from coordinator.dataplane.brokers import Where
+from coordinator.runtime.clock import CoordinatorClock
+from coordinator.runtime.node import Node
+from coordinator.runtime.snapshot import Snapshot
+from coordinator.server.frontend import Frontend
+from coordinator.server.poller import Poller
+from coordinator.server.verbs.groups import GroupVerbs
+from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.requests import RequestVerbs
+from coordinator.server.verbs.scenarios import ScenarioVerbs
+from protocol.apis import api_of
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+SNAPSHOTS_BYTES_MAX: Final = 256 * 1_048_576
+
+
+class State(Struct, frozen=True, forbid_unknown_fields=True):
+    """A state to start a test from: partitions by topic, offsets by group, topic and partition."""
+
+    topics: dict[str, int] = {}
+    offsets: dict[str, dict[str, dict[str, int]]] = {}
+
+
+class World(Protocol):
+    """The surroundings of a node: they can start another in its place."""
+
+    @property
+    def is_ready(self) -> bool: ...
+    def take_snapshot(self) -> Snapshot: ...
+    def restart(self, snapshot: Snapshot | None = None) -> None: ...
+
+
+class StateVerbs:
+    """The verbs for the state of the server."""
+
+    def __init__(
+        self,
+        node: Callable[[], Node],
+        frontend: Frontend,
+        poller: Poller,
+        clock: CoordinatorClock,
+        world: World,
+        *,
+        groups: GroupVerbs,
+        requests: RequestVerbs,
+        scenarios: ScenarioVerbs,
+    ) -> None:
+        self._node = node
+        self._frontend = frontend
+        self._poller = poller
+        self._clock = clock
+        self._world = world
+        self._groups = groups
+        self._requests = requests
+        self._scenarios = scenarios
+        self._snapshots: dict[str, Snapshot] = {}
+
+    def reset(self) -> None:
+        """Start again with nothing: no topics but those of the start, no groups, no connections, no faults."""
+        self._restart(None)
+
+    def take_snapshot(self, name: str) -> int:
+        """Keep all that the logs hold under a name. Returns its bytes. Waiting requests are not in it."""
+        self._check_ready()
+        snapshot = self._world.take_snapshot()
+        size = sum(map(len, snapshot.values()))
+        others = sum(size for other, size in self.snapshots().items() if other != name)
+        if others + size > SNAPSHOTS_BYTES_MAX:
+            raise Refusal(f"snapshots may take {SNAPSHOTS_BYTES_MAX} bytes in all: remove one", is_conflict=True)
+        self._snapshots[name] = snapshot
+        return size
+
+    def restore(self, name: str) -> None:
+        """Start again with the logs of a snapshot. Every connection is closed: no client acts on the old world."""
+        self._restart(self.snapshot(name))
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Return a snapshot. Raises Refusal when there is none of that name."""
+        if name not in self._snapshots:
+            raise Refusal(f"there is no snapshot {name!r}", is_conflict=True)
+        return self._snapshots[name]
+
+    def snapshots(self) -> dict[str, int]:
+        """Return the bytes of each snapshot, by name."""
+        return {name: sum(map(len, one.values())) for name, one in sorted(self._snapshots.items())}
+
+    def remove_snapshot(self, name: str) -> None:
+        """Forget a snapshot."""
+        self.snapshot(name)
+        del self._snapshots[name]
+
+    def _restart(self, snapshot: Snapshot | None) -> None:
+        self._check_ready()
+        self._scenarios.clear()
+        self._requests.remove_faults()
+        self._clock.set_rate(1.0)
+        self._world.restart(snapshot)
+        self._requests.clear_journal()
+
+    def _check_ready(self) -> None:
+        if not self._world.is_ready:
+            raise Refusal("the server is still loading", is_conflict=True)
+
+    def contents(self, prefix: str = "") -> State:
+        """Return topics, and groups with their offsets, whose names begin with `prefix`."""
+        topics = self._node().ledger.catalog.topics
+        return State(
+            {
+                name: topic.partitions
+                for name, topic in sorted(topics.items())
+                if name.startswith(prefix) and not name.startswith("__")
+            },
+            {view.group: view.offsets for view in self._groups.views(prefix) if view.offsets},
+        )
+
+    def seed(self, state: State) -> None:
+        """Create topics and commit offsets, as a client without a group would. Raises Refusal for what is refused."""
+        topics = self._node().ledger.catalog.topics
+        missing = {name: count for name, count in state.topics.items() if name not in topics}
+        if missing:
+            wanted = tuple(CreateTopicsRequestCreatableTopic(name, count, -1) for name, count in missing.items())
+            for topic in self._ask(CreateTopicsRequest(wanted, timeout_ms=1_000), 7).topics:
+                if topic.error_code:
+                    raise Refusal(f"topic {topic.name!r}: {topic.error_message}")
+        for group_id, offsets in state.offsets.items():
+            for answer in self._ask(_commit(group_id, offsets), 8).topics:
+                for partition in answer.partitions:
+                    if partition.error_code:
+                        code = ErrorCode(partition.error_code).name
+                        raise Refusal(f"group {group_id!r}, {answer.name}-{partition.partition_index}: {code}")
+
+    def remove_topics(self, prefix: str) -> int:
+        """Delete every topic whose name begins with `prefix`. Returns how many."""
+        names = tuple(self.contents(prefix).topics)
+        if names:
+            self._ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 5)
+        return len(names)
+
+    def _ask(self, request: Any, version: int) -> Any:
+        """Let the node decide a request of the operator's own."""
+        node, api = self._node(), api_of(request)
+
+        def decide(now_ms: int) -> Any:
+            call = Call(0, now_ms, version, BY, "/operator", self._frontend.fresh_id)
+            return node.handle(api.key, request, call, Where(()))
+
+        return self._poller.perform(decide)
+
+
+def _commit(group_id: str, offsets: dict[str, dict[str, int]]) -> OffsetCommitRequest:
+    topics = []
+    for topic, partitions in offsets.items():
+        if invalid := [index for index in partitions if not (index.isascii() and index.isdigit() and len(index) < 10)]:
+            raise Refusal(f"invalid partition {invalid[0]!r} of {topic!r}: expected a number")
+        entries = (OffsetCommitRequestPartition(int(index), offset) for index, offset in partitions.items())
+        topics.append(OffsetCommitRequestTopic(topic, partitions=tuple(entries)))
+    return OffsetCommitRequest(group_id, topics=tuple(topics))
