@@ -124,13 +124,23 @@ def _by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[i
 
 def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
     """Commit offsets for a group without members. Raises ClientError, naming the first partition that is refused."""
+    commit_all(cluster, group, [CommittedOffset(*place, offset, -1, metadata) for place, offset in offsets.items()])
+
+
+def commit_all(cluster: Cluster, group: str, offsets: Iterable[CommittedOffset]) -> None:
+    """The same of offsets that each have a leader epoch and metadata of their own."""
+    by_place = {(one.topic, one.partition): one for one in offsets}
 
     def part(place: TopicPartition) -> OffsetCommitRequestPartition:
+        one = by_place[place]
         return OffsetCommitRequestPartition(
-            partition_index=place[1], committed_offset=offsets[place], committed_metadata=metadata
+            partition_index=place[1],
+            committed_offset=one.offset,
+            committed_leader_epoch=one.leader_epoch,
+            committed_metadata=one.metadata,
         )
 
-    request = OffsetCommitRequest(group_id=group, topics=_group_by_topic(offsets, OffsetCommitRequestTopic, part))
+    request = OffsetCommitRequest(group_id=group, topics=_group_by_topic(by_place, OffsetCommitRequestTopic, part))
     response = cluster.ask_coordinator(group, request, _codes, up_to=BY_NAME)
     _check_partitions(f"set the offset of {group}", response, {ErrorCode.UNKNOWN_MEMBER_ID: HAS_MEMBERS})
 

@@ -1,4 +1,4 @@
-"""Show, set and delete a group's committed offsets.
+"""Show, set and delete a group's committed offsets, and move them to another cluster.
 
 It speaks Kafka's own protocol, so it works with Apache Kafka as well."""
 
@@ -18,6 +18,7 @@ from coordinator.cli.group_offsets import (
     parse_partitions,
     partitions_of,
 )
+from coordinator.cli.offset_transfer import add_export_arguments, add_import_arguments, export, import_offsets
 from coordinator.cli.parser import add_actions, add_broker_options, add_json_option, expect
 from coordinator.cli.tables import print_json, print_table
 from coordinator.client import ClientError
@@ -26,7 +27,9 @@ FORM: Final = "TOPIC:PARTITION=OFFSET"
 EXAMPLES: Final = """\
 muster offsets show shop
 muster offsets set shop orders:0=5 orders:1=12 --metadata 'by hand'
-muster offsets delete shop orders:0,1"""
+muster offsets delete shop orders:0,1
+muster offsets export --bootstrap-server kafka:9092 > offsets.json
+muster offsets import offsets.json --create-topics --by lag --dry-run"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deleting = actions.add_parser("delete", help="delete offsets in topics to which no member subscribes")
     deleting.add_argument("group", metavar="GROUP")
     deleting.add_argument("topic", nargs="+", metavar="TOPIC[:P,P]", help="a topic, or some of its partitions")
-    for action in (showing, setting, deleting):
+    exporting = actions.add_parser("export", help="print the offsets of groups as JSON, for `import`")
+    add_export_arguments(exporting)
+    importing = actions.add_parser("import", help="commit the offsets that `export` printed, in this cluster")
+    add_import_arguments(importing)
+    for action in (showing, setting, deleting, exporting, importing):
         add_json_option(action)
         add_broker_options(action)
 
@@ -56,10 +63,9 @@ def parse_offset(text: str) -> tuple[TopicPartition, int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    action = {"show": _show, "set": _set, "delete": _delete}[args.action]
     try:
         with Cluster.of(args) as cluster:
-            return action(cluster, args)
+            return ACTIONS[args.action](cluster, args)
     except WrongUse as error:
         return fail("offsets", error, 2)
     except ClientError as error:
@@ -112,3 +118,6 @@ def _print_results(args: argparse.Namespace, changed: list[dict[str, object]], r
         print_json(changed)
     else:
         print_table(("TOPIC", "PARTITION", "OFFSET", "RESULT"), [(*one.values(), result) for one in changed])
+
+
+ACTIONS: Final = {"show": _show, "set": _set, "delete": _delete, "export": export, "import": import_offsets}
