@@ -1,27 +1,16 @@
-"""A data plane on a disk in memory, with as much of a runtime as it needs: what a test talks to.
+"""A node on a disk in memory, called without bytes: what tests of topics and records talk to.
 
 broker = Broker()
 broker.create("t", partitions=2)
 broker.produce("t", 0, batch("a", "b")).base_offset == 0
 """
 
-from collections.abc import Callable, Generator, Sequence
-from types import GeneratorType
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from coordinator.config import Config
-from coordinator.core.catalog import records as facts
-from coordinator.core.catalog.catalog import Catalog
-from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.catalog.records import CatalogRecord
-from coordinator.core.result import Call, Markers, Result
-from coordinator.core.transactions.ending import complete
-from coordinator.core.transactions.transactions import Transactions
-from coordinator.dataplane.brokers import Broker as Node
+from coordinator.core.result import Call
+from coordinator.dataplane.brokers import Broker as Address
 from coordinator.dataplane.brokers import Where
-from coordinator.dataplane.dataplane import DataPlane
-from coordinator.dataplane.settings import catalog_settings
-from coordinator.runtime.edge import Edge
 from protocol import record_batch
 from protocol.apis import APIS
 from protocol.messages.create_topics import (
@@ -37,13 +26,12 @@ from protocol.messages.produce import (
     ProduceRequestTopicData,
     ProduceResponsePartition,
 )
-from protocol.records import EndMarker, Record
-from storage.log import Log, scan
+from protocol.records import Record
+from tests.server.in_memory import InMemory
 from tests.storage.crashing_disk import CrashingDisk
 
-DATA = "data"
 NOW = 1_000_000
-NODES = Where((Node(0, "localhost", 9092),))
+NODES = Where((Address(0, "localhost", 9092),))
 VERSIONS = {api.request.cls: api.versions[-1] for api in APIS.values()} | {FetchRequest: 12, ProduceRequest: 12}
 """The newest of each; of Fetch and Produce the newest that names topics by name."""
 
@@ -68,80 +56,48 @@ def fresh_ids() -> Callable[[], str]:
 _IDS = iter(range(1, 2**40))
 
 
-class Ledger:
-    """Catalog and transactions, their log written at once."""
-
-    def __init__(self, files: CrashingDisk, config: Config) -> None:
-        settings = catalog_settings(config, (0,))
-        self.catalog, self.transactions = Catalog(settings), Transactions(settings)
-        self.log = Log.open(files, f"{DATA}/__muster_catalog-0")
-        for _, found in scan(self.log):
-            for record in found:
-                self.apply(facts.decode(record.key, record.value))
-
-    def apply(self, record: CatalogRecord) -> Any:
-        self.transactions.replay(record)
-        return self.catalog.replay(record)
-
-    def write(self, records: Sequence[CatalogRecord], now_ms: int) -> list[Any]:
-        if not records:
-            return []
-        batch = [Record(*facts.encode(record), timestamp=now_ms) for record in records]
-        self.log.append(record_batch.encode(batch))
-        return [change for record in records if (change := self.apply(record)) is not None]
-
-    def flush(self) -> None:
-        """Everything is in the log already."""
-
-
 class Broker:
-    """A runtime of one turn a request. `real_ms` is the time that long polls go by; a test moves it."""
+    """A node that is called without bytes, one turn a request. `real_ms` is the time that long polls go by."""
 
-    def __init__(self, files: CrashingDisk | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        files: CrashingDisk | None = None,
+        *,
+        is_synced: bool = False,
+        topics: Mapping[str, int] | None = None,
+        **settings: Any,
+    ) -> None:
         self.files = files or CrashingDisk()
-        self.config = Config({name.replace("_", "."): value for name, value in settings.items()})
         self.real_ms = 0
-        self.edge = Edge()
-        self.ledger = Ledger(self.files, self.config)
-        self.offsets: dict[int, Log] = {}
-        self.plane = DataPlane(self.files, DATA, self.config, self, lambda: self.real_ms, "cluster")
-        for markers in self.ledger.transactions.find_prepared():
-            self.mark(markers, NOW)
-
-    # -- what the data plane needs of it -------------------------------------------------------------------------------
-
-    def record(self, outcome: Result[Any], now_ms: int) -> Any:
-        self.plane.topics_changed(self.ledger.write(outcome.records, now_ms))
-        for markers in outcome.effects:
-            self.mark(markers, now_ms)
-        return outcome.response
-
-    def offsets_log(self, index: int) -> Log | None:
-        return self.offsets.get(index)
-
-    def mark(self, markers: Markers, now_ms: int) -> None:
-        ids = {"producer_id": markers.producer_id, "producer_epoch": markers.producer_epoch}
-        marker = record_batch.encode_marker(EndMarker(commits=markers.committed), now_ms, **ids)
-        self.plane.end_transaction(markers, marker, now_ms)
-        for topic, index in markers.partitions:
-            if topic == OFFSETS_TOPIC:
-                self.append_offsets(index, marker)
-        done = complete(self.ledger.transactions, markers.transactional_id, now_ms)
-        self.ledger.write(done.records, now_ms)
-
-    def append_offsets(self, index: int, data: bytes) -> None:
-        log = self.offsets.setdefault(index, Log.open(self.files, f"{DATA}/{OFFSETS_TOPIC}-{index}"))
-        log.append(data)
-        self.plane.offsets_appended(index, len(data))
-
-    # -- what a test says ----------------------------------------------------------------------------------------------
+        self.node = InMemory(
+            self.files,
+            is_synced=is_synced,
+            topics=topics or {},
+            monotonic=lambda: self.real_ms / 1000,
+            wall_ms=0.5,  # so that rounding takes no millisecond away
+            **{"offsets_topic_num_partitions": 4, **settings},
+        ).node
+        self.plane, self.ledger = self.node.dataplane, self.node.ledger
+        self._replies: list[tuple[int, Any]] = []
 
     def ask(self, request: Any, ticket: int = 1, version: int | None = None, now_ms: int = NOW) -> Any:
-        answer = self.plane.handle(request, call(request, ticket, version, now_ms), NODES)
-        if isinstance(answer, GeneratorType):
-            answer = finish(answer)
-        self.plane.written()  # as at the end of a turn
+        """Return the response to a request, None while it is parked."""
+        key = next(key for key, api in APIS.items() if api.request.cls is type(request))
+        answer = self.node.handle(key, request, call(request, ticket, version, now_ms), NODES)
+        while self.node.has_steps:
+            self.node.step()
+            self._replies += self.node.replies()
+            mine = [reply for reply in self._replies if reply[0] == ticket]
+            if mine:
+                self._replies.remove(mine[0])
+                answer = mine[0][1]
+        self.node.flush()
         return answer
+
+    def replies(self) -> list[tuple[int, Any]]:
+        """Return the answers to parked requests since this was last asked: (ticket, response)."""
+        replies, self._replies = self._replies + self.node.replies(), []
+        return replies
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         settings = [

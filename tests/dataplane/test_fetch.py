@@ -6,14 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.core import records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.core.result import Result
 from coordinator.dataplane import sessions, state
 from coordinator.dataplane.long_polls import deadline_ms
 from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from tests.dataplane.broker import NODES, Broker, batch, call, fetch_request, read_values
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, fetch_request, read_values
 
 
 @pytest.fixture
@@ -104,11 +107,11 @@ def test_that_counts_within_a_turn(broker: Broker) -> None:
 
 def test_a_fetch_waits_for_records(broker: Broker) -> None:
     assert broker.ask(fetch_request("t", max_wait_ms=500), ticket=7) is None
-    assert (broker.plane.next_poll_ms(), broker.plane.replies()) == (500, [])
+    assert (broker.plane.next_poll_ms(), broker.replies()) == (500, [])
     broker.produce("t", 1, batch("elsewhere"))
-    assert broker.plane.replies() == []
+    assert broker.replies() == []
     broker.produce("t", 0, batch("here"))
-    ((ticket, answer),) = broker.plane.replies()
+    ((ticket, answer),) = broker.replies()
     assert ticket == 7
     assert read_values(answer.responses[0].partitions[0].records) == ["here"]
     assert broker.plane.next_poll_ms() is None
@@ -118,9 +121,9 @@ def test_a_fetch_waits_no_longer_than_it_says(broker: Broker) -> None:
     broker.real_ms = 1000
     broker.ask(fetch_request("t", max_wait_ms=500), ticket=7)
     broker.real_ms = 1499
-    assert broker.plane.replies() == []
+    assert broker.replies() == []
     broker.real_ms = 1500
-    ((ticket, answer),) = broker.plane.replies()
+    ((ticket, answer),) = broker.replies()
     assert (ticket, answer.responses[0].partitions[0].records) == (7, b"")
 
 
@@ -131,7 +134,7 @@ def test_waits_end_together(broker: Broker) -> None:
         broker.ask(fetch_request("t", max_wait_ms=500), ticket=ticket)
     broker.real_ms = broker.plane.next_poll_ms() or 0
     assert broker.real_ms == 1520
-    assert len(broker.plane.replies()) == 4
+    assert len(broker.replies()) == 4
 
 
 @given(st.integers(0, 2**42), st.integers(1, 2**31 - 1))
@@ -144,9 +147,9 @@ def test_a_fetch_waits_for_enough(broker: Broker) -> None:
     size = len(batch("a"))
     broker.ask(fetch_request("t", max_wait_ms=500, min_bytes=2 * size), ticket=7)
     broker.produce("t", 0, batch("a"))
-    assert broker.plane.replies() == []
+    assert broker.replies() == []
     broker.produce("t", 0, batch("b"))
-    assert [ticket for ticket, _ in broker.plane.replies()] == [7]
+    assert [ticket for ticket, _ in broker.replies()] == [7]
 
 
 def test_who_waits_for_more_than_there_is_makes_us_keep_none_of_it(
@@ -160,7 +163,7 @@ def test_who_waits_for_more_than_there_is_makes_us_keep_none_of_it(
         assert broker.ask(fetch_request("t", max_wait_ms=10**6, min_bytes=2**31 - 1), ticket=ticket) is None
     assert [one.found for one in broker.plane._state.polls._waiting.values()] == [None] * 20
     broker.real_ms = 10**6
-    answers = [answer.responses[0].partitions[0].records for _, answer in broker.plane.replies()]
+    answers = [answer.responses[0].partitions[0].records for _, answer in broker.replies()]
     assert [len(read_values(records)) for records in answers[:4]] == [10, 10, 10, 10]
     assert len(answers) == 20
     assert sum(map(len, answers)) < 50_000 + 16 * len(batch("a" * 1000))
@@ -185,7 +188,7 @@ def test_who_has_left_is_not_answered(broker: Broker) -> None:
         broker.ask(fetch_request("t", max_wait_ms=10**9), ticket=ticket)
         broker.plane.forget(ticket)
     broker.produce("t", 0, batch("a"))
-    assert broker.plane.replies() == []
+    assert broker.replies() == []
     assert broker.plane.next_poll_ms() is None
     assert len(broker.plane._state.polls._deadlines) < 100  # what left early leaves nothing behind
 
@@ -196,18 +199,21 @@ def test_who_waits_hears_that_the_topic_is_gone(broker: Broker) -> None:
     broker.produce("t", 0, batch("a"))
     broker.ask(fetch_request("t", offset=1, max_wait_ms=500), ticket=7)
     broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))
-    ((_, answer),) = broker.plane.replies()
+    ((_, answer),) = broker.replies()
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_the_coordinators_own_log_can_be_read(broker: Broker) -> None:
-    broker.ledger.apply(CatalogRecord(TopicKey("__consumer_offsets"), TopicValue(b"o" * 16, 50, 1)))
-    data = broker.fetch("__consumer_offsets", 3)
+    index = broker.node.partitions.owner("g").index
+    data = broker.fetch("__consumer_offsets", index)
     assert (data.error_code, data.high_watermark, data.records) == (0, 0, b"")
-    assert broker.ask(fetch_request("__consumer_offsets", 3, max_wait_ms=500), ticket=7) is None
-    broker.append_offsets(3, batch("offset"))
-    ((_, answer),) = broker.plane.replies()
-    assert read_values(answer.responses[0].partitions[0].records) == ["offset"]
+    assert broker.ask(fetch_request("__consumer_offsets", index, max_wait_ms=500), ticket=7) is None
+    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 7),)),)
+    broker.ask(OffsetCommitRequest("g", topics=topics), version=9)
+    ((_, answer),) = broker.replies()
+    ((at, header),) = record_batch.batches(data := answer.responses[0].partitions[0].records)
+    (record,) = record_batch.read(data, at, header)
+    assert records.decode(record.key, record.value).key == records.OffsetCommitKey("g", "t", 0)
 
 
 # -- sessions --------------------------------------------------------------------------------------------------------------
@@ -332,7 +338,7 @@ def test_a_session_by_ids_finds_the_topic_that_comes_later(broker: Broker) -> No
     one = FetchRequestTopic(topic_id=topic_id, partitions=(FetchRequestPartition(0, partition_max_bytes=10**6),))
     answer = broker.ask(FetchRequest(session_epoch=0, topics=(one,)), version=17)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    broker.ledger.apply(CatalogRecord(TopicKey("later"), TopicValue(topic_id, 1, 1)))
+    broker.node.record(Result(records=(CatalogRecord(TopicKey("later"), TopicValue(topic_id, 1, 1)),)), NOW)
     broker.produce("later", 0, batch("a"))
     again = broker.ask(FetchRequest(session_id=answer.session_id, session_epoch=1), version=17)
     assert read_values(again.responses[0].partitions[0].records) == ["a"]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
+from coordinator.core.result import Result
 from coordinator.dataplane.brokers import Broker as Node
 from coordinator.dataplane.brokers import Where
 from protocol.errors import ErrorCode
@@ -15,7 +16,7 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequestTopic,
 )
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.dataplane.broker import Broker, call
+from tests.dataplane.broker import NOW, Broker, call
 
 
 @pytest.fixture
@@ -41,8 +42,8 @@ def test_a_topic_and_its_leader(broker: Broker) -> None:
 
 
 def test_all_topics_are_asked_for_by_null_and_in_version_0_by_none(broker: Broker) -> None:
-    assert [t.name for t in broker.ask(MetadataRequest(None)).topics] == ["t"]
-    assert [t.name for t in broker.ask(MetadataRequest(()), version=0).topics] == ["t"]
+    assert [t.name for t in broker.ask(MetadataRequest(None)).topics] == ["__consumer_offsets", "t"]
+    assert [t.name for t in broker.ask(MetadataRequest(()), version=0).topics] == ["__consumer_offsets", "t"]
     assert broker.ask(MetadataRequest(()), version=1).topics == ()
 
 
@@ -87,11 +88,10 @@ def test_by_id(broker: Broker) -> None:
     assert (unknown.name, unknown.topic_id, unknown.error_code) == (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID)
     refused = broker.ask(MetadataRequest(asked), version=11).topics
     assert {topic.error_code for topic in refused} == {ErrorCode.INVALID_REQUEST}
-    assert len(broker.ledger.catalog.topics_by_name) == 1
+    assert set(broker.ledger.catalog.topics_by_name) == {"__consumer_offsets", "t"}
 
 
 def test_the_offsets_topic_is_internal(broker: Broker) -> None:
-    broker.ledger.apply(CatalogRecord(TopicKey("__consumer_offsets"), TopicValue(b"o" * 16, 50, 1)))
     assert {name: topic.is_internal for name, topic in ask(broker, "t", "__consumer_offsets").items()} == {
         "t": False,
         "__consumer_offsets": True,
@@ -107,17 +107,21 @@ def test_operations_are_told_when_asked_for(broker: Broker) -> None:
 
 def test_leaders_go_round_the_brokers_and_copies_are_as_many_as_can_be(broker: Broker) -> None:
     nodes = Where((Node(1, "a", 1), Node(2, "b", 2), Node(3, "c", 3)))
-    broker.ledger.apply(CatalogRecord(TopicKey("r"), TopicValue(b"r" * 16, 4, 2)))
+    broker.node.record(Result(records=(CatalogRecord(TopicKey("r"), TopicValue(b"r" * 16, 4, 2)),)), NOW)
     request = MetadataRequest((MetadataRequestTopic(name="r"),))
     answer = broker.plane.handle(request, call(request), nodes)
     assert [p.replica_nodes for p in answer.topics[0].partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
-    assert (answer.controller_id, answer.cluster_id) == (1, "cluster")
+    assert (answer.controller_id, answer.cluster_id) == (1, broker.node.cluster_id)
 
 
 def test_the_cluster_is_described(broker: Broker) -> None:
     answer = broker.ask(DescribeClusterRequest())
-    assert (answer.error_code, answer.cluster_id, [b.broker_id for b in answer.brokers]) == (0, "cluster", [0])
+    assert (answer.error_code, answer.cluster_id, [b.broker_id for b in answer.brokers]) == (
+        0,
+        broker.node.cluster_id,
+        [0],
+    )
     controllers = broker.ask(DescribeClusterRequest(endpoint_type=2))
     assert controllers.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     assert broker.ask(DescribeClusterRequest(endpoint_type=9)).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
@@ -133,6 +137,11 @@ def test_partitions_are_described_a_page_at_a_time(broker: Broker) -> None:
         if answer.next_cursor is None:
             break
         cursor = DescribeTopicPartitionsRequestCursor(answer.next_cursor.topic_name, answer.next_cursor.partition_index)
-    assert pages == [[("t", 0), ("t", 1), ("u", 0)], [("u", 1), ("u", 2), ("u", 3)], [("u", 4)]]
+    assert pages == [
+        [("__consumer_offsets", 0), ("__consumer_offsets", 1), ("__consumer_offsets", 2)],
+        [("__consumer_offsets", 3), ("t", 0), ("t", 1)],
+        [("u", 0), ("u", 1), ("u", 2)],
+        [("u", 3), ("u", 4)],
+    ]
     (missing,) = broker.ask(DescribeTopicPartitionsRequest((DescribeTopicPartitionsRequestTopic("x"),))).topics
     assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

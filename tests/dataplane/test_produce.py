@@ -205,9 +205,6 @@ def test_sequences_survive_a_restart(broker: Broker) -> None:
 
 
 def test_the_internal_topic_is_not_for_producers(broker: Broker) -> None:
-    from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
-
-    broker.ledger.apply(CatalogRecord(TopicKey("__consumer_offsets"), TopicValue(b"o" * 16, 50, 1)))
     assert broker.produce("__consumer_offsets", 0, GOOD).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 

@@ -21,7 +21,7 @@ from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionDat
 from storage import cleaner
 from storage.files import StorageFailed
 from tests.dataplane.broker import NOW, Broker, batch
-from tests.dataplane.test_transactions import Server, of
+from tests.dataplane.test_transactions import begin, of
 from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
@@ -164,7 +164,7 @@ def test_directories_of_others_are_left_alone(broker: Broker) -> None:
 def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> None:
     """Deleted and made anew: never half of its records, and never the old ones in the new one."""
     files = CrashingDisk()
-    server = Server(files, is_synced)
+    server = Broker(files, is_synced=is_synced)
     server.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))
     for partition in (0, 1):
         server.produce("d", partition, batch("old"))
@@ -176,18 +176,18 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
                 crashes.append((f"{how} after {operation} {path}", disk))
 
     files.after_call = after_call
-    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), 6)
+    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), version=6)
     files.after_call = None
     assert len(crashes) > 3
     for how, disk in crashes:
-        after = Server(disk, is_synced)
+        after = Broker(disk, is_synced=is_synced)
         if "d" in after.node.ledger.catalog.topics_by_name:
-            assert [after.read("d", partition) for partition in (0, 1)] == [["old"], ["old"]], how
+            assert [after.values("d", partition, committed=True) for partition in (0, 1)] == [["old"], ["old"]], how
         else:
             after.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))
-            assert [after.read("d", partition) for partition in (0, 1)] == [[], []], how
+            assert [after.values("d", partition, committed=True) for partition in (0, 1)] == [[], []], how
             after.produce("d", 0, batch("new"))
-            assert after.read("d", 0) == ["new"], how
+            assert after.values("d", 0, committed=True) == ["new"], how
 
 
 def being_compacted() -> tuple[Broker, cleaner.Steps]:
@@ -221,18 +221,18 @@ def test_a_topic_that_is_deleted_while_it_is_compacted(is_made_anew: bool) -> No
 
 def test_a_deleted_topic_that_a_start_makes_anew_is_empty() -> None:
     """A crash right after the deletion was logged leaves all of its files, and `--topic` names it again."""
-    server = Server(CrashingDisk(), is_synced=False, topics={"d": 1})
+    server = Broker(CrashingDisk(), topics={"d": 1})
     server.produce("d", 0, batch("old"))
     before = server.files.copy()
-    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), 6)
+    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), version=6)
     crashed = server.files.copy()
     for path, data in before.contents().items():
         if path.startswith("data/d-0/"):
             crashed.put(path, data)
-    after = Server(crashed, is_synced=False, topics={"d": 1})
-    assert after.read("d", 0) == []
+    after = Broker(crashed, topics={"d": 1})
+    assert after.values("d", 0, committed=True) == []
     after.produce("d", 0, batch("new"))
-    assert after.read("d", 0) == ["new"]
+    assert after.values("d", 0, committed=True) == ["new"]
 
 
 def test_a_directory_in_a_deleted_topic_is_left_and_ends_nothing(broker: Broker) -> None:
@@ -298,10 +298,10 @@ def test_a_missing_descriptor_closes_nothing_for_good(broker: Broker) -> None:
 
 
 def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -> None:
-    server = Server(CrashingDisk(), is_synced=False, topics={"t": 1})
-    producer = server.begun()
+    server = Broker(CrashingDisk(), topics={"t": 1})
+    producer = begin(server)
     data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, of(producer, "a")),))
-    server.ask(ProduceRequest("x", -1, 0, (data,)), 12)
+    server.ask(ProduceRequest("x", -1, 0, (data,)), version=12)
     accept = server.files.call
 
     def refuse_markers(operation: str, path: str) -> None:
@@ -310,7 +310,7 @@ def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -
         accept(operation, path)
 
     server.files.call = refuse_markers  # type: ignore[method-assign]
-    server.ask(EndTxnRequest("x", *producer, True), 5)
+    server.ask(EndTxnRequest("x", *producer, True), version=5)
     assert server.node.dataplane.closed.keys() == {("t", 0)}
-    after = Server(server.files.copy(), is_synced=False, topics={"t": 1})
-    assert after.read("t", 0) == ["a"], "it was committed"
+    after = Broker(server.files.copy(), topics={"t": 1})
+    assert after.values("t", 0, committed=True) == ["a"], "it was committed"

@@ -1,14 +1,7 @@
 """Records in transactions: who may write them, who may read them, and what a crash at any step leaves."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
-from coordinator.config import Config
-from coordinator.dataplane.brokers import Broker as BrokerAddress
-from coordinator.runtime.node import Node, Setup, Where
-from protocol.apis import APIS
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
@@ -20,13 +13,12 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.dataplane.broker import NOW, VERSIONS, Broker, batch, call, fetch_request, fresh_ids, read_values
+from tests.dataplane.broker import Broker, batch, fetch_request, read_values
 from tests.storage.crashing_disk import CrashingDisk
 
 
@@ -86,7 +78,7 @@ def test_readers_of_committed_records_wait_for_the_end(broker: Broker) -> None:
     data = broker.fetch("t", isolation_level=1)
     assert (data.high_watermark, data.last_stable_offset, data.records) == (2, 0, b"")
     end(broker, producer)
-    ((_, answer),) = broker.plane.replies()
+    ((_, answer),) = broker.replies()
     assert read_values(answer.responses[0].partitions[0].records) == ["a", "b"]
 
 
@@ -140,13 +132,13 @@ def test_a_topic_that_goes_does_not_hold_up_the_end(broker: Broker) -> None:
 
 def test_what_is_open_in_a_log_and_in_no_transaction_is_aborted(broker: Broker) -> None:
     """A power cut may lose that the transaction began, and keep its records: nobody would ever end it."""
+    before = broker.files.contents()
     producer = broker.producer("x")
     broker.produce("t", 0, of(producer, "a"), txn="x")
     files = broker.files.copy()
-    for path in [path for path in files.contents() if path.startswith("data/__muster_catalog-0")]:
-        files.remove(path)
+    for path in [path for path in before if path.startswith("data/__muster_catalog-0")]:
+        files.put(path, before[path])
     after = Broker(files)
-    after.create("t", partitions=2)
     assert after.values("t", committed=True) == []
     after.produce("t", 0, batch("b"))
     assert after.values("t", committed=True) == ["b"]
@@ -154,87 +146,41 @@ def test_what_is_open_in_a_log_and_in_no_transaction_is_aborted(broker: Broker) 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------------
 
-WHERE = Where((BrokerAddress(0, "localhost", 9092),))
 GROUP = "g"
+ONE_PARTITION = {"offsets_topic_num_partitions": 1}
 
 
-class Server:
-    """A whole node on a disk in memory."""
+def run(broker: Broker, version: int, producer: tuple[int, int], number: int, committed: bool) -> tuple[int, int]:
+    """One transaction: a record with its number, and its number as the group's offset."""
+    sequence = number if version == 1 else 0  # which begins anew with each epoch
+    if version == 1:
+        add(broker, producer, 0)
+        broker.ask(AddOffsetsToTxnRequest("x", *producer, GROUP), version=3)
+    record = of(producer, str(number), sequence=sequence)
+    assert broker.produce("t", 0, record, txn="x", version=9 if version == 1 else 12).error_code == 0
+    topics = (TxnOffsetCommitRequestTopic("t", (TxnOffsetCommitRequestPartition(0, number),)),)
+    answer = broker.ask(TxnOffsetCommitRequest("x", GROUP, *producer, topics=topics), version=3 if version == 1 else 5)
+    assert answer.topics[0].partitions[0].error_code == 0, answer
+    ended = end(broker, producer, committed, version=4 if version == 1 else 5)
+    return producer if version == 1 else ended
 
-    def __init__(self, files: CrashingDisk, is_synced: bool, topics: Mapping[str, int] | None = None) -> None:
-        self.files = files
-        setup = Setup(
-            config=Config({"offsets.topic.num.partitions": 1}),
-            files=files,
-            data_dir="data",
-            fresh_id=fresh_ids(),
-            real_ms=lambda: 0,
-            tell=lambda event: None,
-            is_synced=is_synced,
-            topics={"t": 1} if topics is None else topics,
-        )
-        self.node = Node(setup)
-        self.node.open(NOW)
-        for _ in self.node.load(lambda: NOW):
-            pass
 
-    def ask(self, request: Any, version: int | None = None) -> Any:
-        key = next(key for key, api in APIS.items() if api.request.cls is type(request))
-        version = VERSIONS[type(request)] if version is None else version
-        answer = self.node.handle(key, request, call(request, version=version), WHERE)
-        self.node.flush()
-        return answer
+def offset(broker: Broker) -> int:
+    asked = OffsetFetchRequestGroup(GROUP, topics=(OffsetFetchRequestTopics("t", partition_indexes=(0,)),))
+    answer = broker.ask(OffsetFetchRequest(groups=(asked,), require_stable=True), version=8)
+    one = answer.groups[0].topics[0].partitions[0]
+    assert one.error_code == 0, one
+    return int(one.committed_offset)
 
-    def run(self, version: int, producer: tuple[int, int], number: int, committed: bool) -> tuple[int, int]:
-        """One transaction: a record with its number, and its number as the group's offset."""
-        sequence = number if version == 1 else 0  # which begins anew with each epoch
-        data = ProduceRequestTopicData(
-            "t", partition_data=(ProduceRequestPartitionData(0, of(producer, str(number), sequence=sequence)),)
-        )
-        if version == 1:
-            topics = (AddPartitionsToTxnRequestTopic("t", (0,)),)
-            self.ask(AddPartitionsToTxnRequest((), "x", *producer, topics), 3)
-            self.ask(AddOffsetsToTxnRequest("x", *producer, GROUP), 3)
-        produced = self.ask(ProduceRequest("x", -1, 0, (data,)), 9 if version == 1 else 12)
-        assert produced.responses[0].partition_responses[0].error_code == 0, produced
-        topics_ = (TxnOffsetCommitRequestTopic("t", (TxnOffsetCommitRequestPartition(0, number),)),)
-        commit = TxnOffsetCommitRequest("x", GROUP, *producer, topics=topics_)
-        answer = self.ask(commit, 3 if version == 1 else 5)
-        assert answer.topics[0].partitions[0].error_code == 0, answer
-        ended = self.ask(EndTxnRequest("x", *producer, committed), 4 if version == 1 else 5)
-        assert ended.error_code == 0, ended
-        return producer if version == 1 else (ended.producer_id, ended.producer_epoch)
 
-    def produce(self, topic: str, partition: int, data: bytes) -> None:
-        of_topic = ProduceRequestTopicData(topic, partition_data=(ProduceRequestPartitionData(partition, data),))
-        produced = self.ask(ProduceRequest(None, -1, 0, (of_topic,)))
-        assert produced.responses[0].partition_responses[0].error_code == 0, produced
-
-    def values(self) -> list[str]:
-        return self.read("t", 0)
-
-    def read(self, topic: str, partition: int) -> list[str]:
-        """The committed records of a partition."""
-        request = fetch_request(topic, partition, isolation_level=1, partition_max_bytes=2**30)
-        data = self.ask(request).responses[0].partitions[0]
-        assert data.error_code == 0, data
-        return read_values(data.records, {(one.producer_id, one.first_offset) for one in data.aborted_transactions})
-
-    def offset(self) -> int:
-        asked = OffsetFetchRequestGroup(GROUP, topics=(OffsetFetchRequestTopics("t", partition_indexes=(0,)),))
-        answer = self.ask(OffsetFetchRequest(groups=(asked,), require_stable=True), 8)
-        one = answer.groups[0].topics[0].partitions[0]
-        assert one.error_code == 0, one
-        return int(one.committed_offset)
-
-    def begun(self) -> tuple[int, int]:
-        """What a producer does when it starts: it asks until what was open under its id has ended."""
-        for _ in range(3):
-            answer = self.ask(InitProducerIdRequest("x", 60_000), 5)
-            if answer.error_code == 0:
-                return answer.producer_id, answer.producer_epoch
-            assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-        raise AssertionError("the transaction never ends")
+def begin(broker: Broker) -> tuple[int, int]:
+    """What a producer does when it starts: it asks until what was open under its id has ended."""
+    for _ in range(3):
+        answer = broker.ask(InitProducerIdRequest("x", 60_000), version=5)
+        if answer.error_code == 0:
+            return answer.producer_id, answer.producer_epoch
+        assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    raise AssertionError("the transaction never ends")
 
 
 STORY = (True, False, True, False, True)  # which of the transactions commit
@@ -246,8 +192,8 @@ Found = tuple[
 def crashed(version: int, is_synced: bool) -> list[Found]:
     """What a crash at each call to the disk may leave of the story."""
     files, found = CrashingDisk(), []
-    server = Server(files, is_synced)
-    producer, ended = server.begun(), 0
+    broker = Broker(files, is_synced=is_synced, topics={"t": 1}, **ONE_PARTITION)
+    producer, ended = begin(broker), 0
 
     def after_call(operation: str, path: str) -> None:
         for how, disk in files.crashes():
@@ -256,7 +202,7 @@ def crashed(version: int, is_synced: bool) -> list[Found]:
 
     files.after_call = after_call
     for number, committed in enumerate(STORY):
-        producer = server.run(version, producer, number, committed)
+        producer = run(broker, version, producer, number, committed)
         ended = number + 1
     return found
 
@@ -268,9 +214,9 @@ def test_an_offset_is_visible_if_and_only_if_its_transaction_committed(version: 
     crashes = crashed(version, is_synced)
     assert len(crashes) > 30
     for how, disk, ended in crashes:
-        server = Server(disk, is_synced)
-        server.begun()
-        values = server.values()
+        broker = Broker(disk, is_synced=is_synced, topics={"t": 1}, **ONE_PARTITION)
+        begin(broker)
+        values = broker.values("t", committed=True)
         by_then = [[str(n) for n in range(upto) if STORY[n]] for upto in (ended, min(ended + 1, len(STORY)))]
         assert values in by_then, f"{how}, {ended} were acknowledged"
-        assert server.offset() == (int(values[-1]) if values else -1), f"{how}, {ended} were acknowledged"
+        assert offset(broker) == (int(values[-1]) if values else -1), f"{how}, {ended} were acknowledged"
