@@ -31,6 +31,7 @@ from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
 from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
 from coordinator.server import descriptors
+from coordinator.server.allocator import give_back_freed_memory
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.operator import Operator
@@ -49,6 +50,7 @@ TEND_SECONDS: Final = 1.0  # between two rounds of the janitor, who has nothing 
 
 def serve(options: Options) -> int:
     """Serve until a signal says stop. Returns the exit code."""
+    give_back_freed_memory()
     lines = set_up(options.log_level, options.log_format)
     with contextlib.ExitStack() as stack:
         stack.callback(lines.close)
@@ -167,6 +169,7 @@ class Server:
             self._clock,
             self._stats,
             fresh_id,
+            cpu_s=time.thread_time,
             frame_bytes_max=config["socket.request.max.bytes"],
             request_bytes_max=config["queued.max.request.bytes"],
             response_bytes_max=config["queued.max.response.bytes"],

@@ -21,6 +21,7 @@ for a server that is late. A connection that has more waiting than `SHARE_S` is 
 
 import itertools
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -46,8 +47,9 @@ from protocol.header import Request
 log = logging.getLogger("muster.server")
 
 TURN_S: Final = 0.010  # after which a turn decides nothing more
-HEAVY_S: Final = 0.005  # a connection that keeps a turn for longer is heavy for a while
-SHARE_S: Final = 0.020  # of each connection's backlog, before timers fire without the rest of it
+HEAVY_S: Final = 0.005  # of processor time: a connection that keeps a turn for longer is heavy for a while
+SHARE_S: Final = 0.020  # of processor time for each connection's backlog, before timers fire without the rest of it
+CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a connection may be charged too much
 TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
 REQUEST_BYTES_MAX: Final = 64 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
@@ -62,7 +64,7 @@ class Horizon:
         self._left_s = dict.fromkeys(connections, SHARE_S)
 
     def used(self, connection: Connection, seconds: float) -> None:
-        """Note that so much time went into the requests of a connection."""
+        """Note that so much processor time went into the requests of a connection."""
         left = self._left_s.get(connection)
         if left is None:
             return
@@ -93,6 +95,7 @@ class Frontend:
         frame_bytes_max: int,
         *,
         real_s: Callable[[], float] = time.monotonic,
+        cpu_s: Callable[[], float] | None = None,
         turn_s: float = TURN_S,
         request_bytes_max: int = REQUEST_BYTES_MAX,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
@@ -100,7 +103,9 @@ class Frontend:
     ) -> None:
         """`clock` is the coordinator's; `real_s` counts real seconds, for the budget of a turn and for latencies.
 
-        A simulation hands in a `real_s` of its own: with the real one, what a turn decides depends on the machine.
+        `cpu_s` counts those in which the loop's thread had a processor: a connection is not charged for the time that a
+        busy machine takes. Without it the real ones count. A simulation hands in a `real_s` of its own, and no `cpu_s`:
+        else, what a turn decides depends on the machine.
         """
         self.node = node
         self._clock = clock
@@ -108,6 +113,9 @@ class Frontend:
         self.fresh_id = fresh_id
         self._frame_bytes_max = frame_bytes_max
         self.real_s = real_s
+        self.cpu_s = cpu_s
+        self._cpu_looked_s = 0.0  # the processor time at the latest look
+        self._next_look_s = 0.0 if cpu_s else math.inf  # when to look at it again, by the real clock
         self.gate = gate
         self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
         self._connections = itertools.count(1)
@@ -194,6 +202,8 @@ class Frontend:
         if not self.now_ms:
             self.begin()
         began_s, decided = self._checked_s, self._decided
+        if began_s >= self._next_look_s:
+            self._look_at_cpu()
         self._touched[connection] = None
         decides = (
             not self.is_over
@@ -219,7 +229,7 @@ class Frontend:
             self._refuse(connection, error, chunk)
             return
         if self._checked_s - began_s > HEAVY_S:
-            connection.charge(self._checked_s - began_s, self._checked_s)
+            self._charge(connection, began_s)
         if connection.backlog or len(connection.frames):
             self._keep(connection)
         elif self.requests.total:
@@ -328,6 +338,7 @@ class Frontend:
         connection.is_queued = False
         self._touched[connection] = None
         began_s = self._checked_s
+        self._look_at_cpu()
         try:
             while connection.backlog and connection.may_decide:
                 api_key = self._decide(connection, connection.backlog.popleft())
@@ -338,15 +349,28 @@ class Frontend:
                     break
         except ProtocolError as error:
             self._refuse(connection, error)
-        used_s = self._checked_s - began_s
-        if used_s > HEAVY_S:
-            connection.charge(used_s, self._checked_s)
+        used_s = self._charge(connection, began_s)
         if self._horizon:
             self._horizon.used(connection, used_s)
         if connection.backlog:
             self._enqueue(connection)
         elif self.requests.total:
             self.requests.set(connection, connection.unread_bytes)
+
+    def _look_at_cpu(self) -> float:
+        """Return the processor time since the latest look. A look is a system call, and therefore rare."""
+        if self.cpu_s is None:
+            return math.inf
+        before, self._cpu_looked_s = self._cpu_looked_s, self.cpu_s()
+        self._next_look_s = self._checked_s + CPU_LOOK_S
+        return self._cpu_looked_s - before
+
+    def _charge(self, connection: Connection, began_s: float) -> float:
+        """Make a connection heavy if its requests were expensive. Returns the processor time that they took."""
+        used_s = min(self._checked_s - began_s, self._look_at_cpu())
+        if used_s > HEAVY_S:
+            connection.charge(used_s, self._checked_s)
+        return used_s
 
     def _settle(self, read_by_ms: int) -> int:
         """Return the time by which all that had arrived is decided, as far as that is known; something waits."""

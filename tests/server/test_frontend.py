@@ -348,6 +348,22 @@ def test_expensive_connections_have_their_turns_one_request_each() -> None:
     assert [correlation_ids(peer) for peer in heavy] == [[1, 2, 3, 4]] * 3
 
 
+def test_a_connection_is_not_heavy_because_the_machine_is_busy() -> None:
+    """Each look at the real clock shows 20 ms more, in which the server had no processor at first."""
+    server = hurried(step_s=0.02)
+    server.frontend.cpu_s = lambda: 0.0
+    peer = server.connect()
+    peer.send(*[VERSIONS] * 3)
+    server.turn()
+    assert peer.connection.backlog, "the turn is over by the real clock"
+    assert peer.connection.heavy_until_s == 0
+    spent = Ticking()
+    spent.step_s = 0.02
+    server.frontend.cpu_s = spent
+    server.turn()
+    assert peer.connection.heavy_until_s > 0
+
+
 def stable_member(server: InMemory, peer: Peer) -> HeartbeatRequest:
     joined = peer.ask(*joining())
     peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
