@@ -18,21 +18,26 @@ from msgspec.structs import replace
 
 from protocol import record_batch
 from protocol.codec import encode_request
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from protocol.schema import Message
@@ -217,6 +222,117 @@ def topics(address: Address, stack: contextlib.ExitStack) -> None:
         ask(address, stack, *frames)
 
 
+def regex_of(group: str, pattern: str) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group, "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=pattern, topic_partitions=()
+    )
+
+
+def one_topic_more(address: Address, stack: contextlib.ExitStack) -> None:
+    """Twenty topics, one a request, beside 2,000."""
+    many = tuple(CreateTopicsRequestCreatableTopic(f"wide-{n}", 1, 1) for n in range(2_000))
+    ask(address, stack, *[frame(CreateTopicsRequest(many[at : at + 100]), 19, 5) for at in range(0, len(many), 100)])
+    more = [
+        frame(CreateTopicsRequest((CreateTopicsRequestCreatableTopic(f"more-{n}", 1, 1),)), 19, 5) for n in range(20)
+    ]
+    ask(address, stack, *more)
+
+
+def many_regexes(address: Address, stack: contextlib.ExitStack) -> None:
+    """A regular expression that is much work in each of 300 groups, over 500 topics with the longest names."""
+    many = tuple(CreateTopicsRequestCreatableTopic(f"{n:a>249}", 1, 1) for n in range(500))
+    ask(address, stack, *[frame(CreateTopicsRequest(many[at : at + 100]), 19, 5) for at in range(0, len(many), 100)])
+    socks = [connect(address, stack) for _ in range(10)]
+    for number in range(300):
+        data = frame(regex_of(f"regex-{number}", f"((a{{0,30}}){{0,30}}){{1,{number % 3 + 1}}}b"), 68, 1)
+        send(socks[number % 10], data)
+    for sock in socks:
+        await_responses(sock, 30)
+
+
+def joins_and_leaves(address: Address, stack: contextlib.ExitStack) -> None:
+    """1,000 joins and leaves with long strings, each of which is an event."""
+    protocols = (JoinGroupRequestProtocol("range", b""),)
+    for number in range(1_000):
+        group = f"{number:0>{LONG_ID}}"
+        join = JoinGroupRequest(group, 6_000, 6_000, "", group, "consumer", protocols)
+        leave = LeaveGroupRequest(group, members=(LeaveGroupRequestMemberIdentity("", group),))
+        ask(address, stack, frame(join, 11, 5), frame(leave, 13, 3))
+
+
+def one_large_group(address: Address, stack: contextlib.ExitStack) -> None:
+    """A classic group of 2,000 members with metadata of 2 KB, each on a connection, that is described ten times."""
+    protocols = (JoinGroupRequestProtocol("range", bytes(2_000)),)
+    data = frame(JoinGroupRequest("large", 6_000, 6_000, "", None, "consumer", protocols), 11, 3)
+    for _ in range(2_000):
+        send(connect(address, stack), data)
+    ask(address, stack, *[frame(DescribeGroupsRequest(("large",)), 15, 4)] * 10)
+
+
+def one_large_consumer_group(address: Address, stack: contextlib.ExitStack) -> None:
+    """A consumer group of 500 members that subscribe to 2,100 partitions."""
+    sock = connect(address, stack)
+    for number in range(500):
+        joining = ConsumerGroupHeartbeatRequest(
+            "wide", f"m{number}", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=(TOPIC,), topic_partitions=()
+        )
+        send(sock, frame(joining, 68, 1))
+    await_responses(sock, 500)
+    ask(address, stack, *[frame(ConsumerGroupDescribeRequest(("wide",)), 69, 0)] * 10)
+
+
+def all_offsets_of_a_group(address: Address, stack: contextlib.ExitStack) -> None:
+    """OffsetFetch of all 200,000 offsets of a group, ten times."""
+    for start in range(0, 200_000, 50_000):
+        each = tuple(OffsetCommitRequestPartition(index, 1, -1) for index in range(start, start + 50_000))
+        ask(address, stack, frame(OffsetCommitRequest("heap", topics=(OffsetCommitRequestTopic(TOPIC, each),)), 8, 8))
+    everything = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("heap", topics=None),))
+    ask(address, stack, *[frame(everything, 9, 8)] * 10)
+
+
+def many_partitions(address: Address, stack: contextlib.ExitStack) -> None:
+    """OffsetFetch of 400,000 partitions that were never committed, three times."""
+    topic = OffsetFetchRequestTopics(TOPIC, partition_indexes=tuple(range(400_000)))
+    data = frame(OffsetFetchRequest(groups=(OffsetFetchRequestGroup("nobody", topics=(topic,)),)), 9, 8)
+    ask(address, stack, *[data] * 3)
+
+
+def trickle(address: Address, stack: contextlib.ExitStack) -> None:
+    """Frames that come byte by byte on 200 connections, and then all of their rest at once."""
+    data = frame(MetadataRequest(topics=None), 3, 9)
+    socks = [connect(address, stack) for _ in range(200)]
+    for at in range(len(data) - 1):
+        for sock in socks:
+            send(sock, data[at : at + 1])
+    for sock in socks:
+        send(sock, data[-1:])
+    for sock in socks:
+        await_responses(sock, 1)
+
+
+def producers(address: Address, stack: contextlib.ExitStack) -> None:
+    """3,000 transactional producers, that are listed and whose partitions are described."""
+    sock = connect(address, stack)
+    for start in range(0, 3_000, 100):
+        frames = [frame(InitProducerIdRequest(f"tx-{n}", 60_000), 22, 4) for n in range(start, start + 100)]
+        send(sock, b"".join(frames))
+        await_responses(sock, len(frames))
+    indexes = tuple(range(40_000))
+    described = DescribeProducersRequest((DescribeProducersRequestTopic(TOPIC, indexes),))
+    listed = ListTransactionsRequest(transactional_id_pattern="((t{0,30}){0,30})x.*")
+    ask(address, stack, *[frame(listed, 66, 2), frame(described, 61, 0)] * 5)
+
+
+def commits(address: Address, stack: contextlib.ExitStack) -> None:
+    """Commits of 100 partitions on 20 connections, 25 in each, one after the other, which a log compacts."""
+    socks = [connect(address, stack) for _ in range(20)]
+    for _ in range(25):
+        for sock in socks:
+            send(sock, commit(100))
+        for sock in socks:
+            await_responses(sock, 1)
+
+
 def many_lists(address: Address, stack: contextlib.ExitStack) -> None:
     """Three lists of all groups on each of 50 connections, all of them read."""
     socks = [connect(address, stack) for _ in range(50)]
@@ -235,15 +351,8 @@ OFFENDERS: Final[dict[str, Offender]] = {
     "Produce, one batch of 1,000,000 records": repeat(produce(bomb(1_000_000)), 1),
     "300 ListGroups in one chunk": repeat(frame(ListGroupsRequest(states_filter=("Dead",)), 16, 4), 300),
     "60 malformed frames of 64 KB": malformed,
-    "a regular expression of 441 bytes": repeat(
-        frame(
-            ConsumerGroupHeartbeatRequest(
-                "regex", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=REGEX, topic_partitions=()
-            ),
-            68,
-            1,
-        ),
-        1,
+    "a regular expression of 441 bytes": lambda address, stack: ask(
+        address, stack, frame(regex_of("regex", REGEX), 68, 1)
     ),
     "commit of 2,030 partitions with 4 KB metadata": repeat(commit(2_030, "m" * 4_096), 1),
     "commit of 100,000 partitions": repeat(commit(100_000), 1),
@@ -255,9 +364,12 @@ OFFENDERS: Final[dict[str, Offender]] = {
     "100 unfinished frames of 8 MB": unfinished_frames,
     "20 unread lists": unread_lists,
     "20 slow readers": slow_readers,
+    "one topic more, 20 times, beside 2,000": one_topic_more,
+    "1,000 joins and leaves with ids of 32 KB": joins_and_leaves,
+    "commits of 100 partitions on 20 connections": commits,
     "heartbeats to 5,000 groups with ids of 32 KB": unknown_groups,
     "300 joins with ids of 32 KB": joins_with_long_strings,
-    # ten more
+    # more
     "10,000 heartbeats in one go": repeat(frame(HeartbeatRequest("nobody", 1, "m"), 12, 3), 10_000),
     "3,000 Metadata of all topics": repeat(frame(MetadataRequest(topics=None), 3, 9), 3_000),
     "OffsetFetch of 20,000 groups": repeat(
@@ -272,4 +384,11 @@ OFFENDERS: Final[dict[str, Offender]] = {
     "TLS and HTTP on 200 connections": foreign,
     "noise on 300 connections": noise,
     "ListGroups of 20,000 groups on 50 connections": many_lists,
+    "300 regular expressions that are much work": many_regexes,
+    "a classic group of 2,000 members": one_large_group,
+    "a consumer group of 500 members, 2,100 partitions": one_large_consumer_group,
+    "OffsetFetch of 200,000 offsets of a group": all_offsets_of_a_group,
+    "OffsetFetch of 400,000 partitions": many_partitions,
+    "200 frames that come byte by byte": trickle,
+    "3,000 transactional producers, listed and described": producers,
 }

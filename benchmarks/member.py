@@ -1,0 +1,94 @@
+"""A healthy member in a process of its own, which sends a heartbeat every 20 ms until its standard input ends.
+
+    python -m benchmarks.member HOST:PORT PID
+
+Then it prints JSON: how many milliseconds each heartbeat took by the wall clock, and how much processor time the
+server's process used meanwhile. That is the server's own time: a busy machine keeps the member waiting, but adds little
+to it. It is an upper bound: while the machine does not let the member run, the server goes on with other work.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import NamedTuple
+
+from coordinator.client import Client
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.sync_group import SyncGroupRequest
+
+PERIOD_S = 0.020
+SESSION_MS = 6_000
+_SCHED = 2  # of the three clocks that Linux has for each process, the one in nanoseconds: see clock_getcpuclockid(3)
+
+
+def cpu_ms(pid: int) -> float:
+    """The processor time of another process on Linux, to the microsecond."""
+    return 1e3 * time.clock_gettime((~pid << 3) | _SCHED)
+
+
+class Heartbeats(NamedTuple):
+    """How long heartbeats took, in milliseconds: by the wall clock, and in processor time of the server."""
+
+    wall_ms: Sequence[float]
+    own_ms: Sequence[float]
+    errors: int
+
+
+def p99(values: Sequence[float]) -> float:
+    """The value that one in a hundred exceeds."""
+    return sorted(values)[len(values) * 99 // 100]
+
+
+class Member:
+    """The process, while the block lasts; afterwards `heartbeats` are its."""
+
+    heartbeats: Heartbeats
+
+    def __init__(self, address: str, pid: int) -> None:
+        self._command = [sys.executable, "-m", "benchmarks.member", address, str(pid)]
+
+    def __enter__(self) -> Member:
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None, "it is a pipe"
+        assert self._process.stdout.readline() == b"joined\n", "the member has not joined"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        found, _ = self._process.communicate(timeout=300)
+        if error is None:
+            assert self._process.returncode == 0, "the member has failed"
+            self.heartbeats = Heartbeats(*json.loads(found))
+
+
+def main() -> None:
+    address, pid = sys.argv[1], int(sys.argv[2])
+    is_over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
+    wall_ms: list[float] = []
+    own_ms: list[float] = []
+    errors = 0
+    with Client.to(address) as client:
+        protocols = (JoinGroupRequestProtocol("range", b""),)
+        joined = client.ask(JoinGroupRequest("healthy", SESSION_MS, 6_000, "", None, "consumer", protocols), version=3)
+        client.ask(SyncGroupRequest("healthy", joined.generation_id, joined.member_id), version=3)
+        beat = HeartbeatRequest("healthy", joined.generation_id, joined.member_id)
+        print("joined", flush=True)
+        while not is_over.wait(PERIOD_S):
+            sent, before = time.perf_counter(), cpu_ms(pid)
+            errors += client.ask(beat, version=4).error_code != 0
+            own_ms.append(cpu_ms(pid) - before)
+            wall_ms.append(1e3 * (time.perf_counter() - sent))
+    json.dump((wall_ms, own_ms, errors), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
