@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.session import Settings, _as_zip, _configuration, _configured, quiet
+from tests.pipeline.conftest import SharedSession, is_alive
 
 
 def test_defaults_suit_one_machine() -> None:
@@ -68,3 +69,16 @@ def test_noise_goes_to_the_log_also_that_of_children(tmp_path: Path, capfd: pyte
     os.write(2, b"after")
     assert (tmp_path / "log").read_text() == "child parent"
     assert capfd.readouterr().err == "after"
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("spark")
+def test_the_tests_session_is_replaced_when_its_java_has_ended(shared_session: SharedSession) -> None:
+    """One test that loses it does not fail all that follow."""
+    from pyspark import SparkContext
+
+    lost = shared_session.get()
+    SparkContext._gateway.proc.kill()
+    SparkContext._gateway.proc.wait()
+    assert not is_alive(lost)
+    assert shared_session.get().range(3).count() == 3

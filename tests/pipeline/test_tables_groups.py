@@ -1,5 +1,6 @@
 """Groups by Spark: the same history that plain Python tells, the event log before any inference, states at the end."""
 
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,12 +33,16 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return made
 
 
-@pytest.fixture(scope="module")
-def tables(spark: Any, engine: Engine) -> dict[str, Any]:
-    directory = engine.directory.parent
+@cache
+def read_tables(spark: Any, directory: Path) -> dict[str, Any]:
     records = load(spark, directory, table="group_records").cache()
     commits = offset_commits(load(spark, directory), load(spark, directory, table="batches")).cache()
     return {"records": records, "commits": commits, "history": history.histories(records, commits).cache()}
+
+
+@pytest.fixture
+def tables(spark: Any, engine: Engine) -> dict[str, Any]:
+    return read_tables(spark, engine.directory.parent)
 
 
 def plain(directory: Path) -> list[Row]:
