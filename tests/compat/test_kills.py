@@ -30,7 +30,7 @@ files.RealFile.append = append
 
 @pytest.mark.parametrize(("seed", "options"), [(1, ()), (2, ("--fsync",))], ids=["written", "synced"])
 def test_no_acknowledged_commit_is_lost_with_the_process(tmp_path: Path, seed: int, options: tuple[str, ...]) -> None:
-    assert kills.rounds(tmp_path, 10, seed, *options) >= 10 * 4
+    assert kills.rounds(tmp_path, 4, seed, *options) >= 4 * 4
 
 
 CAMPAIGN = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import struct
 
 import cramjam
 import msgspec
@@ -17,6 +18,7 @@ from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageFailed
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
+from storage.segment import walk
 from tests.storage.crashing_disk import CrashingDisk, Killed
 
 DIRECTORY = "data/orders-0"
@@ -318,6 +320,20 @@ def test_a_start_after_a_roll_that_was_cut_off_names_the_segment_that_is_appende
         assert started.checkpoint.segment_base == started.segments[-1].base_offset
         for name, left in disk.crashes():
             assert new_log(left, config).end_offset == 3, f"killed at call {killed_at}, then {name}"
+
+
+def test_every_segment_has_kafkas_index_files() -> None:
+    log = filled()
+    log.close()
+    contents = log.files.contents()
+    for segment in log.segments:
+        stem, base = segment.path.removesuffix(".log"), segment.base_offset
+        found = {one.position: one.header for one in walk(log.files.open(segment.path))}
+        entries = list(struct.iter_unpack(">ii", contents[f"{stem}.index"]))
+        assert entries and all(found[position].last_offset == base + offset for offset, position in entries)
+        *_, (timestamp, offset) = struct.iter_unpack(">qi", contents[f"{stem}.timeindex"])
+        assert (timestamp, base + offset) == (segment.max_timestamp, segment.max_timestamp_offset)
+        assert f"{stem}.txnindex" not in contents, "there was no transaction"
 
 
 def test_lost_indexes_are_not_missed() -> None:

@@ -6,14 +6,17 @@ import argparse
 import json
 import random
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
+from msgspec.structs import astuple
 
 from coordinator.cli import log as command
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
-from protocol.record_batch import encode
+from protocol.record_batch import HEADER_BYTES, encode
 from protocol.records import Record
 from storage import layout, recovery, repair
 from storage.checkpoint import Checkpoint
@@ -21,6 +24,7 @@ from storage.files import DirectoryLocked, Files, RealFiles
 from storage.layout import DamagedLog, Layout
 from storage.log import Log, LogConfig, scan
 from storage.repair import Survey
+from storage.segment import walk
 from tests.storage import kafka_tools
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -370,6 +374,43 @@ def test_compact_goes_by_the_settings_of_the_server(
 
 def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     assert muster_log("verify", str(tmp_path / "none")) == 2
+
+
+def test_records_that_a_check_refuses_are_left_out_and_keep_their_offsets() -> None:
+    disk = CrashingDisk()
+    log = a_log(disk, batches=3)
+    everything = values(log)
+    positions = [found.position for found in walk(disk.open(log.segments[0].path))]
+    found = layout.look(disk, DIRECTORY)
+    plan = repair.survey(
+        disk, DIRECTORY, found, lambda header, records: {2: "not ours"} if header.base_offset == 2 else {}
+    )
+    assert plan.unreadable == [repair.Unreadable(log.segments[0].path, positions[1], 2, 3, "not ours")]
+    repair.carry_out(disk, DIRECTORY, found, plan)
+    mended = Log.open(disk, DIRECTORY, CONFIG)
+    assert values(mended) == [one for one in everything if one[0] != 2]
+    assert mended.end_offset == 6
+
+
+def test_a_whole_batch_whose_records_nobody_can_read_is_left_empty() -> None:
+    """Its checksum fits, so that it is no damage of the disk: a record's length says more than the batch holds."""
+    disk = CrashingDisk()
+    log = a_log(disk, batches=2)
+    ((first, last), *_) = [
+        (one.position, one.position + one.header.size) for one in walk(disk.open(log.segments[0].path))
+    ]
+    data = bytearray(disk.contents()[log.segments[0].path])
+    data[HEADER_BYTES] = 0x7E
+    data[17:21] = struct.pack(">I", crc32c(bytes(data[21:last])))
+    disk.put(log.segments[0].path, bytes(data))
+    found = layout.look(disk, DIRECTORY)
+    assert not repair.survey(disk, DIRECTORY, found).is_needed
+    plan = repair.survey(disk, DIRECTORY, found, lambda header, records: {})
+    ((path, position, *offsets, reason),) = map(astuple, plan.unreadable)
+    assert (path, position, offsets) == (log.segments[0].path, first, [0, 2])
+    assert reason
+    repair.carry_out(disk, DIRECTORY, found, plan)
+    assert [offset for offset, _ in values(Log.open(disk, DIRECTORY, CONFIG))] == [2, 3]
 
 
 def test_a_checkpoint_that_says_more_than_the_files_is_damage() -> None:
