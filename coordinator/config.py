@@ -260,6 +260,10 @@ class Config:
         """Whether the setting was given, even with its default as the value."""
         return name in self._set
 
+    def given(self) -> dict[str, Value]:
+        """Return the settings that were given, with their values."""
+        return dict(self._set)
+
     @property
     def node_id(self) -> int:
         """The broker's id, by either of its names."""

@@ -42,6 +42,7 @@ from coordinator.admin.operations import Refusal as Refused
 from coordinator.control.faults import FaultError, FaultSpec, Rule, check
 from coordinator.control.group_view import GroupView, MemberView
 from coordinator.control.journal import Filter, describe_entry
+from coordinator.control.journal_file import write_journal
 from coordinator.control.lint import lint
 from coordinator.control.pcapng import write_pcapng
 from coordinator.control.scenarios import Scenario, ScenarioSpec
@@ -188,6 +189,13 @@ class Control:
                 result=JournalState,
             ),
             Operation("GET", "/v1/journal", "How much the journal keeps", self._journal, result=JournalState),
+            Operation(
+                "GET",
+                "/v1/journal/file",
+                "The journal with whole frames, for muster replay",
+                self._journal_file,
+                others=(LINES,),
+            ),
             Operation(
                 "GET",
                 "/v1/requests",
@@ -368,8 +376,11 @@ class Control:
         try:
             journal = self._operator.requests.journal
         except Refusal:
-            return JournalState(0, 0, 0, 0)
-        return JournalState(journal.bytes_max, journal.bytes, len(journal), journal.latest)
+            return JournalState(0, 0, 0, 0, "the journal is off")
+        return JournalState(journal.bytes_max, journal.bytes, len(journal), journal.latest, journal.obstacle)
+
+    def _journal_file(self, given: Input) -> Text:
+        return Text(write_journal(_do(lambda: self._operator.requests.journal)), LINES)
 
     def _requests(self, given: Input) -> Requests | Text:
         query: RequestsQuery = given.query

@@ -156,6 +156,7 @@ class JournalState(Struct, frozen=True):
     bytes: int
     entries: int
     latest: int
+    obstacle: str = ""  # why it cannot be replayed; empty if it can
 
 
 class Wait(Struct, frozen=True, forbid_unknown_fields=True):

@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "offsets": "show, set and delete a group's committed offsets",
     "events": "print why groups rebalanced, and follow it live",
     "why": "print why a group rebalanced, as a timeline",
+    "replay": "feed a journal to a node, and compare its responses",
     "log": "dump, verify, repair or compact logs on disk",
     "decode": "print a frame of Kafka's protocol as JSON",
     "pipeline": "turn group logs into tables and a report (Spark)",

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from coordinator.cli.listeners import Endpoint
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
 from coordinator.config import Config, ConfigError
+from coordinator.control.inputs import Advertised, Origin
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
 from coordinator.events import EventLog, Events, Ring
@@ -150,13 +151,13 @@ class Server:
         self._clock = CoordinatorClock(self._real)
         self._stats = Stats()
         self._events = Events(Ring(), None if options.data_dir is None else EventLog(files, data_dir))
-        config, fresh_id = _with_listeners(options.config, listeners), fresh_ids(options.seed)
+        config, self._ids = _with_listeners(options.config, listeners), fresh_ids(options.seed)
         self._data_dir = data_dir
         self._setup = Setup(
             config=config,
             files=files,
             data_dir=data_dir,
-            fresh_id=fresh_id,
+            fresh_id=self._ids,
             real_ms=self._real.now_ms,
             tell=self._tell,
             compat=options.compat,
@@ -168,7 +169,7 @@ class Server:
             self._node,
             self._clock,
             self._stats,
-            fresh_id,
+            self._ids,
             cpu_s=time.thread_time,
             frame_bytes_max=config["socket.request.max.bytes"],
             request_bytes_max=config["queued.max.request.bytes"],
@@ -178,13 +179,14 @@ class Server:
         self._operator: Operator
         self._files = files
         self._started_ms = self._clock.now_ms()
+        self._opened_ms, self._ids_before = self._started_ms, 0  # of the node of the moment
         self._recovery_seconds = 0.0
         self._is_ready = False
         self._group_log = GroupLog()
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
-        self._node.open(self._clock.now_ms())
+        self._open()
         config = self._options.config
         self._poller = Poller(
             self._frontend,
@@ -199,6 +201,7 @@ class Server:
         )
         self._operator = Operator(lambda: self._node, self._frontend, self._poller, self._clock, self)
         self._operator.requests.set_journal(config["journal.max.bytes"])
+        self._operator.requests.begin_journal(self.origin)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._poller.run)
@@ -224,7 +227,22 @@ class Server:
         self._node.flush()
         return read_logs(self._files, self._data_dir)
 
-    def restart(self, snapshot: Snapshot | None = None) -> None:
+    @property
+    def origin(self) -> Origin:
+        """How the node of the moment has begun."""
+        options, config = self._options, self._setup.config
+        return Origin(
+            opened_ms=self._opened_ms,
+            seed=self._ids.seed,
+            ids=self._ids_before,
+            is_empty=self._node.began_empty,
+            compat=options.compat,
+            settings=config.given(),
+            topics=options.topics,
+            listeners=tuple(Advertised(one.name, config.node_id, one.host, one.port) for one in self._listeners),
+        )
+
+    def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
         """Close every connection, and start again with nothing, or with the logs of a snapshot."""
         self._poller.close_all("reset")
         self._node.close()
@@ -233,12 +251,17 @@ class Server:
             write_logs(self._files, self._data_dir, snapshot)
         self._node = Node(self._setup)
         self._frontend.set_node(self._node)
-        self._node.open(self._clock.now_ms())
+        self._open()
+        opened()
         for _ in self._node.load(self._clock.now_ms):
             pass
         self._poller.set_alarm()
 
     # -- within --------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._opened_ms, self._ids_before = self._clock.now_ms(), self._ids.count
+        self._node.open(self._opened_ms)
 
     def _end_turn(self) -> None:
         """Do what need not be done before the responses have left."""

@@ -1,6 +1,9 @@
 """The journal: the last requests and responses, as the bytes that were on the wire, bounded by their bytes.
 
 To note a request costs two references: the frames exist anyway. They are decoded when somebody looks.
+
+As long as nothing has been dropped since the node was opened, the journal keeps the node's other inputs as well
+(`inputs.py`), so that it can be replayed.
 """
 
 from collections import deque
@@ -9,7 +12,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from coordinator.control.inputs import INPUT_BYTES, Input, Kind, Origin
 from coordinator.control.subject import Subject, TopicNames, subject_of
+from coordinator.core.principal import ANONYMOUS, Principal
 from protocol.apis import APIS
 from protocol.codec import decode_request, decode_response
 from protocol.errors import ErrorCode, ProtocolError
@@ -29,6 +34,10 @@ class Entry(Struct, gc=False):
     port: int  # the client's
     connection: int  # a number for the connection, counted from 1
     frame: bytes  # the request, without its size
+    ticket: int = 0  # under which it is parked, if it has to wait
+    listener: str = ""  # the name of the one that the client came by
+    principal: Principal = ANONYMOUS  # of the connection
+    is_decided: bool = True  # whether the node was given it: a fault may have held it or dropped it
     response: bytes | None = None  # with its size; None while the request is parked, and for ever if none is sent
     answered_ms: int = -1
     fault: str = ""  # what a fault did to it
@@ -76,15 +85,29 @@ class Journal:
         self.bytes_max = bytes_max
         self.bytes = 0
         self.latest = 0  # the number of the latest entry
+        self.origin: Origin | None = None  # of the node, if the journal has everything since then
+        self.inputs: list[Input] = []  # since the origin
+        self.obstacle = "the journal was turned on later than the server: reset it, or set journal.max.bytes at start"
         self._entries: deque[Entry] = deque()
+        self._flushed: tuple[int, int] = (0, 0)  # how many entries and inputs there were at the latest flush
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def note_request(self, at_ms: int, host: str, port: int, connection: int, frame: bytes) -> Entry:
+    def note_request(
+        self,
+        at_ms: int,
+        host: str,
+        port: int,
+        connection: int,
+        frame: bytes,
+        ticket: int = 0,
+        listener: str = "",
+        principal: Principal = ANONYMOUS,
+    ) -> Entry:
         """Add a request."""
         self.latest += 1
-        entry = Entry(self.latest, at_ms, host, port, connection, frame)
+        entry = Entry(self.latest, at_ms, host, port, connection, frame, ticket, listener, principal)
         self._entries.append(entry)
         self._grow(entry.size)
         return entry
@@ -98,7 +121,43 @@ class Journal:
     def clear(self) -> None:
         """Forget every entry. The numbers go on."""
         self._entries.clear()
+        self.inputs = []
         self.bytes = 0
+        self.origin = None
+
+    # -- for a replay --------------------------------------------------------------------------------------------------
+
+    def begin(self, origin: Origin) -> None:
+        """Begin anew with a node that was opened just now: forget every entry, and keep its inputs from now on."""
+        self.clear()
+        self.obstacle = origin.obstacle
+        self.origin = None if self.obstacle else origin
+
+    def note_input(self, kind: Kind, value: Any) -> None:
+        """Add an input of the node, as long as the journal can be replayed."""
+        if self.origin is None:
+            return
+        if kind is Kind.FLUSH:
+            if self._flushed == (self.latest, len(self.inputs)):
+                return  # nothing was decided in this turn
+            self._flushed = (self.latest, len(self.inputs) + 1)
+        self.inputs.append(Input(self.latest, kind, value))
+        self._grow(INPUT_BYTES)
+
+    def everything(self) -> Iterator[Entry | Input]:
+        """Give the entries and the inputs, in the order in which they came."""
+        inputs = iter(self.inputs)
+        waiting = next(inputs, None)
+        for entry in self._entries:
+            while waiting is not None and waiting.after < entry.number:
+                yield waiting
+                waiting = next(inputs, None)
+            yield entry
+        while waiting is not None:
+            yield waiting
+            waiting = next(inputs, None)
+
+    # -- for those who look --------------------------------------------------------------------------------------------
 
     def entries(self, wanted: Filter, name_of: TopicNames = lambda _: None) -> Iterator[tuple[Entry, Subject]]:
         """Give the entries that a filter accepts, oldest first."""
@@ -113,7 +172,17 @@ class Journal:
     def _grow(self, size: int) -> None:
         self.bytes += size
         while self.bytes > self.bytes_max and len(self._entries) > 1:
+            if self.origin is not None:
+                self._give_up()
+                continue
             self.bytes -= self._entries.popleft().size
+
+    def _give_up(self) -> None:
+        """The first requests are about to go: what is left cannot be replayed."""
+        self.origin = None
+        self.obstacle = f"its first requests are gone: a larger journal.max.bytes than {self.bytes_max} keeps more"
+        self.bytes -= INPUT_BYTES * len(self.inputs)
+        self.inputs = []
 
 
 def subject_of_entry(entry: Entry, name_of: TopicNames = lambda _: None) -> Subject:

@@ -16,14 +16,16 @@ from time import monotonic
 from typing import Any
 
 from coordinator.config import Config
+from coordinator.control.inputs import Kind, NoteInput, VerbInput
 from coordinator.core.catalog import group_configs
 from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.events import Event
-from coordinator.core.result import COORDINATOR_EPOCH, Markers, Reply, Result
+from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
+from coordinator.core.verbs import Verb
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.metrics import Latency
 from coordinator.runtime.edge import FAILED, Edge, Failed
@@ -60,6 +62,8 @@ class Engine:
         self._is_synced = is_synced
         self.syncs = Latency()  # how long turns wait for the disk, in real time; decides nothing
         self._groups_bytes_max: int = config["groups.max.bytes"]
+        self.note_input: NoteInput | None = None  # of a journal that may be replayed
+        self._held_bytes = 0
         self._replies: Replies = []
         self._steps = Steps()
         self._dirty: dict[Partition, None] = {}
@@ -106,6 +110,8 @@ class Engine:
 
     def fire(self, now_ms: int) -> None:
         """Do what is due by now."""
+        if self.note_input is not None and _is_due(self.next_deadline_ms(), now_ms):
+            self.note_input(Kind.FIRE, now_ms)
         if self._due_ms is not None and self._due_ms <= now_ms:
             for partition in self.partitions:
                 if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
@@ -117,6 +123,14 @@ class Engine:
             for transaction in transactions.pop_overdue(now_ms):
                 self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
 
+    def command(self, verb: Verb, now_ms: int, fresh_id: Callable[[], str]) -> Any:
+        """Do what an operator asks of a group. Returns a `Done`, or FAILED."""
+        if self.note_input is not None:
+            self.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
+        partition = self.partitions.owner(verb.group_id)
+        call = Call(0, now_ms, 0, None, "", fresh_id)
+        return self.edge.attempt("operator", lambda: self.take(partition, partition.shard.handle(verb, call)))
+
     @property
     def has_steps(self) -> bool:
         """Whether a request is decided in steps, and there are steps left."""
@@ -124,6 +138,8 @@ class Engine:
 
     def step(self) -> None:
         """Do the next step of a request that is decided in steps."""
+        if self.note_input is not None:
+            self.note_input(Kind.STEP, None)
         unfinished = self._steps.pop()
         api = type(unfinished.request).__name__.removesuffix("Request")
         response = self.edge.attempt(api, self._steps.resume, unfinished)
@@ -171,20 +187,29 @@ class Engine:
 
     def replies(self) -> Replies:
         """The parked requests that are answered, since this was last asked."""
+        if self.note_input is not None and (self._replies or self.next_poll_ms() is not None):
+            self.note_input(Kind.REPLIES, None)
         replies, self._replies = self._replies, []
         return replies + self.dataplane.replies()
 
     def forget(self, ticket: int) -> None:
         """The client of a parked request has left: a long poll ends with it, a group's member goes on."""
+        if self.note_input is not None:
+            self.note_input(Kind.FORGET, ticket)
         self.dataplane.forget(ticket)
         self._steps.forget(ticket)
 
     def held(self, unsent_bytes: int) -> None:
         """So many bytes of responses wait, all together, for clients to take them."""
+        if self.note_input is not None and unsent_bytes != self._held_bytes:
+            self.note_input(Kind.HELD, unsent_bytes)
+        self._held_bytes = unsent_bytes
         self.dataplane.held(unsent_bytes)
 
     def flush(self) -> None:
         """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageFailed."""
+        if self.note_input is not None:
+            self.note_input(Kind.FLUSH, None)
         written = [self.ledger.log] if self.ledger.flush() else []
         dirty, self._dirty = self._dirty, {}
         for partition in dirty:

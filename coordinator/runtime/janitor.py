@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-from coordinator.core.transactions.expiry import forgotten
+from coordinator.control.inputs import Kind
 from coordinator.runtime.node import Node
 from protocol.errors import ProtocolError
 from storage import cleaner
@@ -51,15 +51,20 @@ class Janitor:
         """
         if now_ms >= self._retain_at_ms:
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
-            yield from self._node.dataplane.tend(now_ms)
+            self._note(Kind.RETAIN, now_ms)
+            for _ in self._node.dataplane.tend(now_ms):
+                yield
+                self._note(Kind.RETAIN_STEP, None)
         if now_ms >= self._finish_at_ms:
             self._finish_at_ms = now_ms + FINISH_MS
+            if self._node.has_prepared_transactions:
+                self._note(Kind.FINISH, now_ms)
             self._node.finish_transactions(now_ms)
             yield
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_MS
-            self._node.record(forgotten(self._node.ledger.transactions, now_ms), now_ms)
-            self._node.flush()
+            self._note(Kind.EXPIRE_IDS, now_ms)
+            self._node.forget_transactional_ids(now_ms)
             yield
         own = self._node.ledger.log, *(p.log for p in self._node.partitions if p.has_log)
         for one in self._node.compacted_logs():
@@ -67,6 +72,11 @@ class Janitor:
                 yield from self._compact(one, now_ms)
                 if one.failure is not None and one in own:
                     raise one.failure
+
+    def _note(self, kind: Kind, value: int | None) -> None:
+        """Note what is about to be done, for a replay. Compactions are not noted: their steps follow the real clock."""
+        if self._node.note_input is not None:
+            self._node.note_input(kind, value)
 
     def _compact(self, one: Log, now_ms: int) -> Iterator[None]:
         """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""

@@ -9,12 +9,14 @@ from typing import Any
 from msgspec import Struct
 
 from coordinator.config import Config, limits
+from coordinator.control.inputs import Kind
 from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.events import Event
 from coordinator.core.result import Call, Result
 from coordinator.core.shard import Shard
+from coordinator.core.transactions.expiry import forgotten
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
@@ -68,6 +70,7 @@ class Node(Engine):
         ledger = Ledger(settings, lambda: self._open_log(DIRECTORY))
         super().__init__(setup.config, setup.files, ledger, setup.tell, is_synced=setup.is_synced)
         self._setup = setup
+        self.began_empty = False  # whether there were no logs to begin with, once it is open
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
         self.offered = router.spoken(setup.compat)
         self._routes = router.routes(self.offered)
@@ -94,6 +97,7 @@ class Node(Engine):
         # Before a topic of the same name is made: it would begin with the records that a crash has left.
         remove_topics(setup.files, setup.data_dir, self.ledger.catalog.deleted_topics)
         missing = {name: count for name, count in setup.topics.items() if name not in topics}
+        self.began_empty = OFFSETS_TOPIC not in topics
         if OFFSETS_TOPIC not in topics:
             # How many partitions there are is fixed from now on: the number decides which of them owns a group.
             missing[OFFSETS_TOPIC] = self.config["offsets.topic.num.partitions"]
@@ -103,7 +107,7 @@ class Node(Engine):
         self.ledger.flush()
         self.partitions = Partitions(topics[OFFSETS_TOPIC].partitions, self._partition)
         self.dataplane = DataPlane(
-            setup.files, setup.data_dir, self.config, self, setup.real_ms, cluster_id=self.cluster_id
+            setup.files, setup.data_dir, self.config, self, self._real_ms, cluster_id=self.cluster_id
         )
         for kind, name in self.ledger.catalog.configs:
             if kind == GROUP:
@@ -125,13 +129,22 @@ class Node(Engine):
 
     def load(self, now_ms: Callable[[], int]) -> Iterator[Loading]:
         """Load all partitions, those with nothing to load first. Turns may come between two steps."""
+        began_ms = now_ms()
+        if self.note_input is not None:
+            self.note_input(Kind.LOAD, began_ms)
         for partition in sorted(self.partitions, key=self._is_stored):
             if self._is_stored(partition):
                 yield Loading(opens=partition.open)
                 for count in loader.replay(partition):
                     yield Loading(records=count)
-            self._serve(partition, now_ms())
-        self.finish_transactions(now_ms())
+            self._serve(partition, now_ms() if partition.has_log else began_ms)
+        self.finish_transactions(began_ms if self.began_empty else now_ms())
+
+    def _real_ms(self) -> int:
+        now_ms = self._setup.real_ms()
+        if self.note_input is not None:
+            self.note_input(Kind.REAL, now_ms)
+        return now_ms
 
     def _is_stored(self, partition: Partition) -> bool:
         """Whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
@@ -151,6 +164,11 @@ class Node(Engine):
             if producer.first_open_offset is not None and not self.ledger.transactions.is_open(producer_id, name):
                 self._write_marker(partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms))
 
+    @property
+    def has_prepared_transactions(self) -> bool:
+        """Whether the end of a transaction was decided, and its markers are not written."""
+        return any(True for _ in self.ledger.transactions.find_prepared())
+
     def finish_transactions(self, now_ms: int) -> None:
         """Write the markers that a crash or a failed write has cut off, or that were decided during the loading.
 
@@ -160,6 +178,11 @@ class Node(Engine):
         for markers in self.ledger.transactions.find_prepared():
             if self.dataplane.closed.keys().isdisjoint(markers.partitions):
                 self.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
+        self.flush()
+
+    def forget_transactional_ids(self, now_ms: int) -> None:
+        """Forget those that nobody has used for long (`transactional.id.expiration.ms`)."""
+        self.record(forgotten(self.ledger.transactions, now_ms), now_ms)
         self.flush()
 
     def close(self) -> None:

@@ -396,7 +396,7 @@ class Frontend:
             connection.client_id = request.client_id
             ticket = next(self._tickets)
             if self.is_gated and self.gate is not None:
-                passage = self.gate.admit(connection, frame, request, self.now_ms)
+                passage = self.gate.admit(connection, frame, request, ticket, self.now_ms)
             if passage is None or passage.rule is None:
                 call = self._call(connection, request, ticket)
                 response = self.node.handle(api_key, request.body, call, connection.listener.where)

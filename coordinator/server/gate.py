@@ -41,17 +41,21 @@ class Gate:
         self._delayed: list[LateResponse] = []
         self._numbers = itertools.count()
 
-    def admit(self, connection: Connection, frame: bytes, request: Any, now_ms: int) -> Passage:
+    def admit(self, connection: Connection, frame: bytes, request: Any, ticket: int, now_ms: int) -> Passage:
         """Note a request, and find the fault that it meets."""
         entry = None
         if self.journal is not None:
-            entry = self.journal.note_request(now_ms, connection.host, connection.port, connection.number, frame)
+            entry = self.journal.note_request(
+                now_ms, connection.host, connection.port, connection.number, frame,
+                ticket, connection.listener.name, connection.principal,
+            )  # fmt: skip
         if not self.faults:
             return Passage(entry)
         subject = subject_of(APIS[request.api_key].name, request.client_id, request.body, self._name_of)
         rule = self.faults.find(subject)
         if rule is not None and entry is not None:
             entry.fault = f"fault {rule.number}"
+            entry.is_decided = rule.spec.do.is_applied and not rule.spec.do.hold
         return Passage(entry, rule)
 
     def finish(self, passage: Passage, data: bytes, now_ms: int) -> bytes | None:

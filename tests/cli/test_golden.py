@@ -45,15 +45,13 @@ class Shell:
 
     def __init__(self, capsys: pytest.CaptureFixture[str], muster: Muster | None) -> None:
         self._capsys = capsys
-        self._names = (
-            {}
-            if muster is None
-            else {
+        self._names = {str(GOLDEN): "$GOLDEN"}
+        if muster is not None:
+            self._names |= {
                 str(muster.data_dir): "$DATA",
                 muster.kafka: "127.0.0.1:KAFKA",
                 muster.ready["admin"].removeprefix("http://"): "127.0.0.1:ADMIN",
             }
-        )
         self._environment = {"COLUMNS": "100"}
         if muster is not None:
             self._environment |= {"MUSTER_BOOTSTRAP": muster.kafka, "MUSTER_ADMIN": muster.ready["admin"]}

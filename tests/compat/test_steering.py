@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from coordinator import cli
 from tests.compat.consumers import STOPS, wait_until
 from tests.compat.steered import Confluent, KafkaPython, Polling, steer
 from tests.live import Muster
@@ -131,3 +132,31 @@ def test_what_a_client_did_can_be_verified(muster: Muster) -> None:
         with pytest.raises(AssertionError, match="OffsetCommit client=a: expected at least 1, found 0"):
             steer(muster, "POST", "/verify", expect=[{"api": "OffsetCommit", "client": "a"}])
         assert steer(muster, "GET", "/lint") == {"findings": []}
+
+
+def test_a_run_of_real_clients_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Members join, are kicked and leave, records are written and read: another server does the same, byte by byte."""
+    options = [f"--topic=orders:{PARTITIONS}", "--seed=42", "--set=journal.max.bytes=67108864"]
+    with Muster(tmp_path, *options, "--set=offsets.topic.num.partitions=3") as muster:
+        producer = Producer({"bootstrap.servers": muster.kafka, "enable.idempotence": True})
+        with Confluent(muster, "a", **CLASSIC) as a, Confluent(muster, "b", **CLASSIC) as b:
+            wait_for_share(a, b)
+            for number in range(100):
+                producer.produce("orders", f"order {number}".encode())
+            producer.flush(60)
+            steer(muster, "POST", "/clock/advance", ms=600_000, keep_alive="all")
+            steer(muster, "POST", "/groups/shop/members/b/kick")
+            wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
+            wait_for_share(a, b)
+        consumer = Consumer({"bootstrap.servers": muster.kafka, "group.id": "other", "group.protocol": "consumer"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+        consumer.close()
+        journal = tmp_path / "run.jsonl"
+        journal.write_text(muster.get("/v1/journal/file"))
+        assert muster.stop() == 0
+        assert cli.main(["replay", str(journal), "--data-dir", str(tmp_path / "again")]) == 0, capsys.readouterr().out
+        assert " 0 of " in capsys.readouterr().out
+        logs = sorted(path.relative_to(muster.data_dir) for path in muster.data_dir.glob("*/*.log"))
+        assert len(logs) > PARTITIONS
+        for log in logs:
+            assert (tmp_path / "again" / log).read_bytes() == (muster.data_dir / log).read_bytes(), log

@@ -1,6 +1,7 @@
 """One run of a server under a seed: `python -m tests.control.repeat SEED` prints a digest of all that it did.
 
-The digest is over every response, every event and every byte of the logs, so two runs with one seed print the same.
+The digest is over every response, every event, every byte of the logs and of the
+journal, so two runs with one seed print the same.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import sys
 
 from msgspec.json import encode
 
-from coordinator.runtime.dice import fresh_ids
+from coordinator.control.journal_file import write_journal
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,8 +23,7 @@ STEPS = 120
 
 def play(seed: int) -> str:
     """Play a random day of groups of both protocols. Returns the digest."""
-    server = Steered(offsets_topic_num_partitions=4)
-    server.frontend.fresh_id = fresh_ids(seed)
+    server = Steered(offsets_topic_num_partitions=4, seed=seed, journal_bytes=16_777_216)
     dice = random.Random(seed)
     members: list[ClassicMember | ConsumerMember] = []
     for number in range(STEPS):
@@ -43,6 +43,7 @@ def play(seed: int) -> str:
         digest.update(encode(event))
     for path, content in sorted(server.take_snapshot().items()):
         digest.update(path.encode() + content)
+    digest.update(write_journal(server.operator.requests.journal))
     return f"{digest.hexdigest()} {len(server.events)} events"
 
 

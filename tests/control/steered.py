@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any, cast
 
+from coordinator.control.inputs import Advertised, Origin
 from coordinator.runtime.clock import CoordinatorClock
+from coordinator.runtime.dice import FreshIds
 from coordinator.runtime.node import Node
 from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
 from coordinator.server.operator import Operator
@@ -48,11 +50,19 @@ class MemoryPoller:
 class Steered(InMemory):
     """A server whose coordinator's clock moves only by the operator, while real time stands still."""
 
-    def __init__(self, **values: Any) -> None:
-        super().__init__(is_steered=True, **{"group_initial_rebalance_delay_ms": 3_000, **values})
+    def __init__(self, *, journal_bytes: int = 0, seed: int = 7, **values: Any) -> None:
+        """`journal_bytes`: how large the journal is, which is on from the start."""
+        values = {"group_initial_rebalance_delay_ms": 3_000, **values}
+        super().__init__(is_steered=True, is_loaded=False, seed=seed, **values)
         assert isinstance(self.clock, CoordinatorClock)
+        self._seed, self._opened_ms, self._ids_before = seed, self.clock.now_ms(), 0
+        self._fresh_ids = cast("FreshIds", self.setup.fresh_id)
+        self.frontend.fresh_id = self._fresh_ids  # one source of ids, as in a server
         poller = cast("Poller", MemoryPoller(self))
         self.operator = Operator(lambda: self.node, self.frontend, poller, self.clock, self)
+        self.operator.requests.set_journal(journal_bytes)
+        self.operator.requests.begin_journal(self.origin)
+        self.load()
 
     @property
     def is_ready(self) -> bool:
@@ -62,7 +72,21 @@ class Steered(InMemory):
         self.node.flush()
         return read_logs(self.files, "data")
 
-    def restart(self, snapshot: Snapshot | None = None) -> None:
+    @property
+    def origin(self) -> Origin:
+        broker = self.listener.where.brokers[0]
+        return Origin(
+            opened_ms=self._opened_ms,
+            seed=self._seed,
+            ids=self._ids_before,
+            is_empty=self.node.began_empty,
+            compat=self.setup.compat,
+            settings=self.setup.config.given(),
+            topics=self.setup.topics,
+            listeners=(Advertised(self.listener.name, broker.node_id, broker.host, broker.port),),
+        )
+
+    def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
         for connection in self.receivers():
             self.frontend.disconnect(connection)
         self.node.close()
@@ -70,7 +94,9 @@ class Steered(InMemory):
         write_logs(self.files, "data", snapshot or {})
         self.node = Node(self.setup)
         self.frontend.set_node(self.node)
-        self.node.open(self.clock.now_ms())
+        self._opened_ms, self._ids_before = self.clock.now_ms(), self._fresh_ids.count
+        self.node.open(self._opened_ms)
+        opened()
         for _ in self.node.load(self.clock.now_ms):
             pass
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from coordinator.core.timers import EXPIRY, IMMEDIATELY, Due, TimerKey
+from coordinator.core.timers import IMMEDIATELY, Due, TimerKey
+from coordinator.runtime.advance import Advance
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.server.poller import Poller
@@ -108,10 +109,7 @@ class ClockVerbs:
             return keep_alive(key[1], key[2])
 
         self._poller.turn()  # what has arrived by now is decided by the time that it was
-        for partition in node.partitions:
-            partition.shard.keeps_alive, partition.shard.on_timer = is_kept, note
-            if (partition.shard.timers.deadline(EXPIRY) or target_ms) < target_ms:
-                partition.shard.timers.set(EXPIRY, target_ms)  # one pass finds all that a thousand would have found
+        advance = Advance(node, target_ms, is_kept, note)
         try:
             while True:
                 due_ms = node.next_deadline_ms()
@@ -123,23 +121,11 @@ class ClockVerbs:
                         break
                 if clock.now_ms() >= target_ms:
                     break
-            self._renew(is_kept)
+            advance.arrive(clock.now_ms())
         finally:
-            for partition in node.partitions:
-                partition.shard.keeps_alive = partition.shard.on_timer = None
+            advance.close()
         self._poller.reset_alarm()
         return ClockMove(clock.now_ms(), list(fired), more)
-
-    def _renew(self, is_kept: Callable[[TimerKey], bool]) -> None:
-        """A member that is kept alive has just been heard of, when the clock has arrived."""
-        now_ms = self._clock.now_ms()
-        for partition in self._node().partitions:
-            shard = partition.shard
-            for group_id, group in shard.groups.items():
-                for member_id in group.members:
-                    key = ("session", group_id, member_id)
-                    if key in shard.timers and is_kept(key):
-                        shard.renew_session(key, now_ms)
 
     def _deadlines(self) -> Iterator[Deadline]:
         for partition in self._node().partitions:

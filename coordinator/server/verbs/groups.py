@@ -8,7 +8,6 @@ from coordinator.control.group_view import GroupView, MemberView, view_group
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.events import Cause
 from coordinator.core.groups import Group
-from coordinator.core.result import Call
 from coordinator.core.verbs import Done, Forget, Rebalance, RemoveMember, SetTarget, Verb
 from coordinator.runtime.edge import FAILED
 from coordinator.runtime.node import Node
@@ -123,11 +122,7 @@ class GroupVerbs:
         if not partition.is_loaded:
             raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
 
-        def step(now_ms: int) -> Any:
-            call = Call(0, now_ms, 0, None, "", self._frontend.fresh_id)
-            return node.take(partition, partition.shard.handle(verb, call))
-
-        response = self._poller.perform(lambda now_ms: node.edge.attempt("operator", step, now_ms))
+        response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.fresh_id))
         if response is FAILED:
             raise Refusal("internal error: the server's log says why", is_conflict=True)
         assert isinstance(response, Done), "a verb is answered by Done"

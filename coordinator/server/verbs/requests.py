@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from coordinator.control.faults import STEPS, Action, FaultPlan, FaultSpec, Match, Rule
+from coordinator.control.inputs import Origin
 from coordinator.control.journal import Journal
 from coordinator.runtime.node import Node
 from coordinator.server.frontend import Frontend
@@ -31,12 +32,15 @@ class RequestVerbs:
     def set_journal(self, bytes_max: int) -> None:
         """Keep the last requests and responses, at most so many bytes of them; 0 turns the journal off."""
         self._gate.journal = Journal(bytes_max) if bytes_max else None
+        self._node().note_input = None
         self._set_gate()
 
-    def clear_journal(self) -> None:
-        """Forget the requests so far."""
-        if self._gate.journal is not None:
-            self._gate.journal.clear()
+    def begin_journal(self, origin: Origin) -> None:
+        """Begin the journal anew, if it is on, with a node that was opened just now."""
+        journal = self._gate.journal
+        if journal is not None:
+            journal.begin(origin)
+            self._node().note_input = journal.note_input if journal.origin is not None else None
 
     @property
     def faults(self) -> FaultPlan:

@@ -5,6 +5,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from coordinator.control.inputs import AskInput, Kind, Origin
 from coordinator.core.result import Call
 from coordinator.core.verbs import BY
 from coordinator.dataplane.brokers import Where
@@ -18,6 +19,7 @@ from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.requests import RequestVerbs
 from coordinator.server.verbs.scenarios import ScenarioVerbs
 from protocol.apis import api_of
+from protocol.codec import encode_request
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -42,8 +44,11 @@ class World(Protocol):
 
     @property
     def is_ready(self) -> bool: ...
+    @property
+    def origin(self) -> Origin: ...
     def take_snapshot(self) -> Snapshot: ...
-    def restart(self, snapshot: Snapshot | None = None) -> None: ...
+    def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
+        """Start another node, with nothing or with the logs of a snapshot. `opened` is called before it loads."""
 
 
 class StateVerbs:
@@ -110,8 +115,7 @@ class StateVerbs:
         self._scenarios.clear()
         self._requests.remove_faults()
         self._clock.set_rate(1.0)
-        self._world.restart(snapshot)
-        self._requests.clear_journal()
+        self._world.restart(snapshot, lambda: self._requests.begin_journal(self._world.origin))
 
     def _check_ready(self) -> None:
         if not self._world.is_ready:
@@ -157,6 +161,8 @@ class StateVerbs:
         node, api = self._node(), api_of(request)
 
         def decide(now_ms: int) -> Any:
+            if node.note_input is not None:
+                node.note_input(Kind.ASK, AskInput(encode_request(api.key, version, 0, BY, request)[4:], now_ms))
             call = Call(0, now_ms, version, BY, "/operator", self._frontend.fresh_id)
             return node.handle(api.key, request, call, Where(()))
 

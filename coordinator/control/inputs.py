@@ -1,0 +1,110 @@
+"""The inputs of a node besides requests: with them, and with its origin, a journal can be replayed.
+
+A node decides by what it is given and by nothing else: requests, timers that fire, verbs, clients that leave, readings
+of the real clock. A journal that has kept all of them since the node was opened leads another node to the same
+responses and the same logs. The requests are the journal's entries; the rest is here, in the order in which the node
+was given it.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from msgspec import Struct
+
+from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
+
+INPUT_BYTES: Final = 160  # of memory that an input takes
+
+
+class Kind(StrEnum):
+    """The kinds of inputs, each with the value that it comes with."""
+
+    LOAD = "load"  # the partitions are loaded; the time
+    FIRE = "fire"  # timers are due; the time
+    REAL = "real"  # the real clock was read; what it showed, in ms
+    REPLIES = "replies"  # parked requests may be answered
+    STEP = "step"  # one step of a long request
+    FORGET = "forget"  # the client of a parked request has left; the ticket
+    HELD = "held"  # responses that clients do not take; their bytes
+    FLUSH = "flush"  # the turn ends
+    VERB = "verb"  # an operator's verb for a group; its name, its fields and the time
+    ASK = "ask"  # a request of the operator's own; its frame and the time
+    ADVANCE = "advance"  # the clock is about to be moved; how far at most, and whose sessions were renewed on the way
+    ADVANCED = "advanced"  # it was; the time
+    RETAIN = "retain"  # records are deleted by their age; the time
+    RETAIN_STEP = "retain_step"  # it goes on
+    FINISH = "finish"  # ends of transactions are written that could not be before; the time
+    EXPIRE_IDS = "expire_ids"  # transactional ids that nobody uses are forgotten; the time
+
+
+NoteInput = Callable[[Kind, Any], None]
+
+
+class Input(Struct, gc=False):
+    """One input. It came after the request with the number `after`, and before the next one."""
+
+    after: int
+    kind: Kind
+    value: Any
+
+
+class Advertised(Struct, frozen=True):
+    """A listener as clients are told of it."""
+
+    name: str
+    node_id: int
+    host: str
+    port: int
+
+
+class Origin(Struct, frozen=True):
+    """The beginning of a node: what another one needs to begin as it did."""
+
+    opened_ms: int  # the coordinator's clock when it was opened
+    seed: int | None  # of random ids
+    ids: int  # how many ids had been made from the seed before
+    is_empty: bool  # whether it began without logs
+    compat: str
+    settings: Mapping[str, Any]  # those that were given
+    topics: Mapping[str, int]  # of the start
+    listeners: tuple[Advertised, ...]
+
+    @property
+    def obstacle(self) -> str:
+        """Why no other node can begin like this one, as a sentence; empty if one can."""
+        if self.seed is None:
+            return "the server makes its ids at random: start it with --seed"
+        if not self.is_empty:
+            return "the server has begun with logs: start it with an empty data directory, or reset it"
+        return ""
+
+
+class VerbInput(Struct, frozen=True):
+    """A verb for a group, as it is written in a file."""
+
+    name: str
+    fields: Any
+    now_ms: int
+
+    @classmethod
+    def of(cls, verb: Verb, now_ms: int) -> "VerbInput":
+        """Return the form of a verb in a file."""
+        return cls(type(verb).__name__, verb, now_ms)
+
+
+class AskInput(Struct, frozen=True):
+    """A request of the operator's own."""
+
+    frame: bytes
+    now_ms: int
+
+
+class AdvanceInput(Struct):
+    """A move of the clock: `renewed` has whether each session that was looked at was renewed, in order."""
+
+    target_ms: int
+    renewed: list[bool] = []
+
+
+VERBS: Final[Mapping[str, type[Verb]]] = {kind.__name__: kind for kind in (RemoveMember, Rebalance, SetTarget, Forget)}

@@ -1,0 +1,220 @@
+"""Feed a journal to a node of its own, and compare its responses with those of the journal.
+
+The node begins as the one of the journal did, with the same seed, time and settings, and is given the same inputs in
+the same order: so it is to give the same responses, and to write the same logs, byte by byte. What differs has changed
+in Muster between the two versions, or depends on something that it should not depend on.
+
+Not compared are requests that met a fault, which changed what was sent, requests without a response in the journal, and
+DescribeLogDirs, whose response says where the logs are, and how much room their disk has.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from coordinator.config import Config, ConfigError
+from coordinator.control.inputs import AdvanceInput, AskInput, Input, Kind, VerbInput
+from coordinator.control.journal import Entry
+from coordinator.control.journal_file import JournalError, Recording
+from coordinator.core.events import Event
+from coordinator.core.result import Call
+from coordinator.core.verbs import BY
+from coordinator.dataplane.brokers import Broker
+from coordinator.runtime.advance import Advance
+from coordinator.runtime.dice import fresh_ids
+from coordinator.runtime.node import NO_ANSWER, Node, Setup, Where
+from protocol.apis import BY_NAME
+from protocol.codec import decode_request, encode_response
+from protocol.errors import ProtocolError, UnsupportedVersion
+from storage.files import Files
+
+OPERATOR_HOST: Final = "/operator"
+OF_THE_DISK: Final = frozenset({BY_NAME["DescribeLogDirs"].key})
+Perform = Callable[["Replay", Any], None]
+
+
+class Difference(Struct, frozen=True):
+    """A request whose response is not the one of the journal."""
+
+    entry: Entry
+    response: bytes | None  # None: the node has not answered
+
+
+class Replay:
+    """A journal, and a node that is given its inputs."""
+
+    def __init__(self, recording: Recording, files: Files, data_dir: str) -> None:
+        """Open the node in a directory without logs. Raises JournalError for settings that cannot be used."""
+        origin = recording.origin
+        self._items = recording.items
+        self._ids = fresh_ids(origin.seed)
+        self._ids.skip(origin.ids)
+        self._reals = deque(
+            one.value for one in recording.items if isinstance(one, Input) and one.kind is Kind.REAL
+        )  # what the real clock is to show, reading by reading
+        self._real_ms = origin.opened_ms
+        self._where = {one.name: Where((Broker(one.node_id, one.host, one.port),)) for one in origin.listeners}
+        self._parked: dict[int, Entry] = {}  # by ticket
+        self._responses: dict[int, bytes] = {}  # by the number of the request
+        self._advance: Advance | None = None
+        self._retention: Iterator[None] = iter(())
+        self.events: list[Event] = []
+        self.requests = 0  # that were given to the node
+        setup = Setup(
+            config=_config(origin.settings),
+            files=files,
+            data_dir=data_dir,
+            fresh_id=self._ids,
+            real_ms=self._read_real_clock,
+            tell=self.events.append,
+            compat=origin.compat,
+            topics=origin.topics,
+        )
+        self.node = Node(setup)
+        self.node.open(origin.opened_ms)
+
+    def run(self) -> list[Difference]:
+        """Give the node all inputs. Returns the requests that it has answered in another way, in their order.
+
+        Raises JournalError for a request that cannot be read; then nothing was given to the node.
+        """
+        for item in self._items:
+            if isinstance(item, Entry):
+                self._check(item)
+        for item in self._items:
+            if isinstance(item, Input):
+                _PERFORM[item.kind](self, item.value)
+            elif item.is_decided:
+                self._decide(item)
+        return list(self._differences())
+
+    @property
+    def compared(self) -> int:
+        """How many responses the journal has that can be compared."""
+        return sum(1 for _ in self._comparable())
+
+    def close(self) -> None:
+        """Append what is left, and close the logs."""
+        self.node.close()
+
+    def _check(self, entry: Entry) -> None:
+        if entry.listener not in self._where:
+            raise JournalError(f"request {entry.number}: unknown listener {entry.listener!r}")
+        try:
+            decode_request(entry.frame)
+        except ProtocolError as error:
+            raise JournalError(f"request {entry.number} cannot be read: {error}") from None
+
+    # -- inputs --------------------------------------------------------------------------------------------------------
+
+    def _decide(self, entry: Entry) -> None:
+        request = decode_request(entry.frame)
+        call = Call(
+            entry.ticket, entry.at_ms, request.version, request.client_id, entry.host, self._ids,
+            entry.principal, entry.listener,
+        )  # fmt: skip
+        self.requests += 1
+        try:
+            response = self.node.handle(request.api_key, request.body, call, self._where[entry.listener])
+        except UnsupportedVersion:
+            return  # it is answered, or refused, without the node
+        if response is None:
+            self._parked[entry.ticket] = entry
+        else:
+            self._answer(entry, response)
+
+    def _reply(self) -> None:
+        for ticket, response in self.node.replies():
+            entry = self._parked.pop(ticket, None)
+            if entry is not None:
+                self._answer(entry, response)
+
+    def _answer(self, entry: Entry, response: Any) -> None:
+        if response is not NO_ANSWER:
+            self._responses[entry.number] = encode_response(
+                entry.api_key, entry.version, entry.correlation_id, response
+            )
+
+    def _forget(self, ticket: int) -> None:
+        self._parked.pop(ticket, None)
+        self.node.forget(ticket)
+
+    def _ask(self, asked: AskInput) -> None:
+        request = decode_request(asked.frame)
+        call = Call(0, asked.now_ms, request.version, BY, OPERATOR_HOST, self._ids)
+        self.node.handle(request.api_key, request.body, call, Where(()))
+
+    def _begin_advance(self, noted: AdvanceInput) -> None:
+        renewed = iter(noted.renewed)
+        self._advance = Advance(self.node, noted.target_ms, lambda _: next(renewed, False), lambda _: None)
+
+    def _end_advance(self, now_ms: int) -> None:
+        if self._advance is not None:
+            self._advance.arrive(now_ms)
+            self._advance.close()
+            self._advance = None
+
+    def _retain(self, now_ms: int) -> None:
+        self._retention = self.node.dataplane.tend(now_ms)
+        next(self._retention, None)
+
+    def _expire_ids(self, now_ms: int) -> None:
+        self.node.forget_transactional_ids(now_ms)
+
+    def _load(self, now_ms: int) -> None:
+        for _ in self.node.load(lambda: now_ms):
+            pass
+
+    def _read_real_clock(self) -> int:
+        """Return what the clock showed at this reading; if there were fewer readings, what it showed at the latest."""
+        if self._reals:
+            self._real_ms = self._reals.popleft()
+        return self._real_ms
+
+    # -- what comes of it ----------------------------------------------------------------------------------------------
+
+    def _comparable(self) -> Iterable[Entry]:
+        for item in self._items:
+            if isinstance(item, Entry) and item.is_decided and item.response is not None and not item.fault:
+                if item.api_key not in OF_THE_DISK:
+                    yield item
+
+    def _differences(self) -> Iterator[Difference]:
+        for entry in self._comparable():
+            response = self._responses.get(entry.number)
+            if response != entry.response:
+                yield Difference(entry, response)
+
+
+def _verb(replay: Replay, verb: VerbInput) -> None:
+    replay.node.command(verb.fields, verb.now_ms, replay._ids)
+
+
+_PERFORM: Final[dict[Kind, Perform]] = {
+    Kind.LOAD: Replay._load,
+    Kind.FIRE: lambda replay, now_ms: replay.node.fire(now_ms),
+    Kind.REAL: lambda replay, value: None,  # it is read when the node asks
+    Kind.REPLIES: lambda replay, value: replay._reply(),
+    Kind.STEP: lambda replay, value: replay.node.step() if replay.node.has_steps else None,
+    Kind.FORGET: Replay._forget,
+    Kind.HELD: lambda replay, held: replay.node.held(held),
+    Kind.FLUSH: lambda replay, value: replay.node.flush(),
+    Kind.VERB: _verb,
+    Kind.ASK: Replay._ask,
+    Kind.ADVANCE: Replay._begin_advance,
+    Kind.ADVANCED: Replay._end_advance,
+    Kind.RETAIN: Replay._retain,
+    Kind.RETAIN_STEP: lambda replay, value: next(replay._retention, None),
+    Kind.FINISH: lambda replay, now_ms: replay.node.finish_transactions(now_ms),
+    Kind.EXPIRE_IDS: Replay._expire_ids,
+}
+
+
+def _config(settings: Any) -> Config:
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    try:
+        return Config(values)
+    except (ConfigError, KeyError) as error:
+        raise JournalError(f"the settings of the journal cannot be used: {error}") from None

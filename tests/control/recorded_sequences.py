@@ -1,0 +1,100 @@
+"""Random requests and random verbs to a server with a journal, to be replayed."""
+
+from typing import Any
+
+from coordinator.control.faults import STEPS, Action, FaultSpec, Match
+from coordinator.control.journal_file import write_journal
+from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.state import State
+from tests.control.steered import Steered
+from tests.simulation.fuzz import CONNECTIONS, Sequence
+
+PAUSES_S = (*(0.1, 1, 3.5) * 5, 10, 61)
+JOURNAL_BYTES = 64 * 1_048_576
+VERBS = (
+    "advance",
+    "advance",
+    "step",
+    "kick",
+    "expire",
+    "fence",
+    "rebalance",
+    "forget",
+    "hold",
+    "release",
+    "fault",
+    "seed",
+)
+
+
+class RecordedSequence(Sequence):
+    """A sequence of random valid requests to a server that is steered at random, and keeps a journal of all."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.server = Steered(journal_bytes=JOURNAL_BYTES, seed=seed, **self._settings)
+        self._server = self.server
+        self._peers = [self.server.connect(f"c{number}") for number in range(CONNECTIONS)]
+
+    def play(self, requests: int) -> None:
+        """Send requests, and in between move real time, or do what an operator may do."""
+        for _ in range(requests):
+            chance = self._dice.random()
+            if chance < 0.05:
+                self.server.advance(self._dice.choice(PAUSES_S))
+            elif chance < 0.15:
+                self._steer()
+            self._request()
+        self.server.operator.requests.remove_faults()
+        self.server.turn()
+
+    def journal(self) -> bytes:
+        """Return the file of the journal."""
+        return write_journal(self.server.operator.requests.journal)
+
+    def _send(self, peer: Any, message: Any, version: int) -> None:
+        """Send a request. A fault may swallow it, so that nothing is promised here."""
+        before = len(peer.answers)
+        peer.send((message, version))
+        self.server.turn()
+        while self.server.frontend.has_work:
+            self.server.turn()
+        if len(peer.answers) > before:
+            self._draw.learn(message, peer.answers[before][1])
+
+    def _steer(self) -> None:
+        operator, dice = self.server.operator, self._dice
+        groups = operator.groups.views()
+        if not groups:
+            return
+        group = dice.choice(groups)
+        members = [one.member_id for one in group.members] or [""]
+        try:
+            match dice.choice(VERBS):
+                case "advance":
+                    operator.clock.advance(dice.choice((500, 7_000, 50_000)), lambda *_: dice.random() < 0.7)
+                case "step":
+                    operator.clock.step(lambda *_: dice.random() < 0.7)
+                case "kick":
+                    operator.groups.kick(group.group, dice.choice(members), disconnects=dice.random() < 0.3)
+                case "expire":
+                    operator.groups.expire(group.group, dice.choice(members))
+                case "fence":
+                    operator.groups.fence(group.group, dice.choice(members))
+                case "rebalance":
+                    operator.groups.rebalance(group.group, "at random")
+                case "forget":
+                    operator.groups.forget(group.group)
+                case "hold":
+                    operator.requests.hold(group.group, dice.choice(sorted(STEPS)))
+                case "release":
+                    operator.requests.release(group.group)
+                case "fault":
+                    action = dice.choice(
+                        (Action(drop="response"), Action(error="NOT_COORDINATOR"), Action(delay_ms=50))
+                    )
+                    operator.requests.add_fault(FaultSpec(action, Match(group=group.group)))
+                case "seed":
+                    operator.state.seed(State({f"seeded-{dice.randrange(3)}": 2}, {"seeded": {"t": {"0": 5}}}))
+        except Refusal:
+            pass  # nothing has changed

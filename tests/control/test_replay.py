@@ -1,0 +1,215 @@
+"""A journal leads another node to the same responses, events and logs, byte by byte."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.json import encode
+
+from coordinator import cli
+from coordinator.control.inputs import Kind
+from coordinator.control.journal_file import JournalError, read_journal, write_journal
+from coordinator.runtime.replay import _PERFORM, Replay
+from coordinator.runtime.snapshot import read_logs
+from coordinator.server.verbs.clock import keep_everybody
+from storage.memory_files import MemoryFiles
+from tests.control.recorded_sequences import RecordedSequence
+from tests.control.steered import ClassicMember, Steered, stable_group
+
+REQUESTS = 150
+SEEDS = range(1, 11)
+
+
+def replay(journal: bytes) -> tuple[Replay, MemoryFiles]:
+    """Replay a journal. Returns the replay and the files that it wrote."""
+    files = MemoryFiles()
+    found = Replay(read_journal(journal), files, "again")
+    differences = found.run()
+    assert not differences, cli.load_module("replay")._describe(differences[0].entry, differences[0].response)
+    return found, files
+
+
+def play_and_compare(seed: int) -> None:
+    sequence = RecordedSequence(seed)
+    sequence.play(REQUESTS)
+    journal = sequence.journal()
+    again, files = replay(journal)
+    assert again.requests > REQUESTS / 2
+    assert again.compared > REQUESTS / 3
+    assert [encode(event) for event in again.events] == [encode(event) for event in sequence.server.events]
+    assert read_logs(files, "again") == sequence.server.take_snapshot()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_requests_and_verbs_are_replayed(seed: int) -> None:
+    play_and_compare(seed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_five_hundred_sequences_are_replayed() -> None:
+    for seed in range(1_000, 1_500):
+        play_and_compare(seed)
+
+
+def test_the_same_seed_gives_the_same_journal() -> None:
+    journals = []
+    for _ in range(2):
+        sequence = RecordedSequence(3)
+        sequence.play(REQUESTS)
+        journals.append(sequence.journal())
+    assert journals[0] == journals[1]
+
+
+def lines_of(server: Steered) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in write_journal(server.operator.requests.journal).splitlines()]
+
+
+def to_file(lines: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def stable_server(**values: Any) -> Steered:
+    """A server whose journal has a group that joined, and its heartbeats."""
+    server = Steered(journal_bytes=16_777_216, offsets_topic_num_partitions=2, **values)
+    members = stable_group(server, "a", "b")
+    for member in members:
+        member.beat()
+    return server
+
+
+def run(path: Path, *options: str) -> int:
+    return cli.main(["replay", str(path), *options])
+
+
+def test_the_command_says_that_nothing_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = stable_server()
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(to_file(lines_of(server)))
+    assert run(file, "--data-dir", str(tmp_path / "again")) == 0
+    assert capsys.readouterr().out == "replayed 6 requests: 0 of 6 responses differ\n"
+    for path, content in server.take_snapshot().items():
+        if path.endswith(".log"):
+            assert (tmp_path / "again" / path).read_bytes() == content
+    assert run(file, "--data-dir", str(tmp_path / "again")) == 2
+    assert "expected a directory that is new, or empty" in capsys.readouterr().err
+
+
+def test_a_planted_difference_is_found_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server of the journal waited for less time than this one: nobody is answered when the others were."""
+    server = stable_server()
+    lines = lines_of(server)
+    lines[0]["origin"]["settings"]["group.initial.rebalance.delay.ms"] = 60_000
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(to_file(lines))
+    assert run(file) == 1
+    out = capsys.readouterr().out
+    assert "request 1: JoinGroup 3 of 'a': not answered, expected a response" in out
+    assert "request 3: SyncGroup 3 of 'a': response.error_code is 22, expected 0" in out
+    assert run(file, "--json", "--show", "1") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["requests"], told["differences"], len(told["shown"])) == (6, 6, 1)
+
+
+def test_another_seed_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = lines_of(stable_server())
+    lines[0]["origin"]["seed"] = 8
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(to_file(lines))
+    assert run(file) == 1
+    assert "request 1: JoinGroup 3 of 'a': response." in capsys.readouterr().out
+
+
+def test_a_reset_begins_a_journal_anew() -> None:
+    server = stable_server()
+    server.operator.state.reset()
+    assert server.operator.requests.journal.origin is not None
+    stable_group(server, "c")
+    again, files = replay(to_file(lines_of(server)))
+    assert again.requests == 2
+    assert read_logs(files, "again") == server.take_snapshot()
+
+
+def test_a_journal_that_was_turned_on_later_begins_with_a_reset() -> None:
+    server = Steered()
+    server.operator.requests.set_journal(1_000_000)
+    with pytest.raises(JournalError, match="was turned on later than the server: reset it"):
+        read_journal(to_file(lines_of(server)))
+    server.operator.state.reset()
+    stable_group(server, "a")
+    assert replay(to_file(lines_of(server)))[0].requests == 2
+
+
+def test_a_journal_without_its_beginning_cannot_be_replayed() -> None:
+    server = stable_server()
+    journal = server.operator.requests.journal
+    server.operator.requests.set_journal(20_000)
+    server.operator.state.reset()
+    (member,) = stable_group(server, "a")
+    journal = server.operator.requests.journal
+    while journal.origin is not None:
+        member.beat()
+    assert not journal.inputs, "what cannot be replayed takes no room"
+    assert journal.bytes <= 20_000
+    with pytest.raises(JournalError, match=r"its first requests are gone: a larger journal\.max\.bytes than 20000"):
+        read_journal(to_file(lines_of(server)))
+
+
+def test_a_journal_of_a_restored_snapshot_cannot_be_replayed() -> None:
+    server = stable_server()
+    server.operator.state.take_snapshot("s")
+    server.operator.state.restore("s")
+    with pytest.raises(JournalError, match="the server has begun with logs"):
+        read_journal(to_file(lines_of(server)))
+
+
+def test_idle_turns_are_not_kept() -> None:
+    server = stable_server()
+    before = len(server.operator.requests.journal.inputs)
+    for _ in range(50):
+        server.turn()
+    assert len(server.operator.requests.journal.inputs) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "sentence"),
+    [
+        (0, "{}", "invalid line 1: expected the head of a journal of Muster"),
+        (0, '{"muster_journal": 2, "version": "", "latest": 0, "obstacle": ""}', "invalid format 2: expected 1"),
+        (1, '{"input": "fire", "value": "soon"}', "invalid line 2: invalid value of fire: expected a number"),
+        (1, '{"input": "sing", "value": 1}', "invalid line 2: Invalid enum value 'sing'"),
+        (1, '{"input": "verb", "value": {"name": "Sing", "fields": {}, "now_ms": 1}}', "invalid line 2: 'Sing'"),
+        (2, "not JSON", "invalid line 3: "),
+    ],
+)
+def test_a_file_that_is_no_journal_is_refused(line: int, text: str, sentence: str) -> None:
+    lines = to_file(lines_of(stable_server())).splitlines()
+    lines[line] = text.encode()
+    with pytest.raises(JournalError, match=sentence):
+        read_journal(b"\n".join(lines))
+
+
+def test_a_request_that_cannot_be_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = lines_of(stable_server())
+    first = next(line for line in lines if "frame" in line)
+    first["frame"] = "AAAA"
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(to_file(lines))
+    assert run(file) == 2
+    assert "request 1 cannot be read" in capsys.readouterr().err
+    assert run(tmp_path / "none.jsonl") == 2
+
+
+def test_every_kind_of_input_is_replayed() -> None:
+    assert set(_PERFORM) == set(Kind)
+
+
+def test_a_client_that_leaves_while_it_waits() -> None:
+    server = stable_server()
+    late = ClassicMember(server, "late")
+    late.send_join()
+    server.frontend.disconnect(late.peer.connection)
+    server.operator.clock.advance(400_000, keep_everybody)
+    again, _ = replay(to_file(lines_of(server)))
+    assert again.requests == 7
