@@ -66,7 +66,7 @@ def commit(partitions: int) -> bytes:
     return request(8, 8, offset_commit.OffsetCommitRequest("group-1", 5, MEMBER, None, -1, topics))
 
 
-def committed(partitions: int) -> Any:
+def commit_request(partitions: int) -> Any:
     told = tuple(
         offset_commit.OffsetCommitResponsePartition(partition_index=index, error_code=0) for index in range(partitions)
     )
@@ -81,7 +81,7 @@ def fetch(partitions: int) -> bytes:
     return request(9, 8, offset_fetch.OffsetFetchRequest(groups=groups))
 
 
-def fetched(partitions: int) -> Any:
+def fetch_response(partitions: int) -> Any:
     told = tuple(
         offset_fetch.OffsetFetchResponsePartitions(index, 1_000_000 + index, 4, "") for index in range(partitions)
     )
@@ -89,12 +89,12 @@ def fetched(partitions: int) -> Any:
     return offset_fetch.OffsetFetchResponse(groups=(offset_fetch.OffsetFetchResponseGroup("group-1", topics),))
 
 
-def interpreted(frame: bytes) -> Any:
+def measure_interpreted(frame: bytes) -> Any:
     key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
     return partial(interpret.parse, request_frame(APIS[key], version), frame)
 
 
-def built(key: int, version: int, message: Any) -> Any:
+def measure_built(key: int, version: int, message: Any) -> Any:
     return partial(interpret.build, response_frame(APIS[key], version), Response(7, message))
 
 
@@ -116,7 +116,7 @@ def codecs() -> None:
             partial(codec_twin.decode_heartbeat_v4, frame),
             partial(codec_twin.encode_heartbeat_v4, 7, answer),
         ),
-        partial(both, interpreted(frame), built(12, 4, answer)),
+        partial(both, measure_interpreted(frame), measure_built(12, 4, answer)),
     )
     beat = heartbeat_848.ConsumerGroupHeartbeatRequest(group_id="group-1", member_id=MEMBER, member_epoch=5)
     frame, told = request(68, 1, beat), heartbeat_848.ConsumerGroupHeartbeatResponse(member_epoch=5)
@@ -124,7 +124,7 @@ def codecs() -> None:
         "ConsumerGroupHeartbeat v1: both, nothing new",
         partial(both, partial(decode_request, frame), partial(encode_response, 68, 1, 7, told)),
         None,
-        partial(both, interpreted(frame), built(68, 1, told)),
+        partial(both, measure_interpreted(frame), measure_built(68, 1, told)),
     )
     for count in (10, 100, 500):
         frame = commit(count)
@@ -133,20 +133,22 @@ def codecs() -> None:
             f"OffsetCommit v8, {count} partitions: read the request",
             partial(decode_request, frame),
             partial(codec_twin.decode_offset_commit_v8, frame),
-            interpreted(frame),
+            measure_interpreted(frame),
         )
         row(
             f"OffsetCommit v8, {count} partitions: write the answer",
-            partial(encode_response, 8, 8, 7, committed(count)),
+            partial(encode_response, 8, 8, 7, commit_request(count)),
             None,
-            built(8, 8, committed(count)),
+            measure_built(8, 8, commit_request(count)),
         )
     for count in (10, 100, 500):
         row(
             f"OffsetFetch v8, {count} partitions: both",
-            partial(both, partial(decode_request, fetch(count)), partial(encode_response, 9, 8, 7, fetched(count))),
+            partial(
+                both, partial(decode_request, fetch(count)), partial(encode_response, 9, 8, 7, fetch_response(count))
+            ),
             None,
-            partial(both, interpreted(fetch(count)), built(9, 8, fetched(count))),
+            partial(both, measure_interpreted(fetch(count)), measure_built(9, 8, fetch_response(count))),
         )
 
 
@@ -184,7 +186,7 @@ def hostile() -> None:
     longest, count, total, culprit = 0.0, 0, 0.0, ""
     for target in REQUESTS:
         for path, frame in cases(target):
-            took = min(refused(target.decode, frame) for _ in range(3))
+            took = min(measure_refusal(target.decode, frame) for _ in range(3))
             count, total = count + 1, total + took
             if took > longest:
                 longest, culprit = took, f"{target} {path}"
@@ -192,7 +194,7 @@ def hostile() -> None:
     print(f"the longest {1000 * longest:.2f} ms ({culprit})")
 
 
-def refused(decode: Callable[[bytes], Any], frame: bytes) -> float:
+def measure_refusal(decode: Callable[[bytes], Any], frame: bytes) -> float:
     """Seconds to refuse it."""
     started = time.perf_counter()
     try:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.server import Served, cpu_seconds
+from benchmarks.server import RunningServer, cpu_seconds
 from protocol import record_batch
 from protocol.codec import decode_response, encode_request
 from protocol.framing import FrameBuffer
@@ -44,13 +44,13 @@ def batch(count: int = RECORDS) -> bytes:
     return record_batch.encode([Record(None, b"x" * RECORD_BYTES, timestamp=now_ms) for _ in range(count)])
 
 
-def produce(partition: int, data: bytes) -> bytes:
+def produce_request(partition: int, data: bytes) -> bytes:
     of_topic = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(partition, data),))
     return encode_request(PRODUCE, 9, 1, "benchmark", ProduceRequest(None, 1, 1000, (of_topic,)))
 
 
 @functools.cache
-def fetch(partition: int, offset: int) -> bytes:
+def fetch_request(partition: int, offset: int) -> bytes:
     asked = FetchRequestPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
     topics = (FetchRequestTopic("t", partitions=(asked,)),)
     return encode_request(FETCH, 12, 1, "benchmark", FetchRequest(max_wait_ms=WAIT_MS, min_bytes=1, topics=topics))
@@ -74,7 +74,7 @@ class Line:
                 self.sock.sendall(following)
 
 
-def driven(lines: list[Line], seconds: float, also: Callable[[float], None] = lambda now: None) -> float:
+def drive(lines: list[Line], seconds: float, also: Callable[[float], None] = lambda now: None) -> float:
     """Let all lines go on for so long; the seconds that it took."""
     with selectors.DefaultSelector() as ready:
         for line in lines:
@@ -87,11 +87,13 @@ def driven(lines: list[Line], seconds: float, also: Callable[[float], None] = la
         return time.perf_counter() - started
 
 
-def cost(server: Served, lines: list[Line], seconds: float, megabytes: Callable[[], float]) -> tuple[float, float]:
+def cost(
+    server: RunningServer, lines: list[Line], seconds: float, megabytes: Callable[[], float]
+) -> tuple[float, float]:
     """(megabytes per second, CPU milliseconds of the server per megabyte), after half a second of warm-up."""
-    driven(lines, 0.5)
+    drive(lines, 0.5)
     used, moved = cpu_seconds(server.pid), megabytes()
-    elapsed = driven(lines, seconds)
+    elapsed = drive(lines, seconds)
     moved = megabytes() - moved
     result = moved / elapsed, (cpu_seconds(server.pid) - used) / moved * 1e3
     for line in lines:
@@ -99,11 +101,11 @@ def cost(server: Served, lines: list[Line], seconds: float, megabytes: Callable[
     return result
 
 
-def produced(server: Served, seconds: float) -> tuple[float, float]:
+def measure_produce(server: RunningServer, seconds: float) -> tuple[float, float]:
     data, moved = batch(), [0]
 
     def line(partition: int) -> Line:
-        frame = produce(partition, data)
+        frame = produce_request(partition, data)
 
         def answered(answer: bytes) -> bytes:
             moved[0] += len(data)
@@ -114,7 +116,7 @@ def produced(server: Served, seconds: float) -> tuple[float, float]:
     return cost(server, [line(partition) for partition in range(CONNECTIONS)], seconds, lambda: moved[0] / MEGABYTE)
 
 
-def fetched(server: Served, seconds: float) -> tuple[float, float]:
+def measure_fetch(server: RunningServer, seconds: float) -> tuple[float, float]:
     """From the beginning of what was produced, and from the beginning again: each fetch one batch."""
     moved, one = [0], len(batch())
 
@@ -137,8 +139,8 @@ def fetched(server: Served, seconds: float) -> tuple[float, float]:
     return cost(server, [line(partition) for partition in range(CONNECTIONS)], seconds, lambda: moved[0] / MEGABYTE)
 
 
-def echoed(server: Served, seconds: float) -> tuple[float, float]:
-    frame, moved = produce(0, batch()), [0]
+def measure_echo(server: RunningServer, seconds: float) -> tuple[float, float]:
+    frame, moved = produce_request(0, batch()), [0]
 
     def answered(answer: bytes) -> bytes:
         moved[0] += len(answer)
@@ -148,7 +150,7 @@ def echoed(server: Served, seconds: float) -> tuple[float, float]:
     return cost(server, lines, seconds, lambda: moved[0] / MEGABYTE)
 
 
-def waiting(server: Served, consumers: int, seconds: float) -> tuple[float, list[float]]:
+def waiting(server: RunningServer, consumers: int, seconds: float) -> tuple[float, list[float]]:
     """(the part of a core that idle consumers cost, the milliseconds from each produce to each answer it gave)."""
     ends, waits, sent_at = [0] * PARTITIONS, [], [0.0] * PARTITIONS
 
@@ -160,20 +162,20 @@ def waiting(server: Served, consumers: int, seconds: float) -> tuple[float, list
             if len(answer) > RECORD_BYTES:
                 waits.append((time.perf_counter() - sent_at[partition]) * 1e3)
                 offset = ends[partition]
-            return fetch(partition, offset)
+            return fetch_request(partition, offset)
 
-        return Line(server.port, fetch(partition, 0), answered)
+        return Line(server.port, fetch_request(partition, 0), answered)
 
     lines: list[Line] = []
     for number in range(consumers):  # spread over the wait, as consumers are that have nothing to do with each other
         lines.append(line(number))
         time.sleep(WAIT_MS / 1000 / consumers)
-    driven(lines, 1.0)
+    drive(lines, 1.0)
     used = cpu_seconds(server.pid)
-    elapsed = driven(lines, seconds)
+    elapsed = drive(lines, seconds)
     idle = (cpu_seconds(server.pid) - used) / elapsed
     single, next_at, turn = batch(1), [0.0], [0]
-    producer = Line(server.port, produce(0, single), lambda answer: None)
+    producer = Line(server.port, produce_request(0, single), lambda answer: None)
     ends[0] += 1
 
     def also(now: float) -> None:
@@ -181,10 +183,10 @@ def waiting(server: Served, consumers: int, seconds: float) -> tuple[float, list
             partition = turn[0] % PARTITIONS
             ends[partition] += 1
             sent_at[partition] = time.perf_counter()
-            producer.sock.sendall(produce(partition, single))
+            producer.sock.sendall(produce_request(partition, single))
             next_at[0], turn[0] = now + 0.05, turn[0] + 1
 
-    driven([*lines, producer], seconds, also)
+    drive([*lines, producer], seconds, also)
     for one in (*lines, producer):
         one.sock.close()
     return idle, waits[consumers // PARTITIONS :]  # the first produce was a warm-up
@@ -208,20 +210,20 @@ def records(beside: str | None, seconds: float, rounds: int) -> None:
     found: dict[str, list[tuple[float, float]]] = {}
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        brokers = {"": stack.enter_context(Served(Path(folder), "--topic", f"t:{PARTITIONS}"))}
+        brokers = {"": stack.enter_context(RunningServer(Path(folder), "--topic", f"t:{PARTITIONS}"))}
         if beside:
             brokers[f" by {shlex.split(beside)[0].rpartition('/')[2]}"] = stack.enter_context(
-                Served(Path(), command=shlex.split(beside))
+                RunningServer(Path(), command=shlex.split(beside))
             )
-        floor = stack.enter_context(Served(Path(), command=echoing))
+        floor = stack.enter_context(RunningServer(Path(), command=echoing))
         for broker in brokers.values():
-            answer = decode_response(FETCH, 12, first_answer(broker, fetch(0, 0)))
+            answer = decode_response(FETCH, 12, first_answer(broker, fetch_request(0, 0)))
             assert answer.body.responses[0].partitions[0].error_code == 0, answer
         for _ in range(rounds):
             for name, broker in brokers.items():
-                found.setdefault(f"produced{name}", []).append(produced(broker, seconds))
-                found.setdefault(f"fetched{name}", []).append(fetched(broker, seconds))
-            found.setdefault("echoed", []).append(echoed(floor, seconds))
+                found.setdefault(f"produced{name}", []).append(measure_produce(broker, seconds))
+                found.setdefault(f"fetched{name}", []).append(measure_fetch(broker, seconds))
+            found.setdefault("echoed", []).append(measure_echo(floor, seconds))
     print(f"{RECORDS} records of {RECORD_BYTES} bytes a batch, {CONNECTIONS} connections    MB/s    CPU ms a MB")
     for what, measured in found.items():
         rate, cpu = (statistics.median(one) for one in zip(*measured, strict=True))
@@ -248,7 +250,7 @@ def main() -> None:
         echo(args.echo)
         return
     records(args.beside, args.seconds, args.rounds)
-    with tempfile.TemporaryDirectory() as name, Served(Path(name), "--topic", f"t:{PARTITIONS}") as server:
+    with tempfile.TemporaryDirectory() as name, RunningServer(Path(name), "--topic", f"t:{PARTITIONS}") as server:
         idle, waits = waiting(server, args.consumers, args.seconds)
     ordered = statistics.quantiles(waits, n=100)
     print(
@@ -257,7 +259,7 @@ def main() -> None:
     )
 
 
-def first_answer(server: Served, frame: bytes) -> bytes:
+def first_answer(server: RunningServer, frame: bytes) -> bytes:
     """One request by itself, and its answer."""
     found: list[bytes] = []
 

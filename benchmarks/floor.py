@@ -51,7 +51,7 @@ class Floor:
     def has_time(self) -> bool:
         return True
 
-    def ended(self) -> None:
+    def end_turn(self) -> None:
         """Nothing is counted."""
 
     def connect(self, host: str, listener: Listener, port: int) -> Connection:
@@ -68,7 +68,7 @@ class Floor:
     def disconnect(self, connection: Connection) -> None:
         """Nothing is kept of it."""
 
-    def held(self, connection: Connection, unsent_bytes: int) -> None:
+    def note_unsent(self, connection: Connection, unsent_bytes: int) -> None:
         """Nothing depends on it."""
 
     def finish(self, read_by_ms: int) -> Iterable[Connection]:

@@ -103,7 +103,7 @@ def bare_scan(log: Log) -> int:
     return count
 
 
-def compacted(log: Log) -> tuple[float, float, int]:
+def measure_compaction(log: Log) -> tuple[float, float, int]:
     """Seconds of CPU, the longest step in milliseconds of CPU, and the bytes that were read."""
     steps = cleaner.compact(log, NOW_MS)
     began = time.process_time()
@@ -147,7 +147,7 @@ def measure(directory: Path, offsets: int) -> None:
     print(f"{'memory of the offsets, MiB':<32} {grown:>10.0f}   {grown * 2**20 / offsets:.0f} bytes each")
 
     for what in ("compaction", "compaction again, a third new"):
-        seconds, longest, read = compacted(partition.log)
+        seconds, longest, read = measure_compaction(partition.log)
         by_bytes = scan * read / size
         row(f"{what}, s", seconds, "bare scan", by_bytes, seconds / by_bytes)
         print(f"{'its longest step, ms of CPU':<32} {longest:>10.1f}")

@@ -118,7 +118,7 @@ def make_groups(address: Address, stack: contextlib.ExitStack, count: int, lengt
         await_responses(sock, len(frames[start : start + 100]))
 
 
-def malformed(address: Address, stack: contextlib.ExitStack) -> None:
+def malformed_frames(address: Address, stack: contextlib.ExitStack) -> None:
     """One malformed frame on each of 60 connections."""
     body = struct.pack(">hhih", 11, 3, 1, -1) + b"\xff" * 65_000
     socks = [connect(address, stack) for _ in range(60)]
@@ -350,7 +350,7 @@ OFFENDERS: Final[dict[str, Offender]] = {
     "Produce, 60 batches that unpack to 100,000 records": repeat(produce(*[bomb(100_000)] * 60), 1),
     "Produce, one batch of 1,000,000 records": repeat(produce(bomb(1_000_000)), 1),
     "300 ListGroups in one chunk": repeat(frame(ListGroupsRequest(states_filter=("Dead",)), 16, 4), 300),
-    "60 malformed frames of 64 KB": malformed,
+    "60 malformed frames of 64 KB": malformed_frames,
     "a regular expression of 441 bytes": lambda address, stack: ask(
         address, stack, frame(regex_of("regex", REGEX), 68, 1)
     ),

@@ -45,7 +45,7 @@ _NOT_YET = (
 )
 
 
-class Started(msgspec.Struct, frozen=True):
+class StartReport(msgspec.Struct, frozen=True):
     """What a start took until all was there."""
 
     seconds: float
@@ -106,7 +106,7 @@ def running(server: Muster | Kafka, *, kill: bool = False) -> Iterator[subproces
 
 
 @contextmanager
-def connected(server: Muster | Kafka, process: subprocess.Popen[bytes]) -> Iterator[Client]:
+def connect(server: Muster | Kafka, process: subprocess.Popen[bytes]) -> Iterator[Client]:
     """A client of the server, as soon as it listens."""
     while True:
         assert process.poll() is None, f"{server.name} ended with {process.returncode}"
@@ -155,19 +155,19 @@ def await_offsets(client: Client, groups: int) -> None:
         assert sorted(offsets) == [number + index for index in range(A_GROUP)], f"group-{number} is not as it was"
 
 
-def start(server: Muster | Kafka, groups: int, *, kill: bool) -> Started:
+def start(server: Muster | Kafka, groups: int, *, kill: bool) -> StartReport:
     """Start it on what it has, and wait until the offsets of so many groups are there."""
     began = time.monotonic()
-    with running(server, kill=kill) as process, connected(server, process) as client:
+    with running(server, kill=kill) as process, connect(server, process) as client:
         if groups:
             await_offsets(client, groups)
         else:
             client.ask(FindCoordinatorRequest(key="group-0"), version=3)
         seconds = time.monotonic() - began
-        return Started(seconds, cpu_seconds(process.pid), resident_mib(process.pid))
+        return StartReport(seconds, cpu_seconds(process.pid), resident_mib(process.pid))
 
 
-def measured(folder: Path, groups: int, runs: int, *, with_kafka: bool, kill: bool) -> dict[str, list[Started]]:
+def measure(folder: Path, groups: int, runs: int, *, with_kafka: bool, kill: bool) -> dict[str, list[StartReport]]:
     """The starts of each server, without and with offsets, which take turns."""
     kinds: list[type[Muster] | type[Kafka]] = [Muster, Kafka] if with_kafka else [Muster]
     contenders: list[tuple[str, Muster | Kafka, int]] = []
@@ -176,22 +176,22 @@ def measured(folder: Path, groups: int, runs: int, *, with_kafka: bool, kill: bo
         began = time.monotonic()
         for server, its_groups in ((empty, 0), (full, groups)):
             server.prepare()
-            with running(server, kill=kill) as process, connected(server, process) as client:
+            with running(server, kill=kill) as process, connect(server, process) as client:
                 commit(client, its_groups)
         print(f"{kind.name}: {groups * A_GROUP:,} offsets in {groups:,} groups, after {time.monotonic() - began:.0f} s")
         contenders += [(f"{kind.name}, empty", empty, 0), (f"{kind.name}, offsets", full, groups)]
-    results: dict[str, list[Started]] = {name: [] for name, _, _ in contenders}
+    results: dict[str, list[StartReport]] = {name: [] for name, _, _ in contenders}
     for _ in range(runs):
         for name, server, expected in contenders:
             results[name].append(start(server, expected, kill=kill))
     return results
 
 
-def best(starts: list[Started]) -> Started:
+def best(starts: list[StartReport]) -> StartReport:
     return min(starts, key=lambda one: one.seconds)
 
 
-def report(results: dict[str, list[Started]]) -> None:
+def report(results: dict[str, list[StartReport]]) -> None:
     print(f"\n{'':24}{'seconds':>10}{'CPU s':>10}{'MiB':>10}")
     for name, starts in results.items():
         one = best(starts)
@@ -221,7 +221,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
         groups = max(1, arguments.offsets // A_GROUP)
         report(
-            measured(Path(folder), groups, arguments.runs, with_kafka=not arguments.without_kafka, kill=arguments.kill)
+            measure(Path(folder), groups, arguments.runs, with_kafka=not arguments.without_kafka, kill=arguments.kill)
         )
 
 

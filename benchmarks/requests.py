@@ -28,7 +28,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from benchmarks.server import Served, cpu_seconds
+from benchmarks.server import RunningServer, cpu_seconds
 from coordinator.client import Client, ClientError
 from protocol.apis import api_of
 from protocol.codec import decode_response, encode_request
@@ -124,7 +124,7 @@ WORKS = (
 )
 
 
-def prepared(address: str) -> None:
+def prepare(address: str) -> None:
     """Wait until the broker coordinates groups, and make the topic unless it is there."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -151,7 +151,7 @@ def frames_of(work: Work, address: str) -> list[bytes]:
     ]
 
 
-def measured(server: Served, work: Work, frames: list[bytes], seconds: float) -> tuple[float, float]:
+def measure(server: RunningServer, work: Work, frames: list[bytes], seconds: float) -> tuple[float, float]:
     """(answers per second, CPU microseconds of the server per answer)."""
     ready = selectors.DefaultSelector()
     sizes: dict[Any, int] = {}
@@ -196,7 +196,7 @@ def first_answer(sock: socket.socket) -> bytes:
     return data
 
 
-def check(work: Work, server: Served, frame: bytes) -> None:
+def check(work: Work, server: RunningServer, frame: bytes) -> None:
     """That what is measured is an answer without an error."""
     with socket.create_connection(("127.0.0.1", server.port)) as sock:
         sock.sendall(frame)
@@ -217,21 +217,21 @@ def main() -> None:
     found: dict[tuple[int, str], list[tuple[float, float]]] = {}
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        servers = {OURS: stack.enter_context(Served(Path(folder)))}
+        servers = {OURS: stack.enter_context(RunningServer(Path(folder)))}
         for name, _, command in (one.partition("=") for one in args.beside):
-            servers[name] = stack.enter_context(Served(Path(), command=shlex.split(command)))
+            servers[name] = stack.enter_context(RunningServer(Path(), command=shlex.split(command)))
         for server in servers.values():
-            prepared(server.kafka)
-        floor = stack.enter_context(Served(Path(), command=[sys.executable, "-m", "benchmarks.floor"]))
+            prepare(server.kafka)
+        floor = stack.enter_context(RunningServer(Path(), command=[sys.executable, "-m", "benchmarks.floor"]))
         for _ in range(args.rounds):
             for index, work in enumerate(WORKS):
                 frames: list[bytes] = []
                 for name, server in servers.items():
                     frames = frames_of(work, server.kafka)
                     check(work, server, frames[0])
-                    found.setdefault((index, name), []).append(measured(server, work, frames, args.seconds))
+                    found.setdefault((index, name), []).append(measure(server, work, frames, args.seconds))
                 if work.has_floor:
-                    found.setdefault((index, FLOOR), []).append(measured(floor, work, frames, args.seconds))
+                    found.setdefault((index, FLOOR), []).append(measure(floor, work, frames, args.seconds))
     show(found, list(servers))
 
 

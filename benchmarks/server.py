@@ -33,7 +33,7 @@ def _listening(command: list[str], port: int) -> list[str]:
     return [*command, str(port)] if words == command else words
 
 
-class Served:
+class RunningServer:
     """`muster serve`, or another command that listens on `port`, until the block ends."""
 
     def __init__(self, folder: Path, *options: str, command: list[str] | None = None, wait: bool = True) -> None:
@@ -55,7 +55,7 @@ class Served:
             ]
             self._command += ["--log-level", "error", "--data-dir", str(folder), *options]
 
-    def __enter__(self) -> "Served":
+    def __enter__(self) -> "RunningServer":
         assert self._command, "made by __init__"
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         self.pid = self._process.pid

@@ -33,7 +33,7 @@ from typing import NamedTuple
 from benchmarks import offenders
 from benchmarks.log import fill
 from benchmarks.member import Member, p99
-from benchmarks.server import Served, resident_mib
+from benchmarks.server import RunningServer, resident_mib
 from coordinator.client import Client
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
@@ -67,7 +67,7 @@ def row(what: str, found: list[float]) -> None:
     print(f"{what:28}{sum(found) / 1e3:>8.1f}{len(found):>12,}{inner[len(inner) * 99 // 100]:>10.1f}{inner[-1]:>10.1f}")
 
 
-def turns_of(server: Served) -> tuple[dict[float, float], float]:
+def turns_of(server: RunningServer) -> tuple[dict[float, float], float]:
     """How many long turns took at most so many ms of processor time, and how long the longest since the start took."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
@@ -124,7 +124,7 @@ HEADER = (
 
 def beside(folder: Path, name: str, chosen: Sequence[offenders.Offender], large: bool) -> Verdict:
     """Let a member send heartbeats beside these offenders, and return how it went."""
-    with Served(folder, *OPTIONS) as server:
+    with RunningServer(folder, *OPTIONS) as server:
         address = ("127.0.0.1", server.port)
         with contextlib.ExitStack() as preparing:
             prepare(address, preparing, large)
@@ -203,7 +203,7 @@ def measure(folder: Path, offsets: int) -> None:
         return found is not None and found.cleaned_to > 0
 
     print(f"{'':28}{'seconds':>8}{'heartbeats':>12}{'p99, ms':>10}{'longest':>10}")
-    served = Served(folder, "--set", "offsets.topic.num.partitions=1")
+    served = RunningServer(folder, "--set", "offsets.topic.num.partitions=1")
     with served as server, Client.to(server.kafka) as client, Client.to(server.kafka) as other:
         asking = OffsetFetchRequest("group-0", (OffsetFetchRequestTopic("topic-0", (0,)),))
         row("loading", waits(client, lambda: not other.ask(asking, version=6).error_code))

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.server import Served, resident_mib
+from benchmarks.server import RunningServer, resident_mib
 from coordinator.client import Client, ClientError
 from protocol.messages.api_versions import ApiVersionsRequest
 
@@ -31,7 +31,7 @@ def import_trio() -> float:
 def first_answer(folder: Path) -> float:
     """Seconds from spawning the server to its first answer."""
     began = time.perf_counter()
-    with Served(folder, wait=False) as server:
+    with RunningServer(folder, wait=False) as server:
         while True:
             try:
                 with Client.to(server.kafka) as client:
@@ -43,7 +43,7 @@ def first_answer(folder: Path) -> float:
 
 def at_rest(folder: Path) -> float:
     """MiB that are resident a second after the server is ready."""
-    with Served(folder) as server:
+    with RunningServer(folder) as server:
         time.sleep(1)
         return resident_mib(server.pid)
 

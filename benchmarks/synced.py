@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.log import commit as records_of
-from benchmarks.server import Served, cpu_seconds
+from benchmarks.server import RunningServer, cpu_seconds
 from coordinator.client import Client
 from protocol.codec import decode_response, encode_request
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -38,7 +38,7 @@ def request(number: int) -> bytes:
     return encode_request(8, 8, number, "benchmark", OffsetCommitRequest(f"group-{number}", -1, "", None, -1, topics))
 
 
-def commits(server: Served, seconds: float) -> tuple[float, float]:
+def commits(server: RunningServer, seconds: float) -> tuple[float, float]:
     """(answers a second, CPU microseconds of the server an answer)."""
     ready = selectors.DefaultSelector()
     for number in range(CONNECTIONS):
@@ -93,9 +93,9 @@ def main() -> None:
         setting = ("--set", f"offsets.topic.num.partitions={partitions}", "--topic", f"{TOPIC}:1")
         with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
             before = bare(Path(folder) / "bare", arguments.seconds / 4)
-            with Served(Path(folder) / "synced", *setting, "--fsync") as server:
+            with RunningServer(Path(folder) / "synced", *setting, "--fsync") as server:
                 ours, cpu = commits(server, arguments.seconds)
-            with Served(Path(folder) / "unsynced", *setting) as server:
+            with RunningServer(Path(folder) / "unsynced", *setting) as server:
                 unsynced, _ = commits(server, arguments.seconds / 4)
             loop = (before + bare(Path(folder) / "bare", arguments.seconds / 4)) / 2
         print(f"{name:20}{ours:>12,.0f}{cpu:>9.1f}{unsynced:>12,.0f}{loop:>12,.0f}{ours / loop:>9.1f}")

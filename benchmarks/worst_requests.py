@@ -72,7 +72,7 @@ def numbers(count: int) -> tuple[int, ...]:
     return tuple(range(count))
 
 
-def repeated(value: Any) -> Make:
+def repeat(value: Any) -> Make:
     return lambda count: (value,) * count
 
 
@@ -124,7 +124,7 @@ def shapes() -> dict[str, Make]:
             tuple([delete_topics.DeleteTopicsRequestDeleteTopicState(text) for text in texts(n)])
         ),
         "DescribeConfigs, one topic many times": lambda n: describe_configs.DescribeConfigsRequest(
-            repeated(describe_configs.DescribeConfigsRequestResource(2, TOPIC, None))(n),
+            repeat(describe_configs.DescribeConfigsRequestResource(2, TOPIC, None))(n),
             include_synonyms=True,
             include_documentation=True,
         ),
@@ -197,7 +197,7 @@ def shapes() -> dict[str, Make]:
             tuple([metadata.MetadataRequestTopic(name=text) for text in texts(n)]), allow_auto_topic_creation=False
         ),
         "Metadata, one topic many times": lambda n: metadata.MetadataRequest(
-            repeated(metadata.MetadataRequestTopic(name=TOPIC))(n), allow_auto_topic_creation=False
+            repeat(metadata.MetadataRequestTopic(name=TOPIC))(n), allow_auto_topic_creation=False
         ),
         "OffsetCommit, topics": lambda n: commit.OffsetCommitRequest(
             "commit",
@@ -243,7 +243,7 @@ def shapes() -> dict[str, Make]:
             groups=tuple([fetched.OffsetFetchRequestGroup(text, topics=None) for text in texts(n)])
         ),
         "OffsetFetch, one group many times": lambda n: fetched.OffsetFetchRequest(
-            groups=repeated(fetched.OffsetFetchRequestGroup("commit", topics=None))(n)
+            groups=repeat(fetched.OffsetFetchRequestGroup("commit", topics=None))(n)
         ),
         "OffsetFetch, one topic": lambda n: fetched.OffsetFetchRequest(
             groups=(

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from coordinator.core.events import Event
-from storage.files import File, Files, StorageFailed
+from storage.files import File, Files, StorageError
 
 RECENT_MAX: Final = 10_000  # events in memory ...
 RECENT_BYTES_MAX: Final = 8 * 1_048_576  # ... and the memory that they take
@@ -89,15 +89,15 @@ class EventLog:
             return
         lines, self._waiting, self._waiting_bytes = self._waiting, [], 0
         try:
-            file = self._opened()
+            file = self._open()
             lost = [msgspec.json.encode({"lost": self.lost})] if self.lost else []
             file.append(b"\n".join([*lost, *lines, b""]))
-        except StorageFailed:
+        except StorageError:
             self.lost += len(lines)
             self._let_go()  # opened anew the next time, when the disk may be well again
             return
         self.lost = 0
-        with suppress(StorageFailed):  # then the file grows on until a rotation succeeds
+        with suppress(StorageError):  # then the file grows on until a rotation succeeds
             if file.size() >= self._bytes_max:
                 self._rotate()
 
@@ -110,10 +110,10 @@ class EventLog:
         """Close the file, if it is open. What a failing disk says to that changes nothing."""
         file, self._file = self._file, None
         if file is not None:
-            with suppress(StorageFailed):
+            with suppress(StorageError):
                 file.close()
 
-    def _opened(self) -> File:
+    def _open(self) -> File:
         """The file. A line that a crash or a full disk has torn is ended, so that it tears no other."""
         if self._file is None:
             self._file = self._files.open(self._path(0), create=True)  # closed by `flush` if what follows fails

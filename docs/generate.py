@@ -25,7 +25,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/settings.md": settings_page.page,
 }
 BLOCKS: Mapping[tuple[str, str], Callable[[], str]] = {
-    ("docs/apis.md", "apis"): lambda: protocol_page.apis_table(router.offered(LATEST_RANGES)),
+    ("docs/apis.md", "apis"): lambda: protocol_page.apis_table(router.intersect_versions(LATEST_RANGES)),
 }
 
 

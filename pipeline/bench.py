@@ -22,10 +22,10 @@ from pipeline.decode.headers import Headers, chain, crc_ok
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import TOPIC, LogDir, log_dirs, segments, spans
 from pipeline.decode.rows import Options, SpanDecoder
-from pipeline.jobs.compact import compact, settled
+from pipeline.jobs.compact import compact, settle
 from pipeline.jobs.ingest import Follower
 from pipeline.session import Settings
-from pipeline.synth import Plan, enlarged, write_logs
+from pipeline.synth import Plan, enlarge_log, write_logs
 
 ROUNDS = 3
 CHUNK_MB = 16  # what a worker reads at a time
@@ -61,7 +61,7 @@ def bench(mb: int, out: Path | None, settings: Settings, report: Report) -> dict
         figures = _decoding(root, report)
         growth, memory_figure = _growth(root, mb, report)
         on_spark, start = _spark(root, mb, settings, report)
-        figures += [memory_figure, _followed(root, report), *on_spark]
+        figures += [memory_figure, _measure_follow(root, report), *on_spark]
     return {
         "figures": {figure.what: str(figure) for figure in figures},
         "goals": f"{sum(figure.met for figure in figures)} of {len(figures)} met",
@@ -88,7 +88,7 @@ def fastest(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     return best
 
 
-def made(root: Path, name: str, batch: tuple[int, int], records: int, copies: int = 1) -> Path:
+def make_log(root: Path, name: str, batch: tuple[int, int], records: int, copies: int = 1) -> Path:
     """A made-up log of one partition in which one shape of batches is repeated."""
     write_logs(
         root / f"{name}-seed",
@@ -98,7 +98,7 @@ def made(root: Path, name: str, batch: tuple[int, int], records: int, copies: in
     )
     (log,) = log_dirs([str(root / f"{name}-seed")])
     source = root / f"{name}-seed" / segments(log)[0].path
-    enlarged(source, root / name / f"{TOPIC}-0", copies)
+    enlarge_log(source, root / name / f"{TOPIC}-0", copies)
     return root / name
 
 
@@ -134,7 +134,7 @@ def _decoding(root: Path, report: Report) -> list[Figure]:
         "10,000 a batch": ((10_000, 10_000), 60_000, 12.0),
     }
     for shape, (batch, records, goal) in shapes.items():
-        (log,) = log_dirs([str(made(root, shape.replace(" ", "-").replace(",", ""), batch, records, 4))])
+        (log,) = log_dirs([str(make_log(root, shape.replace(" ", "-").replace(",", ""), batch, records, 4))])
         slow = fastest(lambda log=log: one_by_one(log))  # type: ignore[misc]  # a default binds the loop's log
         whole(log)  # compiles, and fills the cache
         quick = fastest(lambda log=log: whole(log))  # type: ignore[misc]  # as above
@@ -154,20 +154,20 @@ def _against(log: LogDir, decoding: float) -> list[Figure]:
         Figure("headers and checksums, time", "reading the bytes", walking / reading, 8, at_least=False),
     ]
     if importlib.util.find_spec("aiokafka"):
-        seconds = fastest(lambda: _iterated(log))
+        seconds = fastest(lambda: _iterate(log))
         # aiokafka does not decode keys and values, which is most of the work here
         figures.append(Figure("decode, speed", "aiokafka iterating over records only", seconds / decoding, 0.8))
     with tempfile.TemporaryDirectory() as scratch:
         targets = (Path(scratch) / f"compacted-{number}" for number in range(ROUNDS))  # each must be new
         took = fastest(lambda: list(compact(log.store.uri, next(targets))))
-        proving = fastest(lambda: settled(log))
+        proving = fastest(lambda: settle(log))
     figures.append(
         Figure("compaction with its proof, time", "two replays, which are the proof", took / (2 * proving), 1.5, False)
     )
     return figures
 
 
-def _iterated(log: LogDir) -> None:
+def _iterate(log: LogDir) -> None:
     from aiokafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped]  # it ships no types
 
     for segment in segments(log):
@@ -182,11 +182,11 @@ def _growth(root: Path, mb: int, report: Report) -> tuple[dict[str, str], Figure
     """Time and memory of `reduce=latest` on one core as the log grows, each in a process of its own."""
     figures = {}
     seconds, size, peak = 0.0, 0, 0
-    base = _measured(made(root, "nothing", (1, 1), 1))[1]
+    base = _measure(make_log(root, "nothing", (1, 1), 1))[1]
     for want in sorted({min(10, mb), min(100, mb), mb}):
-        path = made(root, f"grown-{want}", (1, 40), 120_000, max(1, want // 10))
+        path = make_log(root, f"grown-{want}", (1, 40), 120_000, max(1, want // 10))
         size = sum(segment.size for log in log_dirs([str(path)]) for segment in segments(log))
-        seconds, peak = _measured(path)
+        seconds, peak = _measure(path)
         rate = f"{size / seconds / 1e6:.0f} MB/s a core"
         figures[f"latest of {size >> 20} MB"] = f"{seconds:.2f} s, {rate}, peak {peak >> 10} MB of memory"
         report(f"latest of {size >> 20} MB")
@@ -198,7 +198,7 @@ def _growth(root: Path, mb: int, report: Report) -> tuple[dict[str, str], Figure
     return figures, Figure("memory of a worker", f"its chunk of {CHUNK_MB} MB", chunks, 25, at_least=False)
 
 
-def _measured(path: Path) -> tuple[float, int]:
+def _measure(path: Path) -> tuple[float, int]:
     """(seconds, peak kilobytes) of one reduction in a process of its own."""
     child = f"from pipeline.bench import measure; measure({str(path)!r})"
     said = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True).stdout.split()
@@ -217,7 +217,7 @@ def _spark(root: Path, mb: int, settings: Settings, report: Report) -> tuple[lis
     from pipeline.session import session
 
     master = settings.master or "local[*]"
-    path = str(made(root, "spark", (1, 40), 120_000, max(1, mb // 10)))
+    path = str(make_log(root, "spark", (1, 40), 120_000, max(1, mb // 10)))
     started = time.perf_counter()
     spark = session(settings=settings)
     ready = time.perf_counter() - started
@@ -243,7 +243,7 @@ def _source_figures(spark: Any, root: Path, path: str, report: Report) -> list[F
         return spark.read.format("kafkalog").options(**options).load(path)
 
     rows = fastest(lambda: _noop(source()))
-    empty = fastest(lambda: _noop(_decoded_in_spark(spark, path)))
+    empty = fastest(lambda: _noop(_decode_in_spark(spark, path)))
     report("Spark: rows handed over")
     slow = fastest(lambda: one_by_one(log))
     reduced = fastest(lambda: _noop(source(reduce="latest")))
@@ -261,7 +261,7 @@ def _source_figures(spark: Any, root: Path, path: str, report: Report) -> list[F
     ]
 
 
-def _decoded_in_spark(spark: Any, path: str) -> Any:
+def _decode_in_spark(spark: Any, path: str) -> Any:
     """The same spans, decoded in the workers by `mapInArrow`, of which no row comes back."""
     from collections.abc import Iterator
 
@@ -297,12 +297,12 @@ def _lag_figures(spark: Any, root: Path, path: str, report: Report) -> list[Figu
     ]
 
 
-def _followed(root: Path, report: Report) -> Figure:
+def _measure_follow(root: Path, report: Report) -> Figure:
     """How long one step of `follow` takes, against its usual pause: what a reader waits beside that pause."""
     from pipeline.synth import Writer, commit
 
     writer, steps = Writer(root / "followed" / f"{TOPIC}-0"), []
-    with Follower([str(root / "followed")], root / "followed-tables").locked() as follower:
+    with Follower([str(root / "followed")], root / "followed-tables").lock_tables() as follower:
         for number in range(40):
             writer.append([commit(("g", "t", 0), number, number)])
             started = time.perf_counter()

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pipeline import manifest
-from pipeline.decode.files import Store, is_uri, normalized, without_secrets
+from pipeline.decode.files import Store, is_uri, normalize, without_secrets
 from pipeline.errors import UsageError
 from pipeline.session import JavaNotFoundError, Settings, check
 
@@ -130,7 +130,7 @@ def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> 
             spark = session(settings=settings)
         progress("Spark is ready")
         try:
-            with _tasks_reported(spark, progress):
+            with _report_tasks(spark, progress):
                 yield spark
         finally:
             spark.stop()
@@ -150,7 +150,7 @@ def _telling_line(log: Path) -> str:
 
 
 @contextmanager
-def _tasks_reported(spark: Any, progress: Progress, every_s: float = 5.0) -> Iterator[None]:
+def _report_tasks(spark: Any, progress: Progress, every_s: float = 5.0) -> Iterator[None]:
     """Print now and then how far Spark's stages are, from a thread of its own."""
     ended = threading.Event()
 
@@ -227,7 +227,7 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
 
     with _spark(args, settings, progress) as spark:
         counts = job(spark, out, events=events, ends=ends, now_ms=args.now, form=form, report=progress)
-        problems = Tables(spark, out).derived("log_problems").where("severity = 'problem'").count()
+        problems = Tables(spark, out).read_table("log_problems").where("severity = 'problem'").count()
     return counts, problems
 
 
@@ -248,7 +248,7 @@ def follow(args: argparse.Namespace) -> int:
 
     progress = Progress()
     follower = Follower(_paths(args.paths), args.out, args.max_bytes, **_options(args))
-    with follower.locked():
+    with follower.lock_tables():
         progress("following; end it with Ctrl-C")
         try:
             job(follower, args.every, args.seconds, args.once, progress)
@@ -288,7 +288,7 @@ def compact(args: argparse.Namespace) -> int:
     from pipeline.jobs.compact import compact as job
 
     progress, results = Progress(), []
-    for result in job(normalized(args.path), Path(args.out), args.drop_tombstones_before):
+    for result in job(normalize(args.path), Path(args.out), args.drop_tombstones_before):
         progress(f"{result.log}: {result.records_before} -> {result.records_after} records")
         results.append(result)
     logs = {
@@ -393,7 +393,7 @@ def bench(args: argparse.Namespace) -> int:
 
 def _paths(given: list[str]) -> list[str]:
     """Paths as workers elsewhere can use them: absolute, or URIs without secrets."""
-    paths = [normalized(path) for path in given]
+    paths = [normalize(path) for path in given]
     for path in paths:
         if not is_uri(path) and not Path(path).is_dir():
             raise FileNotFoundError(f"invalid path {path}: expected a directory of logs")

@@ -105,14 +105,14 @@ def _key_and_payload(record: plain.PlainRecord) -> str:
     if kind is None:
         value = "<DELETE>" if record.value is None else _text(record.value.hex())
         return f"key: {_text({'type': str(number), 'data': record.key[2:].hex()})} payload: {value}"
-    key = _text({"type": str(number), "data": shown(kind.key, fact.key, 0)})
+    key = _text({"type": str(number), "data": to_json(kind.key, fact.key, 0)})
     if record.value is None:
         return f"key: {key} payload: <DELETE>"
     version = int.from_bytes(record.value[:2], "big", signed=True)
-    return f"key: {key} payload: {_text({'version': str(version), 'data': shown(kind.value, fact.value, version)})}"
+    return f"key: {key} payload: {_text({'version': str(version), 'data': to_json(kind.value, fact.value, version)})}"
 
 
-def shown(schema: Schema, message: Any, version: int) -> dict[str, Any]:
+def to_json(schema: Schema, message: Any, version: int) -> dict[str, Any]:
     """A message as Kafka's JSON says it: camel case, fields of that version, no tagged one at its default but null."""
     fields = {}
     for field in schema.fields:
@@ -130,11 +130,11 @@ def _consumer_protocol(member: facts.GroupMetadataValueMember) -> dict[str, Any]
     """The subscription and assignment that consumers wrote, as Kafka's tool prints them; other protocols stay bytes."""
     parts: dict[str, Any] = {}
     try:
-        parts["subscription"] = shown(
+        parts["subscription"] = to_json(
             SUBSCRIPTION, read_subscription(member.subscription), version_of(member.subscription)
         )
         if member.assignment:
-            parts["assignment"] = shown(ASSIGNMENT, read_assignment(member.assignment), version_of(member.assignment))
+            parts["assignment"] = to_json(ASSIGNMENT, read_assignment(member.assignment), version_of(member.assignment))
     except ProtocolError:
         return {}
     return parts
@@ -153,7 +153,7 @@ def _value(kind: Any, value: Any, version: int) -> Any:
     inner = kind if isinstance(kind, Schema) else getattr(kind, "of", None)
     if inner is None:
         inner = getattr(kind, "schema", None)
-    return shown(inner, value, version) if isinstance(inner, Schema) and value is not None else value
+    return to_json(inner, value, version) if isinstance(inner, Schema) and value is not None else value
 
 
 def _text(value: Any) -> str:

@@ -101,10 +101,10 @@ def load(out: Place) -> Manifest:
     try:
         found = msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
-        raise UsageError(f"{store.shown}/{NAME} is no manifest: {error}") from None
+        raise UsageError(f"{store.display_uri}/{NAME} is no manifest: {error}") from None
     if found.version > VERSION:
         raise UsageError(
-            f"{store.shown} was written by a later release: expected version {VERSION} or less, it has {found.version}"
+            f"{store.display_uri} is of a later release: expected at most version {VERSION}, it has {found.version}"
         )
     shown = tuple(without_secrets(path) for path in found.paths)  # version 1 kept them as they were given
     return msgspec.structs.replace(found, version=VERSION, paths=shown)
@@ -120,7 +120,7 @@ class TablesInUseError(RuntimeError):
 
 
 @contextmanager
-def locked(out: Place, lock: str = WRITER) -> Iterator[None]:
+def lock_tables(out: Place, lock: str = WRITER) -> Iterator[None]:
     """Keep every other one of the kind out of a set of tables, until the process ends if need be.
 
     An object store has no locks: there `unchanged` finds another writer before the manifest is replaced.
@@ -134,11 +134,11 @@ def locked(out: Place, lock: str = WRITER) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise TablesInUseError(f"{store.shown} is being written to by another process") from None
+            raise TablesInUseError(f"{store.display_uri} is being written to by another process") from None
         yield
 
 
 def check_unchanged(out: Place, known: Manifest) -> None:
     """Raise TablesInUseError if somebody else has read logs into these tables: where files cannot be locked."""
     if load(out).logs != known.logs:
-        raise TablesInUseError(f"{Store.of(out).shown} was written to by another process; nothing more is saved")
+        raise TablesInUseError(f"{Store.of(out).display_uri} was written to by another process; nothing more is saved")

@@ -44,7 +44,7 @@ def tasks(
     if options.is_reduced:
         partitions = sorted({span.log.partition for span in reads})
         return [Task(tuple(span for span in reads if span.log.partition == number)) for number in partitions]
-    return _packed(reads, options.split_bytes)
+    return _pack(reads, options.split_bytes)
 
 
 def _without_old_segments(log: LogDir, spans: list[Span], since_ms: int | None) -> list[Span]:
@@ -57,7 +57,7 @@ def _without_old_segments(log: LogDir, spans: list[Span], since_ms: int | None) 
     return [span for span in spans if span.segment not in old]
 
 
-def _packed(spans: list[Span], split_bytes: int) -> list[Task]:
+def _pack(spans: list[Span], split_bytes: int) -> list[Task]:
     """Neighbouring spans together until a task has about `split_bytes`."""
     result: list[Task] = []
     pack: list[Span] = []

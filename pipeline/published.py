@@ -50,18 +50,18 @@ def load(out: Place) -> Snapshot:
     try:
         snapshot = msgspec.json.decode(store.read(NAME), type=Snapshot)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{store.shown} holds no derived tables: run build first") from None
+        raise FileNotFoundError(f"{store.display_uri} holds no derived tables: run build first") from None
     except msgspec.DecodeError as error:
-        raise UsageError(f"{store.shown}/{NAME} names no tables: {error}") from None
+        raise UsageError(f"{store.display_uri}/{NAME} names no tables: {error}") from None
     if snapshot.version > VERSION:
-        raise UsageError(f"{store.shown} was built by a later release: expected at most version {VERSION}")
+        raise UsageError(f"{store.display_uri} was built by a later release: expected at most version {VERSION}")
     return snapshot
 
 
 def dataset(out: Place, snapshot: Snapshot, name: str) -> Any:
     """A table as a dataset of Arrow, read from wherever it lies. Columns that its release did not have are missing."""
     store, table = Store.of(out), snapshot.tables[name]
-    filesystem, root = store.opened()
+    filesystem, root = store.open_root()
     if not table.files:
         return ds.dataset(_empty(table))
     paths = [f"{root.rstrip('/')}/{file}" for file in table.files]

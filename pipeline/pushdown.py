@@ -11,7 +11,7 @@ import msgspec
 from pipeline.options import SourceOptions
 
 
-def narrowed(options: SourceOptions, filters: Iterable[Any]) -> SourceOptions:
+def narrow(options: SourceOptions, filters: Iterable[Any]) -> SourceOptions:
     """The options with which only rows are read that the filters may keep; all filters hold together."""
     for one in filters:
         kind, value = type(one).__name__, getattr(one, "value", None)

@@ -173,7 +173,7 @@ def session(
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
         _add_to_python_path()
         builder = SparkSession.builder.appName(app)
-        for name, value in _configuration(settings, _configured()).items():
+        for name, value in _configuration(settings, _is_configured()).items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
     for file in settings.py_files:
@@ -225,7 +225,7 @@ SMALL = {
 }
 
 
-def _configured() -> dict[str, str]:
+def _is_configured() -> dict[str, str]:
     """What spark-submit, the arguments of PySpark's shell or `spark-defaults.conf` have set already."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has read it all
         from pyspark import SparkConf, SparkContext

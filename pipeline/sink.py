@@ -34,14 +34,14 @@ WRITTEN = pa.schema(
 def write(task: Task, options: Options, directory: Store) -> pa.RecordBatch:
     """Decode the task's spans into one file a table; says which files hold rows, and up to where logs were read."""
     name = hashlib.sha256(msgspec.json.encode(task)).hexdigest()[:24]
-    writers: dict[str, Unfinished] = {}
+    writers: dict[str, UnfinishedFile] = {}
     ends: dict[str, dict[str, str]] = {}
     try:
         for span in task.spans:
             decoder = SpanDecoder(span, options)
             for rows in decoder:
                 if rows.table not in writers:
-                    writers[rows.table] = Unfinished(directory, f"{rows.table}/{name}.parquet", TABLES[rows.table])
+                    writers[rows.table] = UnfinishedFile(directory, f"{rows.table}/{name}.parquet", TABLES[rows.table])
                 writers[rows.table].write(rows.batch)
             if (position := _end(span, decoder)) is not None:
                 ends[span.log.name] = {"position": json.dumps(position), "place": span.log.place}
@@ -65,7 +65,7 @@ def _end(span: Span, decoder: SpanDecoder) -> list[int] | None:
     return None
 
 
-class Unfinished:
+class UnfinishedFile:
     """A Parquet file that is being written under another name, and is there as a whole once it is closed."""
 
     def __init__(self, directory: Store, path: str, schema: pa.Schema) -> None:

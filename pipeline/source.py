@@ -22,7 +22,7 @@ from pipeline.decode.rows import SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS, TABLES, ddl
 from pipeline.decode.transactions import EFFECTIVE_COMMITS, read_commits
 from pipeline.options import SourceOptions, parse
-from pipeline.pushdown import narrowed
+from pipeline.pushdown import narrow
 
 
 def register(spark: Any) -> None:
@@ -111,5 +111,5 @@ class PushingReader(BatchReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
         """Narrow the options; return all filters: they only ever narrow, and Spark applies each once more."""
-        self.options = narrowed(self.options, filters)
+        self.options = narrow(self.options, filters)
         return filters

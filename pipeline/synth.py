@@ -69,7 +69,7 @@ class Writer:
         )  # fmt: skip
         if codec:
             header = record_batch.header_at(batch)
-            body = compressed(codec, batch[record_batch.HEADER_BYTES :])
+            body = compress(codec, batch[record_batch.HEADER_BYTES :])
             batch = record_batch.seal(msgspec.structs.replace(header, attributes=header.attributes | codec), body)
         if self._size and self._size + len(batch) > self.segment_bytes:
             self._roll()
@@ -98,7 +98,7 @@ class Writer:
         self._size += size
 
 
-def compressed(codec: int, data: bytes) -> bytes:
+def compress(codec: int, data: bytes) -> bytes:
     """What a producer with that codec would send."""
     if codec == 2:
         return bytes(pa.Codec("snappy").compress(data, asbytes=True))
@@ -186,7 +186,7 @@ def _record(
     return commit(key, positions[key], now, version, dice.choice(plan.metadata), topic_id)
 
 
-def enlarged(source: Path, directory: Path, copies: int) -> int:
+def enlarge_log(source: Path, directory: Path, copies: int) -> int:
     """A log of many copies of one segment's batches, each at the next offsets; bytes written. For the benchmark.
 
     Base offsets lie outside the checksum, so that a copy costs no more than writing its bytes.

@@ -112,7 +112,7 @@ class Life:
     def _commit(self, *members: _Member) -> None:
         records = []
         for member in members:
-            for topic, numbers in self._owned(member).items():
+            for topic, numbers in self._assign(member).items():
                 for number in numbers:
                     at = self.offsets.get((topic, number), 0) + self.dice.randrange(0, 40)
                     self.offsets[topic, number] = at
@@ -120,7 +120,7 @@ class Life:
         if records:
             self.writer.append(records)
 
-    def _owned(self, member: _Member) -> dict[str, list[int]]:
+    def _assign(self, member: _Member) -> dict[str, list[int]]:
         """Who gets what: each topic's partitions in turns to those who want it."""
         owned = {}
         for topic in member.topics:
@@ -142,7 +142,7 @@ class Life:
         self.writer.append([fact(facts.GroupMetadataKey(self.group), value, self.now_ms)])
 
     def _record(self, member: _Member) -> facts.GroupMetadataValueMember:
-        owned = tuple(ConsumerProtocolAssignmentTopicPartition(t, tuple(p)) for t, p in self._owned(member).items())
+        owned = tuple(ConsumerProtocolAssignmentTopicPartition(t, tuple(p)) for t, p in self._assign(member).items())
         return facts.GroupMetadataValueMember(
             member_id=member.member_id,
             group_instance_id=member.instance,

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from protocol import compression, record_batch
-from protocol.compression import Compression, DecompressedTooLarge
+from protocol.compression import Compression, DecompressionTooLargeError
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, PREFIX_BYTES, BatchHeader
 from protocol.record_walk import NAMED_MAX, RecordWalk
@@ -42,7 +42,7 @@ class Refusal(msgspec.Struct, frozen=True):
     is_of_log: bool = False  # found when it was to be appended: the answer then says where the log begins
 
 
-class Accepted(msgspec.Struct, frozen=True, gc=False):
+class AcceptedBatch(msgspec.Struct, frozen=True, gc=False):
     """The batch may be appended. Its greatest time is that of its records, whatever the header claims."""
 
     header: BatchHeader
@@ -76,21 +76,21 @@ class Allowance(msgspec.Struct):
         return True
 
 
-class TooManyRecords(ProtocolError):  # noqa: N818 - reads as the fact that it is, like DecompressedTooLarge
+class TooManyRecords(ProtocolError):  # noqa: N818 - reads as the fact that it is, like DecompressionTooLargeError
     """More records and headers than a request may hold."""
 
 
-Steps = Generator[None, None, Refusal | Accepted]
+Steps = Generator[None, None, Refusal | AcceptedBatch]
 
 
-def validate(data: bytes | None, version: int, rules: Rules, now_ms: int) -> Refusal | Accepted:
+def validate(data: bytes | None, version: int, rules: Rules, now_ms: int) -> Refusal | AcceptedBatch:
     """Validate one batch in one go."""
     steps = validate_in_steps(data, version, rules, now_ms, Allowance())
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            result: Refusal | Accepted = end.value
+            result: Refusal | AcceptedBatch = end.value
             return result
 
 
@@ -113,12 +113,12 @@ def validate_in_steps(data: bytes | None, version: int, rules: Rules, now_ms: in
             yield
         _take_headers(walk, allowance)
         allowance.work += header.count % _STEP
-    except (DecompressedTooLarge, TooManyRecords) as error:
+    except (DecompressionTooLargeError, TooManyRecords) as error:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))  # clients answer this by splitting the batch
     except ProtocolError as error:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if header.compression else ErrorCode.INVALID_RECORD
         return Refusal(code, str(error), is_of_log=True)
-    return _check_records(header, walk, rules, now_ms) or Accepted(header, header.base_timestamp + walk.latest)
+    return _check_records(header, walk, rules, now_ms) or AcceptedBatch(header, header.base_timestamp + walk.latest)
 
 
 def _begin_walk(data: bytes, header: BatchHeader, rules: Rules, now_ms: int, allowance: Allowance) -> RecordWalk:

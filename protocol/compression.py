@@ -28,14 +28,14 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-class DecompressedTooLarge(ProtocolError):  # noqa: N818 - reads as the fact that it is, like UnsupportedVersion
+class DecompressionTooLargeError(ProtocolError):
     """A batch that would decompress to more than the bound."""
 
 
 def decompress(compression: int, data: bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """The plain bytes of `data`, at most `limit` of them.
 
-    Raises `DecompressedTooLarge` past the limit and `ProtocolError` for bytes that are not of that compression.
+    Raises `DecompressionTooLargeError` past the limit and `ProtocolError` for bytes that are not of that compression.
     """
     if compression == Compression.NONE:
         return data
@@ -44,7 +44,7 @@ def decompress(compression: int, data: bytes, limit: int = DECOMPRESSED_BYTES_MA
     codec = _CODECS.get(compression)
     if codec is None:
         raise ProtocolError(f"compression {compression} is none that Kafka has")
-    return _grown(codec, data, limit)
+    return _grow(codec, data, limit)
 
 
 _Codec = Callable[[bytes, bytearray], int]
@@ -57,7 +57,7 @@ _CODECS: dict[int, _Codec] = {
 _FULL = ("failed to write whole buffer", "is smaller than required")  # how cramjam says that the output did not fit
 
 
-def _grown(codec: _Codec, data: bytes, limit: int) -> bytes:
+def _grow(codec: _Codec, data: bytes, limit: int) -> bytes:
     """Decompress into a buffer that is doubled until the output fits or the limit is passed."""
     size = min(limit, max(4096, 4 * len(data)))
     while True:
@@ -74,8 +74,8 @@ def _grown(codec: _Codec, data: bytes, limit: int) -> bytes:
         size = min(limit, 4 * size)
 
 
-def _too_large(limit: int) -> DecompressedTooLarge:
-    return DecompressedTooLarge(f"the records decompress to more than {limit} bytes")
+def _too_large(limit: int) -> DecompressionTooLargeError:
+    return DecompressionTooLargeError(f"the records decompress to more than {limit} bytes")
 
 
 #   xerial framing, which Java's snappy writes:   82 'SNAPPY' 00 | version i32 | lowest reader i32 | blocks
@@ -101,8 +101,8 @@ def _xerial(data: bytes, limit: int) -> bytes:
             raise ProtocolError(f"a snappy block of {length} bytes, {len(data) - position} are left", offset=position)
         block = data[position : position + length]
         try:
-            blocks.append(_grown(cramjam.snappy.decompress_raw_into, block, limit - total))
-        except DecompressedTooLarge:
+            blocks.append(_grow(cramjam.snappy.decompress_raw_into, block, limit - total))
+        except DecompressionTooLargeError:
             raise _too_large(limit) from None
         total += len(blocks[-1])
         position += length

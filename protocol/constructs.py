@@ -32,7 +32,7 @@ from protocol.bounds import (
 )
 
 
-class Malformed(ConstructError):  # type: ignore[misc]  # noqa: N818 - construct ships no types; named for what it says
+class MalformedError(ConstructError):  # type: ignore[misc]
     """Bytes that no writer of this schema can have written."""
 
 
@@ -65,7 +65,7 @@ class Reader:
         if self.arrays:
             self.budget -= heap
         if self.budget < 0:
-            raise Malformed("decoding costs more memory than a frame of this size may", path)
+            raise MalformedError("decoding costs more memory than a frame of this size may", path)
 
 
 class Uvarint(Construct):  # type: ignore[misc]
@@ -82,11 +82,11 @@ class Uvarint(Construct):  # type: ignore[misc]
                 if value > UVARINT_MAX:
                     break
                 return value
-        raise Malformed("a varint above 2^32 - 1", path)
+        raise MalformedError("a varint above 2^32 - 1", path)
 
     def _build(self, obj: int, stream: Any, context: Any, path: Any) -> int:
         if not 0 <= obj <= UVARINT_MAX:
-            raise Malformed(f"{obj} is not a number from 0 to 2^32 - 1", path)
+            raise MalformedError(f"{obj} is not a number from 0 to 2^32 - 1", path)
         stream.write(uvarint(obj))
         return obj
 
@@ -104,7 +104,7 @@ def uvarint(value: int) -> bytes:
 UVARINT = Uvarint()
 
 
-class Counted(Construct):  # type: ignore[misc]
+class CountedArray(Construct):  # type: ignore[misc]
     """A count, then so much. Plain: signed, -1 for null. Compact (KIP-482): a varint of count + 1, 0 for null."""
 
     def __init__(self, prefix: Construct, *, nullable: bool) -> None:
@@ -120,18 +120,18 @@ class Counted(Construct):  # type: ignore[misc]
         if count >= 0:
             return count
         if count < -1:
-            raise Malformed(f"a negative count, {count}", path)
+            raise MalformedError(f"a negative count, {count}", path)
         if not self.nullable:
-            raise Malformed("null where the schema allows none", path)
+            raise MalformedError("null where the schema allows none", path)
         return None
 
     def build_count(self, count: int | None, stream: Any, context: Any, path: Any) -> None:
         if count is None and not self.nullable:
-            raise Malformed("null where the schema allows none", path)
+            raise MalformedError("null where the schema allows none", path)
         self.prefix._build((-1 if count is None else count) + self.compact, stream, context, path)
 
 
-class Text(Counted):
+class Text(CountedArray):
     """A string: UTF-8, of at most 32,767 bytes."""
 
     def _parse(self, stream: Reader, context: Any, path: Any) -> str | None:
@@ -139,13 +139,13 @@ class Text(Counted):
         if count is None:
             return None
         if count > stream.remaining or count > TEXT_BYTES_MAX:
-            raise Malformed(f"a string of {count} bytes where {stream.remaining} are left", path)
+            raise MalformedError(f"a string of {count} bytes where {stream.remaining} are left", path)
         if count:
             stream.charge(TEXT_HEAP + count, path)
         try:
             text = str(stream_read(stream, count, path), "utf-8")
         except UnicodeDecodeError as error:
-            raise Malformed(f"not UTF-8: {error.reason}", path) from None
+            raise MalformedError(f"not UTF-8: {error.reason}", path) from None
         if len(text) != count:
             stream.charge(WIDE_HEAP + WIDE_HEAP_PER_BYTE * count, path)
         return text
@@ -162,13 +162,13 @@ def text_bytes(obj: Any, path: Any) -> bytes:
     try:
         data: bytes = obj.encode()
     except (AttributeError, UnicodeEncodeError):
-        raise Malformed(f"{obj!r} cannot be written as a string", path) from None
+        raise MalformedError(f"{obj!r} cannot be written as a string", path) from None
     if len(data) > TEXT_BYTES_MAX:
-        raise Malformed(f"a string of {len(data)} bytes, more than {TEXT_BYTES_MAX}", path)
+        raise MalformedError(f"a string of {len(data)} bytes, more than {TEXT_BYTES_MAX}", path)
     return data
 
 
-class Blob(Counted):
+class Blob(CountedArray):
     """Bytes that mean something to somebody else."""
 
     def _parse(self, stream: Reader, context: Any, path: Any) -> bytes | None:
@@ -176,7 +176,7 @@ class Blob(Counted):
         if count is None:
             return None
         if count > stream.remaining:
-            raise Malformed(f"{count} bytes where {stream.remaining} are left", path)
+            raise MalformedError(f"{count} bytes where {stream.remaining} are left", path)
         if count:
             stream.charge(BLOB_HEAP, path)
         data: bytes = stream_read(stream, count, path)
@@ -184,13 +184,13 @@ class Blob(Counted):
 
     def _build(self, obj: bytes | None, stream: Any, context: Any, path: Any) -> bytes | None:
         if obj is not None and not isinstance(obj, bytes | bytearray | memoryview):
-            raise Malformed(f"{type(obj).__name__} cannot be written as bytes", path)
+            raise MalformedError(f"{type(obj).__name__} cannot be written as bytes", path)
         self.build_count(None if obj is None else len(obj), stream, context, path)
         stream.write(obj or b"")
         return obj
 
 
-class ArrayOf(Counted):
+class ArrayOf(CountedArray):
     """So many elements of one kind, as a tuple."""
 
     def __init__(self, element: Construct, prefix: Construct, *, nullable: bool) -> None:
@@ -205,7 +205,7 @@ class ArrayOf(Counted):
         if count is None:
             return None
         if count > stream.remaining // self.element_min:
-            raise Malformed(f"{count} elements where {stream.remaining} bytes are left", path)
+            raise MalformedError(f"{count} elements where {stream.remaining} bytes are left", path)
         if not count:
             return ()
         stream.arrays += 1
@@ -216,7 +216,7 @@ class ArrayOf(Counted):
 
     def _build(self, obj: tuple[Any, ...] | None, stream: Any, context: Any, path: Any) -> Any:
         if obj is not None and not isinstance(obj, tuple | list):
-            raise Malformed(f"{type(obj).__name__} cannot be written as an array", path)
+            raise MalformedError(f"{type(obj).__name__} cannot be written as an array", path)
         self.build_count(None if obj is None else len(obj), stream, context, path)
         for index, element in enumerate(obj or ()):
             self.element._build(element, stream, context, (path, index))

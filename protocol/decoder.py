@@ -19,7 +19,7 @@ from typing import Any
 from construct import Bytes, Construct, FormatField
 
 from protocol import bounds, slow_paths
-from protocol.constructs import ArrayOf, Blob, Counted, Text
+from protocol.constructs import ArrayOf, Blob, CountedArray, Text
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection, subconstructs
 
@@ -108,9 +108,9 @@ class _Decoder:
             else:
                 values[name] = self.value(subcon)
         self.flush()
-        return made(self.source, root, values)
+        return constructor_call(self.source, root, values)
 
-    def count(self, subcon: Counted, long: str) -> str:
+    def count(self, subcon: CountedArray, long: str) -> str:
         """Read a length or count, plus one if it is compact."""
         name = self.source.fresh("n")
         self.run.append(("B" if subcon.compact else fixed_layout(subcon.prefix), name))
@@ -120,7 +120,7 @@ class _Decoder:
                 self.source.line(f"{name}, at = {long}(data, at, {name})")
         return name
 
-    def otherwise(self, subcon: Counted, count: str, target: str, empty: str) -> None:
+    def otherwise(self, subcon: CountedArray, count: str, target: str, empty: str) -> None:
         """The branches for nothing, null and nonsense."""
         with self.source.block(f"elif {count} == {int(subcon.compact)}:"):
             self.source.line(f"{target} = {empty}")
@@ -141,7 +141,7 @@ class _Decoder:
     def blob(self, subcon: Blob) -> str:
         return self.slice(subcon, "long_uvarint", "", "b''", str(bounds.BLOB_HEAP))
 
-    def slice(self, subcon: Counted, long: str, convert: str, empty: str, heap: str) -> str:
+    def slice(self, subcon: CountedArray, long: str, convert: str, empty: str, heap: str) -> str:
         target = self.source.fresh("s")
         count = self.count(subcon, long)
         with self.source.block(f"if {count} > {int(subcon.compact)}:"):
@@ -216,7 +216,7 @@ class _Decoder:
         if tuple(names) == element.cls.__struct_fields__[: len(names)]:
             self.source.line(f"{target} = tuple(starmap({self.source.cls(element.cls)}, {unpacked}))")
         else:
-            value = made(self.source, element, names)
+            value = constructor_call(self.source, element, names)
             self.source.line(f"{target} = tuple([{value} for {', '.join(names.values())}, in {unpacked}])")
 
     def tags(self, section: TagSection) -> dict[str, str]:
@@ -283,7 +283,7 @@ def fixed_layout(subcon: Construct) -> str:
     return f"{subcon.length}s" if isinstance(subcon, Bytes) else ""
 
 
-def made(source: Source, root: StructOf, values: dict[str, str]) -> str:
+def constructor_call(source: Source, root: StructOf, values: dict[str, str]) -> str:
     """The expression that makes a message of its values, by position; the defaults at the end are left to the class."""
     defaults = root.cls.__struct_defaults__
     arguments = [

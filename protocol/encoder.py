@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from construct import Bytes, Construct
 
 from protocol import slow_paths
-from protocol.constructs import ArrayOf, Blob, Counted, Text, uvarint
+from protocol.constructs import ArrayOf, Blob, CountedArray, Text, uvarint
 from protocol.decoder import fixed_layout
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection
@@ -146,7 +146,7 @@ class _Encoder:
         for member, part in subcon.members:
             self.member(part, f"{name}.{member}", name)
 
-    def count(self, subcon: Counted, count: str, long: str) -> None:
+    def count(self, subcon: CountedArray, count: str, long: str) -> None:
         """Write a length or count, which is one more if it is compact."""
         if not subcon.compact:
             self.run.append((fixed_layout(subcon.prefix), count))
@@ -169,7 +169,7 @@ class _Encoder:
         self.count(subcon, count, "uvarint")
         self.pieces.append(data)
 
-    def sized(self, subcon: Counted, value: str, convert: str, empty: str) -> tuple[str, str]:
+    def sized(self, subcon: CountedArray, value: str, convert: str, empty: str) -> tuple[str, str]:
         """The names of a variable-sized value and of its count, once they are known."""
         name, count = self.source.fresh("v"), self.source.fresh("n")
         more = " + 1" if subcon.compact else ""

@@ -15,7 +15,7 @@ from typing import Any, dataclass_transform
 import msgspec
 from construct import Construct
 
-from protocol.structs import StructOf, Tagged, TagSection
+from protocol.structs import StructOf, TaggedField, TagSection
 from protocol.wire import Nullable, Type
 
 
@@ -76,7 +76,7 @@ class Schema:
         members = [(field.name, field.at(version, flexible)) for field in present if field.tag is None]
         if flexible:
             tagged = [
-                Tagged(field.tag, field.name, field.at(version, flexible), default[field.name])
+                TaggedField(field.tag, field.name, field.at(version, flexible), default[field.name])
                 for field in present
                 if field.tag is not None
             ]

@@ -10,10 +10,10 @@ from construct import Bytes, Construct, FormatField
 from construct.core import stream_read
 
 from protocol.bounds import TAGS_MAX
-from protocol.constructs import UVARINT, ArrayOf, Malformed, Reader, heap, uvarint, wire_min
+from protocol.constructs import UVARINT, ArrayOf, MalformedError, Reader, heap, uvarint, wire_min
 
 
-class Tagged:
+class TaggedField:
     """One tagged field: on the wire only where it differs from its default."""
 
     def __init__(self, tag: int, name: str, subcon: Construct, default: Any) -> None:
@@ -31,7 +31,7 @@ class TagSection(Construct):  # type: ignore[misc]
 
     wire_min = 1
 
-    def __init__(self, fields: Iterable[Tagged] = ()) -> None:
+    def __init__(self, fields: Iterable[TaggedField] = ()) -> None:
         super().__init__()
         self.fields = tuple(sorted(fields, key=lambda field: field.tag))
         self.by_tag = {field.tag: field for field in self.fields}
@@ -39,13 +39,13 @@ class TagSection(Construct):  # type: ignore[misc]
     def _parse(self, stream: Reader, context: Any, path: Any) -> dict[str, Any]:
         count = UVARINT._parse(stream, context, (path, "tags"))
         if count > TAGS_MAX or count > stream.remaining // 2:
-            raise Malformed(f"{count} tagged fields where {stream.remaining} bytes are left", (path, "tags"))
+            raise MalformedError(f"{count} tagged fields where {stream.remaining} bytes are left", (path, "tags"))
         values = {}
         previous = -1
         for _ in range(count):
             tag = UVARINT._parse(stream, context, (path, "tags"))
             if tag <= previous:
-                raise Malformed(f"tag {tag} behind tag {previous}", (path, "tags"))
+                raise MalformedError(f"tag {tag} behind tag {previous}", (path, "tags"))
             previous = tag
             if field := self.by_tag.get(tag):
                 values[field.name] = self._value(field, stream, context, (path, field.name))
@@ -53,18 +53,18 @@ class TagSection(Construct):  # type: ignore[misc]
                 self._skip(stream, context, (path, "tags"))
         return values
 
-    def _value(self, field: Tagged, stream: Reader, context: Any, path: Any) -> Any:
+    def _value(self, field: TaggedField, stream: Reader, context: Any, path: Any) -> Any:
         size = UVARINT._parse(stream, context, path)
         end = stream.position + size
         value = field.subcon._parse(stream, context, path)
         if stream.position != end:
-            raise Malformed(f"a tagged field of {size} bytes is not as long as its value", path)
+            raise MalformedError(f"a tagged field of {size} bytes is not as long as its value", path)
         return value
 
     def _skip(self, stream: Reader, context: Any, path: Any) -> None:
         size = UVARINT._parse(stream, context, path)
         if size > stream.remaining:
-            raise Malformed(f"a tagged field of {size} bytes where {stream.remaining} are left", path)
+            raise MalformedError(f"a tagged field of {size} bytes where {stream.remaining} are left", path)
         stream.position += size
 
     def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
@@ -72,12 +72,12 @@ class TagSection(Construct):  # type: ignore[misc]
         present = [(field, value) for field, value in present if value != field.default]
         UVARINT._build(len(present), stream, context, path)
         for field, value in present:
-            data = Rooted(field.subcon, (path, field.name)).build(value)
+            data = RootedConstruct(field.subcon, (path, field.name)).build(value)
             stream.write(uvarint(field.tag) + uvarint(len(data)) + data)
         return obj
 
 
-class Rooted(Construct):  # type: ignore[misc]
+class RootedConstruct(Construct):  # type: ignore[misc]
     """A construct whose path begins where another's ended."""
 
     def __init__(self, subcon: Construct, path: Any) -> None:
@@ -116,7 +116,7 @@ class StructOf(Construct):  # type: ignore[misc]
 
     def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
         if not isinstance(obj, self.cls):
-            raise Malformed(f"{obj!r} where {self.cls.__name__} is wanted", path)
+            raise MalformedError(f"{obj!r} where {self.cls.__name__} is wanted", path)
         for name, subcon in self.members:
             if name:
                 subcon._build(getattr(obj, name), stream, context, (path, name))
@@ -141,7 +141,7 @@ class NullableStruct(Construct):  # type: ignore[misc]
         if present == 1:
             return self.subcon._parse(stream, context, path)
         if present != self.null:
-            raise Malformed(f"{present} is neither a struct to follow (1) nor null ({self.null})", path)
+            raise MalformedError(f"{present} is neither a struct to follow (1) nor null ({self.null})", path)
         return None
 
     def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:

@@ -33,10 +33,10 @@ class Scalar:
         return self._construct
 
 
-class Sized:
+class SizedType:
     """A string or bytes: a length, then so many bytes. `or_null` is the type that also allows null."""
 
-    def __init__(self, kind: type[Any], prefix: Construct, *, nullable: bool, or_null: Sized | None = None) -> None:
+    def __init__(self, kind: type[Any], prefix: Construct, *, nullable: bool, or_null: SizedType | None = None) -> None:
         self._plain = kind(prefix, nullable=nullable)
         self._compact = kind(UVARINT, nullable=nullable)
         self.or_null = or_null or self
@@ -93,9 +93,9 @@ UINT32 = Scalar(FormatField(">", "L"))
 FLOAT64 = Scalar(FormatField(">", "d"))
 UUID = Scalar(Bytes(16))
 ZERO_UUID = bytes(16)  # Kafka's word for no id
-NULLABLE_STRING = Sized(Text, _INT16, nullable=True)
-STRING = Sized(Text, _INT16, nullable=False, or_null=NULLABLE_STRING)
-NULLABLE_BYTES = Sized(Blob, _INT32, nullable=True)
-BYTES = Sized(Blob, _INT32, nullable=False, or_null=NULLABLE_BYTES)
+NULLABLE_STRING = SizedType(Text, _INT16, nullable=True)
+STRING = SizedType(Text, _INT16, nullable=False, or_null=NULLABLE_STRING)
+NULLABLE_BYTES = SizedType(Blob, _INT32, nullable=True)
+BYTES = SizedType(Blob, _INT32, nullable=False, or_null=NULLABLE_BYTES)
 RECORDS = NULLABLE_BYTES  # record batches, which `protocol.record_batch` reads
 PLAIN_NULLABLE_STRING = Scalar(Text(_INT16, nullable=True))  # the header's client id, which is never compact

@@ -20,7 +20,7 @@ before is read from the log."""
 WriteKey = Callable[[Any], bytes]
 
 
-class Keyed(Protocol):
+class KeyedRecord(Protocol):
     """A record as its writer knows it. Equal keys are written as equal bytes; a tombstone has no value."""
 
     @property
@@ -59,7 +59,7 @@ class AppendedKeys:
         self.restart(end)
         return index
 
-    def note(self, header: BatchHeader, records: Sequence[Keyed], marker: EndMarker | None) -> None:
+    def note(self, header: BatchHeader, records: Sequence[KeyedRecord], marker: EndMarker | None) -> None:
         """Note the batch that was just appended: its records, or none and the end of a transaction."""
         offset, latest = header.base_offset, self._latest
         assert offset == self._end, f"a batch at offset {offset} was noted after offset {self._end}"
@@ -79,7 +79,9 @@ class AppendedKeys:
         if len(latest) > KEYS_MAX:
             self.restart(end)
 
-    def _note_transactional(self, header: BatchHeader, records: Sequence[Keyed], marker: EndMarker | None) -> None:
+    def _note_transactional(
+        self, header: BatchHeader, records: Sequence[KeyedRecord], marker: EndMarker | None
+    ) -> None:
         """Records of a transaction count from its commit on, but do not replace what was written after them."""
         index, latest, first = self._index, self._latest, header.base_offset
         if header.is_control:

@@ -15,7 +15,7 @@ import msgspec
 from protocol import record_batch
 from storage import layout
 from storage.compaction import Batch, DecidedTransactions, KeyIndex, Repacker, Survivors
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 from storage.index import RELATIVE_MAX
 from storage.layout import CLEANED, SWAP, Swap
 from storage.segment import Segment, file_name
@@ -158,7 +158,7 @@ def _rewritten(
         target.swap_in()
         log.replace(group, target.segment)
         return target.segment
-    except StorageFailed as failure:
+    except StorageError as failure:
         if target.is_swapped:  # only the next start knows which of the files are the log
             log.compaction_failure = failure
         raise
@@ -225,7 +225,7 @@ class _Target:
 
     def give_up(self) -> None:
         """Remove what was written, unless it was swapped in."""
-        with suppress(StorageFailed):
+        with suppress(StorageError):
             self._close()
         if not self.is_swapped:
             layout.remove_if_possible(self._files, self._path)  # a log that is removed takes it along

@@ -36,7 +36,7 @@ from protocol.record_batch import (
 )
 from protocol.records import Outline, Record
 from storage.index import RELATIVE_MAX
-from storage.producers import Aborted, Producers
+from storage.producers import AbortedTransaction, Producers
 
 MERGED_BYTES = 16 * 1024
 ALONE_BYTES = 512
@@ -51,13 +51,13 @@ compacted leaves out more than that, its batches are looked into."""
 class DecidedTransactions(msgspec.Struct, frozen=True):
     """The transactions and producers of a log at the start of a compaction; all its transactions are decided."""
 
-    aborted: Mapping[int, list[Aborted]]
+    aborted: Mapping[int, list[AbortedTransaction]]
     last_offsets: frozenset[int]
     """Where the last batch of each producer ends."""
 
     @classmethod
     def of(cls, producers: Producers) -> DecidedTransactions:
-        aborted: dict[int, list[Aborted]] = {}
+        aborted: dict[int, list[AbortedTransaction]] = {}
         for transaction in producers.aborted:
             aborted.setdefault(transaction.producer_id, []).append(transaction)
         last = {offset for _, producer in producers.items() for offset in producer.last_offsets}
@@ -85,7 +85,7 @@ class Batch(msgspec.Struct, frozen=True):
         whole = None if header.compression else chunk[at : at + header.size]
         return cls(header, data, start, end, whole)
 
-    def keyed(self) -> tuple[list[bytes], list[int]] | None:
+    def read_keys(self) -> tuple[list[bytes], list[int]] | None:
         """Keys and offsets, where every record has a key and a value, which is so in nearly every batch."""
         found = records.read_keys(self.data, self.start, self.end, self.header.count)
         if found is None:
@@ -135,7 +135,7 @@ class KeyIndex(msgspec.Struct):
         self.pass_over(header)
         if header.is_control or decided.is_aborted(header):
             return
-        keyed = batch.keyed()
+        keyed = batch.read_keys()
         if keyed is None:
             self.mixed.add(header.base_offset)
             self.latest.update([(outline.key, outline.offset) for outline in batch.outlines if outline.key is not None])
@@ -247,7 +247,7 @@ class Survivors:
             return False
         if (count := self._key_index.count(header)) is not None:
             return count == header.count
-        if (keyed := batch.keyed()) is None:
+        if (keyed := batch.read_keys()) is None:
             return False
         keys, offsets = keyed
         return all(map(le, map(self._key_index.latest.get, keys, repeat(-1)), offsets))
@@ -298,12 +298,12 @@ class Repacker:
         finished: list[bytes] = []
         while self._next < end_offset:
             last = min(end_offset - 1, self._next + RELATIVE_MAX)
-            finished.append(self._merged(last, self._alike[0] if self._plain else leader_epoch))
+            finished.append(self._merge(last, self._alike[0] if self._plain else leader_epoch))
             self._next = last + 1
             self._plain, self._plain_bytes = [], 0
         return finished
 
-    def _merged(self, last_offset: int, leader_epoch: int) -> bytes:
+    def _merge(self, last_offset: int, leader_epoch: int) -> bytes:
         records, horizon = self._plain, self._alike[1] if self._plain else None
         first = records[0].timestamp if records else NO_TIMESTAMP
         latest = max([record.timestamp for record in records], default=NO_TIMESTAMP)

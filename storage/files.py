@@ -1,6 +1,6 @@
 """The seam to the disk: the few calls that a log needs, and the real ones. Its twin for tests is `CrashingDisk`.
 
-Every call that fails raises `StorageFailed`, and nothing is ever tried again: after a failed fsync the kernel may have
+Every call that fails raises `StorageError`, and nothing is ever tried again: after a failed fsync the kernel may have
 dropped the very pages that it could not write, so a second fsync that succeeds proves nothing. What has failed is known
 from the disk, at the next start.
 """
@@ -23,7 +23,7 @@ SYNCS_AT_ONCE = 32
 SPARES = 4
 
 
-class StorageFailed(Exception):  # noqa: N818 - reads as the fact that it is
+class StorageError(Exception):
     """The disk has refused a call. Nothing that hung on it may be acknowledged; the process ends and start-up
     recovers."""
 
@@ -103,8 +103,8 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
-def _wrap_error(operation: str, path: str, error: OSError) -> StorageFailed:
-    return StorageFailed(operation, path, error.errno or 0, error.strerror or str(error))
+def _wrap_error(operation: str, path: str, error: OSError) -> StorageError:
+    return StorageError(operation, path, error.errno or 0, error.strerror or str(error))
 
 
 # fdatasync writes the data and the size, which is all that a log needs; where it is missing, fsync does more.

@@ -17,7 +17,7 @@ import logging
 
 import msgspec
 
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 from storage.segment import OFFSET_MAX, BadBatch, base_offset_of, file_name, walk
 
 log = logging.getLogger("muster.storage")
@@ -135,7 +135,7 @@ def remove_if_possible(files: Files, path: str) -> None:
     try:
         if files.exists(path):
             files.remove(path)
-    except StorageFailed as failure:
+    except StorageError as failure:
         log.warning("a file that is not needed any more stays: %s", failure)
 
 

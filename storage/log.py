@@ -2,7 +2,7 @@
 goes in `cleaner.py`.
 
 What is promised: a batch is in the log when `append` has returned, and on the disk when `sync` has. When one of them
-raises `StorageFailed` the log takes nothing more; what of it is there will be found at the next start.
+raises `StorageError` the log takes nothing more; what of it is there will be found at the next start.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from protocol.record_batch import HEADER_FAST, BatchHeader, Buffer
 from protocol.records import Record
 from storage import checkpoint as checkpoints
 from storage import layout, recovery
-from storage.appended_keys import AppendedKeys, Keyed, WriteKey
+from storage.appended_keys import AppendedKeys, KeyedRecord, WriteKey
 from storage.checkpoint import Checkpoint
 from storage.compaction import KeyIndex
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 from storage.index import RELATIVE_MAX
-from storage.producers import Aborted, Producers
+from storage.producers import AbortedTransaction, Producers
 from storage.recovery import Progress, TornWrite, end_marker_of
 from storage.segment import BatchPosition, Segment, file_name
 
@@ -65,7 +65,7 @@ def _final(method: _Method) -> _Method:
             raise self.failure
         try:
             return method(self, *arguments, **named)
-        except StorageFailed as failure:
+        except StorageError as failure:
             self.failure = failure
             raise
 
@@ -84,9 +84,9 @@ class Log:
         self.producers = Producers()
         self.cut: TornWrite | None = None
         """What recovery has taken off the end, for the caller to log."""
-        self.failure: StorageFailed | None = None
+        self.failure: StorageError | None = None
         """Why nothing can be appended any more."""
-        self.compaction_failure: StorageFailed | None = None
+        self.compaction_failure: StorageError | None = None
         """Why the log cannot be compacted before the next start has finished an interrupted swap."""
         self.files = files
         self._checkpoint = Checkpoint()
@@ -154,7 +154,7 @@ class Log:
     def release(self) -> None:
         """Let go of the file and leave the rest to the next start, as a killed process does."""
         for segment in self.segments:
-            with suppress(StorageFailed):  # what is to be on the disk was synced before
+            with suppress(StorageError):  # what is to be on the disk was synced before
                 segment.release()
 
     def abandon(self) -> None:
@@ -178,9 +178,9 @@ class Log:
         """Up to where every transaction is decided: as far as read_committed consumers may read."""
         return self.producers.last_stable_offset(self.end_offset)
 
-    def collect_aborted(self, first: int, end: int) -> list[Aborted]:
+    def collect_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
         """Collect the aborted transactions that touch the offsets from `first` up to, not including, `end`."""
-        return self.producers.aborted_between(first, end)
+        return self.producers.find_aborted(first, end)
 
     @property
     def leader_epoch(self) -> int:
@@ -203,11 +203,11 @@ class Log:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     @_final
-    def append(self, batches: Buffer | Sequence[Buffer], records: Sequence[Sequence[Keyed]] | None = None) -> int:
+    def append(self, batches: Buffer | Sequence[Buffer], records: Sequence[Sequence[KeyedRecord]] | None = None) -> int:
         """Append batches one after the other in one write, and return the offset of the first record.
 
         Base offset and leader epoch are written into each; the rest stays as it is. All of the batches are in the
-        log, or none is acknowledged: `StorageFailed`. With the `records` of each batch (all have keys; those of an end
+        log, or none is acknowledged: `StorageError`. With the `records` of each batch (all have keys; those of an end
         marker need not be given) a compaction need not read them again.
         """
         if isinstance(batches, bytes | bytearray | memoryview):

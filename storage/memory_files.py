@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 
-from storage.files import File, Lock, StorageFailed
+from storage.files import File, Lock, StorageError
 
 
 class MemoryFile:
@@ -94,13 +94,13 @@ class MemoryFiles:
             sync()
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
-        return _Unlocked()
+        return _NoLock()
 
 
-class _Unlocked:
+class _NoLock:
     def release(self) -> None:
         """Nobody else can be here."""
 
 
-def _missing(operation: str, path: str) -> StorageFailed:
-    return StorageFailed(operation, path, errno.ENOENT, os.strerror(errno.ENOENT))
+def _missing(operation: str, path: str) -> StorageError:
+    return StorageError(operation, path, errno.ENOENT, os.strerror(errno.ENOENT))

@@ -19,14 +19,14 @@ _LENGTH_AT, _MAGIC_AT, _CRC_AT, _CHECKED_FROM = 8, 16, 17, 21
 _POLYNOMIAL: Final = 0x82F63B78  # CRC-32C, its bits in reverse order
 
 
-class Mended(msgspec.Struct, frozen=True):
+class MendedHeader(msgspec.Struct, frozen=True):
     """A batch as it was, and what had changed in it."""
 
     batch: bytes
     what: str
 
 
-def mend(data: bytes) -> Mended | None:
+def mend(data: bytes) -> MendedHeader | None:
     """Return the one batch that `data` was, or None if it cannot be proved to have been one."""
     if len(data) < HEADER_BYTES:
         return None
@@ -38,25 +38,25 @@ def mend(data: bytes) -> Mended | None:
     batch[_MAGIC_AT] = MAGIC
     if not record_batch.is_intact(batch, 0, header := record_batch.header_at(batch)):
         return None
-    return Mended(bytes(batch), f"length and magic: now {header.length} and {MAGIC}")
+    return MendedHeader(bytes(batch), f"length and magic: now {header.length} and {MAGIC}")
 
 
-def _with_bit_flipped_back(data: bytes, header: BatchHeader) -> Mended | None:
+def _with_bit_flipped_back(data: bytes, header: BatchHeader) -> MendedHeader | None:
     difference = crc_of(data, 0, len(data)) ^ header.crc
     if difference == 0:
         return None
     batch = bytearray(data)
     if difference.bit_count() == 1:
         at, mask = _CRC_AT + 3 - (difference.bit_length() - 1) // 8, 1 << (difference.bit_length() - 1) % 8
-    elif (found := flipped_bit(difference, len(data) - _CHECKED_FROM)) is not None:
+    elif (found := find_flipped_bit(difference, len(data) - _CHECKED_FROM)) is not None:
         at, mask = _CHECKED_FROM + found[0], found[1]
     else:
         return None
     batch[at] ^= mask
-    return Mended(bytes(batch), f"bit {mask.bit_length() - 1} of byte {at} flipped back")
+    return MendedHeader(bytes(batch), f"bit {mask.bit_length() - 1} of byte {at} flipped back")
 
 
-def flipped_bit(difference: int, size: int) -> tuple[int, int] | None:
+def find_flipped_bit(difference: int, size: int) -> tuple[int, int] | None:
     """Return the byte and the mask of the one bit that changes the CRC-32C of `size` bytes by `difference`, or None.
 
     The difference is followed backwards, a byte at a time: right behind the bit it was one of eight.

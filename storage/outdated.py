@@ -15,7 +15,7 @@ STEP_BYTES = 128 * 1024
 """Between two yields; a millisecond or two if all batches are small."""
 
 
-class Outdated:
+class OutdatedRecords:
     """Asked again and again. What it had to read it remembers, for nobody appends to a log that is not open."""
 
     def __init__(self, files: Files) -> None:

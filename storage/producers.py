@@ -22,7 +22,7 @@ SEQUENCE_MAX = 2**31 - 1
 _ABORTED_ENTRY = struct.Struct(">hqqqq")
 
 
-class Aborted(msgspec.Struct, frozen=True, gc=False):
+class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):
     """A transaction that a read_committed consumer must pass over, from its first record to its abort marker."""
 
     producer_id: int
@@ -83,7 +83,7 @@ class Producers:
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
-        self.aborted: list[Aborted] = []
+        self.aborted: list[AbortedTransaction] = []
 
     def __getitem__(self, producer_id: int) -> Producer:
         return self._producers[producer_id]
@@ -149,14 +149,14 @@ class Producers:
         first, producer.first_open_offset = producer.first_open_offset, None
         if first is not None and not marker.commits:
             stable = self.last_stable_offset(header.next_offset)
-            self.aborted.append(Aborted(header.producer_id, first, header.last_offset, stable))
+            self.aborted.append(AbortedTransaction(header.producer_id, first, header.last_offset, stable))
 
     def last_stable_offset(self, end_offset: int) -> int:
         """The first offset of the earliest open transaction, or the log's end when none is open."""
         opened = [p.first_open_offset for p in self._producers.values() if p.first_open_offset is not None]
         return min(opened, default=end_offset)
 
-    def aborted_between(self, first: int, end: int) -> list[Aborted]:
+    def find_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions that touch the offsets from `first` up to, not including, `end`."""
         return [a for a in self.aborted if a.last_offset >= first and a.first_offset < end]
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 
 _RETIRED = re.compile(r"muster\.deleted\.(0|[1-9][0-9]{0,17})")  # no partition's name: those end in `-<number>`
 
 
 def retire(files: Files, data_dir: str, directories: Iterable[str]) -> None:
-    """Take the names from these directories of logs, durably, and remove nothing yet. Raises `StorageFailed`."""
+    """Take the names from these directories of logs, durably, and remove nothing yet. Raises `StorageError`."""
     numbers = [int(match[1]) for name in files.list(data_dir) if (match := _RETIRED.fullmatch(name))]
     number = max(numbers, default=-1)
     for name in directories:
@@ -28,26 +28,26 @@ def retire(files: Files, data_dir: str, directories: Iterable[str]) -> None:
     files.sync_directory(data_dir)
 
 
-def purge(files: Files, data_dir: str) -> list[StorageFailed]:
+def purge(files: Files, data_dir: str) -> list[StorageError]:
     """Remove what `retire` has renamed, as far as that is possible, and return why the rest stays."""
-    failures: list[StorageFailed] = []
+    failures: list[StorageError] = []
     for name in files.list(data_dir):
         if _RETIRED.fullmatch(name):
             failures += remove_directory(files, f"{data_dir}/{name}")
     return failures
 
 
-def remove_directory(files: Files, directory: str) -> list[StorageFailed]:
+def remove_directory(files: Files, directory: str) -> list[StorageError]:
     """Remove a directory and the files in it; a directory inside is not of Muster's making, and stays."""
-    failures: list[StorageFailed] = []
+    failures: list[StorageError] = []
     try:
         for name in files.list(directory):
             try:
                 files.remove(f"{directory}/{name}")
-            except StorageFailed as failure:
+            except StorageError as failure:
                 failures.append(failure)
         if not failures:
             files.remove_directory(directory)
-    except StorageFailed as failure:
+    except StorageError as failure:
         failures.append(failure)
     return failures

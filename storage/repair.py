@@ -143,7 +143,7 @@ class _Salvage:
         while position < len(self.content):
             position = self._one(position, until)
         if self.expected < until and self.leader_epoch is not None:
-            self._lost(position, 0, until)
+            self._describe_lost(position, 0, until)
 
     def _one(self, position: int, until: int) -> int:
         """Take the batch at `position`, or what can be saved of it. The position after it."""
@@ -153,7 +153,7 @@ class _Salvage:
             at, header = next(whole_batches(rest, self.expected), (len(rest), None))
             batch = self._mend(position, at)
             if batch is None:
-                self._lost(position, at, header.base_offset if header else max(until, self.expected))
+                self._describe_lost(position, at, header.base_offset if header else max(until, self.expected))
                 return position + at
         self.batches.append(self._without_unreadable(position, batch))
         header = record_batch.header_at(batch)
@@ -209,7 +209,7 @@ class _Salvage:
         epoch = header.leader_epoch if self.leader_epoch is None else self.leader_epoch
         return b"".join(record_batch.place(mended.batch, self.expected, epoch))
 
-    def _lost(self, position: int, size: int, end_offset: int) -> None:
+    def _describe_lost(self, position: int, size: int, end_offset: int) -> None:
         self.losses.append(Loss(self.path, position, size, self.expected, end_offset))
         self.batches += empty_batches(self.expected, end_offset, self.leader_epoch or 0)
         self.expected = end_offset

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 
 NAME = "muster.reserve"
 RESERVE_BYTES = 1024 * 1024
@@ -24,8 +24,8 @@ def keep(files: Files, data_dir: str) -> bool:
                 file.sync()
         finally:
             file.close()
-    except StorageFailed:
-        with suppress(StorageFailed):
+    except StorageError:
+        with suppress(StorageError):
             give_way(files, data_dir)
         return False
     return True

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import msgspec
 
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, PREFIX_BYTES, BatchHeader, crc_of
-from storage.files import File, Files, StorageFailed
+from storage.files import File, Files, StorageError
 from storage.index import Index
 
 log = logging.getLogger("muster.storage")
@@ -155,7 +155,7 @@ class Segment:
         """The batches from the one that holds `offset` on. They were checked when they were appended or recovered.
 
         `next_stop` returns, for an offset, the first one from there on that is asked for: as many of the batches
-        between them are passed over as the index allows. Raises `StorageFailed` where the file has changed since.
+        between them are passed over as the index allows. Raises `StorageError` where the file has changed since.
         """
         index = self.index
         skip = None if next_stop is None else lambda after: index.position(next_stop(after))
@@ -168,8 +168,8 @@ class Segment:
             except BadBatch as bad:
                 raise self._describe_change(bad.position, bad.reason) from bad
 
-    def _describe_change(self, position: int, reason: str) -> StorageFailed:
-        return StorageFailed("read", self.path, errno.EIO, f"changed since it was written: byte {position}: {reason}")
+    def _describe_change(self, position: int, reason: str) -> StorageError:
+        return StorageError("read", self.path, errno.EIO, f"changed since it was written: byte {position}: {reason}")
 
     def read(self, offset: int, max_bytes: int, min_one: bool, before: int | None) -> bytes:
         """Whole batches from the one that holds `offset`, up to `max_bytes` and none that begins at `before` or
@@ -210,7 +210,7 @@ class Segment:
         """
         try:
             self._write_indexes(transactions)
-        except StorageFailed as failure:
+        except StorageError as failure:
             log.info("an index file is not written, which costs nothing: %s", failure)
 
     def _write_indexes(self, transactions: bytes) -> None:

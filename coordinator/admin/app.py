@@ -25,7 +25,7 @@ class Readiness(Struct, frozen=True):
     closed: Mapping[str, str] = {}  # partitions of topics whose logs are closed until the next start: the reasons
 
 
-class Numbered(Struct, frozen=True):
+class NumberedEvent(Struct, frozen=True):
     """An event, and its number since the server was started: the first is 1."""
 
     number: int
@@ -36,7 +36,7 @@ class Page(Struct, frozen=True):
     """Some events, oldest first. Where the last one is not the latest, there may be more: ask for those after it."""
 
     latest: int  # the number of the latest event of any group, 0 if there was none
-    events: list[Numbered]
+    events: list[NumberedEvent]
 
 
 def routes(readiness: Callable[[], Readiness], metrics: Callable[[str], tuple[bytes, str]], events: Ring) -> Router:
@@ -73,7 +73,7 @@ def _events(ring: Ring, request: Request) -> Response:
         size += len(event)
         if page.events and (size > PAGE_BYTES_MAX or len(page.events) == PAGE_EVENTS_MAX):
             break
-        page.events.append(Numbered(number, msgspec.Raw(event)))
+        page.events.append(NumberedEvent(number, msgspec.Raw(event)))
     return Response(msgspec.json.encode(page) + b"\n", content_type="application/json")
 
 

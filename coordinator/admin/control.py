@@ -353,7 +353,7 @@ class Control:
         spec = rule.spec
         return FaultView(
             rule.number, spec.on, spec.do, spec.count, spec.probability, spec.seed, rule.seen, rule.hits,
-            self._operator.requests.held(rule.number),
+            self._operator.requests.count_held(rule.number),
         )  # fmt: skip
 
     def _add_scenario(self, given: Input) -> ScenarioView:

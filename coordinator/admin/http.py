@@ -112,7 +112,7 @@ class Connections:
         self._open[scope] = None
         return scope
 
-    def heard(self, scope: trio.CancelScope) -> None:
+    def note_request(self, scope: trio.CancelScope) -> None:
         """Note that a connection has completed a request."""
         if scope in self._open:
             del self._open[scope]
@@ -132,7 +132,7 @@ async def serve(listener: trio.SocketListener, handler: Handler, hosts: Hosts) -
         try:
             with scope:
                 async with stream:
-                    await conversation(stream, handler, hosts, lambda: connections.heard(scope))
+                    await conversation(stream, handler, hosts, lambda: connections.note_request(scope))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError) as error:
             log.debug("admin connection ended: %s", error)
         finally:

@@ -26,7 +26,7 @@ _STATES: Final = (
 
 def readiness(node: Node, is_ready: bool) -> Readiness:
     """Whether all is loaded."""
-    closed = {f"{topic}-{index}": reason for (topic, index), reason in node.dataplane.closed.items()}
+    closed = {f"{topic}-{index}": reason for (topic, index), reason in node.dataplane.closed_partitions.items()}
     return Readiness(is_ready, node.loading, len(node.partitions), closed)
 
 
@@ -77,7 +77,7 @@ def snapshot(
         syncs=node.syncs,
         disk=node.dataplane.space(),
         memory_limit=memory_limit(),
-        partitions_closed=node.dataplane.closed.keys(),
+        partitions_closed=node.dataplane.closed_partitions.keys(),
         log_bytes=node.log_bytes(),
         connections=connections,
         held_bytes={**(held_bytes or {}), "groups": node.groups_bytes, "group owners": node.partitions.owners_bytes},

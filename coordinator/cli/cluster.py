@@ -32,7 +32,7 @@ class WrongUse(ClientError):  # noqa: N818  # it is what the user did, and reads
     """An argument cannot be meant as it is. The message is one line; the exit code is 2."""
 
 
-class Refused(ClientError):  # noqa: N818  # a refusal, as in the other layers; it reads as one
+class BrokerError(ClientError):  # a refusal, as in the other layers; it reads as one
     """The broker responded with an error code. The message is one line: what cannot be done, and why."""
 
     def __init__(self, task: str, code: int, message: str | None = None, sentences: Mapping[int, str] | None = None):
@@ -43,7 +43,7 @@ class Refused(ClientError):  # noqa: N818  # a refusal, as in the other layers; 
 def check(task: str, code: int, message: str | None = None, sentences: Mapping[int, str] | None = None) -> None:
     """Raise Refused, which says that one cannot `task`, unless the code is NONE."""
     if code:
-        raise Refused(task, code, message, sentences)
+        raise BrokerError(task, code, message, sentences)
 
 
 class Cluster:

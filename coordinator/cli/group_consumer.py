@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from coordinator.cli.cluster import Cluster, Refused, check
+from coordinator.cli.cluster import BrokerError, Cluster, check
 from coordinator.cli.group_offsets import BY_NAME, fetch_offsets
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
@@ -115,7 +115,7 @@ class GroupConsumer:
         if codes <= {ErrorCode.STALE_MEMBER_EPOCH, *LOST}:  # the next heartbeat says what the member has lost
             self.beat_now()
         else:
-            raise Refused(f"commit offsets of {self._group}", min(codes))
+            raise BrokerError(f"commit offsets of {self._group}", min(codes))
         if not codes:
             self._committed |= moved
         self._commit_at = time.monotonic() + COMMIT_SECONDS

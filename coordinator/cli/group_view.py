@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coordinator.cli.cluster import Cluster, Refused, check
+from coordinator.cli.cluster import BrokerError, Cluster, check
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -58,7 +58,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupView | None:
         if found.error_code == ErrorCode.NONE:
             return _view_consumer_group(found)
         if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise Refused(f"describe {group}", found.error_code, found.error_message)
+            raise BrokerError(f"describe {group}", found.error_code, found.error_message)
     response = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _codes)
     (found,) = response.groups
     # Up to version 5 an unknown group is described as dead, without an error.

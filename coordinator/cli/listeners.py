@@ -24,7 +24,7 @@ CONTROLLER: Final = "CONTROLLER"  # the name that Kafka's images give, where `co
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-class Given(Struct, frozen=True):
+class OptionWords(Struct, frozen=True):
     """The words of an option or a setting, and where they come from."""
 
     words: tuple[str, ...]
@@ -48,7 +48,7 @@ class Endpoints(Struct, frozen=True):
 
 
 def read_endpoints(
-    listen: Given, advertise: Given, protocols: Mapping[str, str], controllers: Iterable[str] = ()
+    listen: OptionWords, advertise: OptionWords, protocols: Mapping[str, str], controllers: Iterable[str] = ()
 ) -> Endpoints:
     """Read what to listen on, and what to advertise for each. `protocols` are by name. Raises ConfigError."""
     controller_names = {name.upper() for name in controllers} or {CONTROLLER}
@@ -64,7 +64,7 @@ def read_endpoints(
     return Endpoints(tuple(endpoints), tuple(name for name in split if name in controller_names))
 
 
-def read_protocols(given: Given) -> dict[str, str]:
+def read_protocols(given: OptionWords) -> dict[str, str]:
     """Read `listener.security.protocol.map`: protocols by the names of listeners. Raises ConfigError."""
     found = {}
     for word in given.words:
@@ -75,7 +75,7 @@ def read_protocols(given: Given) -> dict[str, str]:
     return found
 
 
-def _name_all(listen: Given) -> dict[str, str]:
+def _name_all(listen: OptionWords) -> dict[str, str]:
     """Return the addresses to bind by their listeners' names. A plain one is PLAINTEXT, the next one PLAINTEXT-2."""
     found: dict[str, str] = {}
     for number, word in enumerate(listen.words, 1):
@@ -87,7 +87,7 @@ def _name_all(listen: Given) -> dict[str, str]:
     return found
 
 
-def _match(advertise: Given, names: Sequence[str], controllers: Iterable[str]) -> dict[str, str]:
+def _match(advertise: OptionWords, names: Sequence[str], controllers: Iterable[str]) -> dict[str, str]:
     """Return the advertised addresses by listener: by name, or plain ones, one for all or in the listeners' order."""
     told = [(*_split(word, advertise.origin), word) for word in advertise.words]
     if not any(name for name, _, _ in told):
@@ -104,7 +104,7 @@ def _match(advertise: Given, names: Sequence[str], controllers: Iterable[str]) -
     return found
 
 
-def _match_in_order(advertise: Given, names: Sequence[str]) -> dict[str, str]:
+def _match_in_order(advertise: OptionWords, names: Sequence[str]) -> dict[str, str]:
     words = advertise.words * len(names) if len(advertise.words) == 1 else advertise.words
     if words and len(words) != len(names):
         expected = f"one address, or one for each of the {len(names)} listeners"

@@ -22,7 +22,7 @@ from coordinator.config import ConfigError
 from coordinator.dataplane.settings import own_log_config
 from coordinator.runtime.contents import check_of
 from storage import cleaner, layout, recovery, repair
-from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
+from storage.files import DirectoryLocked, Files, RealFiles, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_of
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         return fail("log", damage, DAMAGED)
     except ConfigError as error:
         return fail("log", error, 2)
-    except (DirectoryLocked, StorageFailed) as failure:
+    except (DirectoryLocked, StorageError) as failure:
         return fail("log", failure)
 
 

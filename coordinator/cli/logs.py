@@ -46,10 +46,10 @@ class Text(_Lines):
     """`at=... level=info log=muster.group message="..." group=orders`; values with blanks are quoted as in JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return " ".join(f"{key}={self._shown(value)}" for key, value in self.facts(record).items())
+        return " ".join(f"{key}={self._to_show(value)}" for key, value in self.facts(record).items())
 
     @staticmethod
-    def _shown(value: Any) -> str:
+    def _to_show(value: Any) -> str:
         text = str(value)
         if text and text.isprintable() and not set(text) & set(' "='):
             return text

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli import STARTED
-from coordinator.cli.listeners import Endpoint, Endpoints, Given, read_endpoints, read_protocols
+from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, read_endpoints, read_protocols
 from coordinator.cli.parser import list_choices, suggest
 from coordinator.cli.settings import Origin, Settings, read_settings
 from coordinator.config import Config
@@ -79,24 +79,26 @@ def read_options(args: argparse.Namespace) -> Options:
 def _read_endpoints(args: argparse.Namespace, settings: Settings) -> Endpoints:
     """Read the listeners: of the command line, of Kafka's settings, of the file's options, in this order."""
     config = settings.config
-    listen = _given(args, settings, "listen", "listeners")
-    advertise = _given(args, settings, "advertise", "advertised.listeners")
+    listen = _find_given(args, settings, "listen", "listeners")
+    advertise = _find_given(args, settings, "advertise", "advertised.listeners")
     if listen.origin.name == "listeners" and advertise.origin.name == "advertise":
-        advertise = Given((), advertise.origin)  # the file has it for its own listeners, not for the environment's
+        advertise = OptionWords(
+            (), advertise.origin
+        )  # the file has it for its own listeners, not for the environment's
     setting = "listener.security.protocol.map"
-    protocols = read_protocols(Given(config[setting], Origin(setting, config.source(setting))))
+    protocols = read_protocols(OptionWords(config[setting], Origin(setting, config.source(setting))))
     return read_endpoints(listen, advertise, protocols, config["controller.listener.names"])
 
 
-def _given(args: argparse.Namespace, settings: Settings, option: str, setting: str) -> Given:
+def _find_given(args: argparse.Namespace, settings: Settings, option: str, setting: str) -> OptionWords:
     config = settings.config
     if (words := getattr(args, option)) is not None:
-        return Given(tuple(words), Origin(f"--{option}"))
+        return OptionWords(tuple(words), Origin(f"--{option}"))
     if config.is_set(setting):
-        return Given(config[setting], Origin(setting, config.source(setting)))
+        return OptionWords(config[setting], Origin(setting, config.source(setting)))
     if option in settings.options:
-        return Given(tuple(settings.options[option]), Origin(option, settings.sources[option]))
-    return Given(config[setting], Origin(setting))
+        return OptionWords(tuple(settings.options[option]), Origin(option, settings.sources[option]))
+    return OptionWords(config[setting], Origin(setting))
 
 
 def _check_address(origin: Origin, text: str) -> None:

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from coordinator.control.journal_file import JournalError, read_journal
     from coordinator.runtime.replay import Replay
-    from storage.files import StorageFailed
+    from storage.files import StorageError
 
     try:
         data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return fail("replay", f"cannot read {args.file}: {error.strerror}", 2)
     except (JournalError, UsedDirectory) as error:
         return fail("replay", error, 2)
-    except StorageFailed as error:
+    except StorageError as error:
         return fail("replay", error)
     told = [_describe(one.entry, one.response) for one in found[: args.show]]
     if args.json:

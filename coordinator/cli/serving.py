@@ -39,7 +39,7 @@ from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller
 from protocol.apis import APIS
 from storage import reserve
-from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageFailed
+from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
 from storage.layout import DamagedLog
 
 log = logging.getLogger("muster")
@@ -57,22 +57,22 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
-            listeners = [_bound(stack, "--listen", one, options.config.node_id) for one in options.endpoints]
-            admin = _bound(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
+            listeners = [_bind(stack, "--listen", one, options.config.node_id) for one in options.endpoints]
+            admin = _bind(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
             files, data_dir = _storage(stack, options)
             _remove_ready_file(options.ready_file)
             server = Server(options, listeners, admin, files, data_dir, lines)
             trio.run(server.run)
         except ConfigError as error:
             return fail("serve", error, 2)
-        except (StorageFailed, DamagedLog) as error:
+        except (StorageError, DamagedLog) as error:
             return _report_storage_failure(options, error)
         except DirectoryLocked as error:
             return fail("serve", f"{options.data_dir} is in use by another muster, pid {error.pid or 'unknown'}")
         except StartFailed as error:
             return fail("serve", error)
         except BaseExceptionGroup as group:
-            failure = _told_in_a_line(group)
+            failure = _find_one_line(group)
             if failure is None:
                 raise
             return _report_storage_failure(options, failure)
@@ -81,8 +81,8 @@ def serve(options: Options) -> int:
 
 def _report_storage_failure(options: Options, failure: BaseException) -> int:
     """The log is the truth, and the next start reads it. A full disk gets the reserve back, so that it can."""
-    if isinstance(failure, StorageFailed) and failure.is_full and options.data_dir is not None:
-        with contextlib.suppress(StorageFailed):
+    if isinstance(failure, StorageError) and failure.is_full and options.data_dir is not None:
+        with contextlib.suppress(StorageError):
             reserve.give_way(RealFiles(), options.data_dir)
     return fail("serve", failure)
 
@@ -91,7 +91,7 @@ class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
     """An address that cannot be listened on, or a ready file that cannot be written."""
 
 
-def _bound(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, node_id: int = 0) -> Listener:
+def _bind(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, node_id: int = 0) -> Listener:
     try:
         listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id)
     except OSError as error:
@@ -123,9 +123,9 @@ def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]
     return files, options.data_dir
 
 
-def _told_in_a_line(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+def _find_one_line(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """What says why itself among what ended the tasks, None if they ended for another reason."""
-    found = group.subgroup((StorageFailed, DamagedLog, StartFailed))
+    found = group.subgroup((StorageError, DamagedLog, StartFailed))
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]  # type: ignore[assignment]  # a group or at last a leaf
     return found

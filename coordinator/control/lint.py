@@ -29,12 +29,12 @@ class Finding(Struct, frozen=True):
 
 def lint(entries: Iterable[Entry]) -> list[Finding]:
     """Return every finding about the clients whose requests are in the journal."""
-    requests = [_Seen(entry, *_read(entry)) for entry in entries]
+    requests = [_ClientRecord(entry, *_read(entry)) for entry in entries]
     found = [*_find_storms(requests), *_find_stale_commits(requests), *_find_gaps(requests), *_find_twins(requests)]
     return sorted(found, key=lambda warning: (warning.rule, warning.group, warning.client))
 
 
-class _Seen(Struct, frozen=True):
+class _ClientRecord(Struct, frozen=True):
     entry: Entry
     subject: Subject
     session_ms: int  # of a JoinGroup, else 0
@@ -50,7 +50,7 @@ def _read(entry: Entry) -> tuple[Subject, int]:
     return subject, getattr(request.body, "session_timeout_ms", 0)
 
 
-def _find_storms(requests: list[_Seen]) -> Iterator[Finding]:
+def _find_storms(requests: list[_ClientRecord]) -> Iterator[Finding]:
     for rule, api, limit in (("rejoin_storm", "JoinGroup", REJOINS_MAX), ("fetch_flood", "Fetch", FETCHES_MAX)):
         times: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for seen in requests:
@@ -73,7 +73,7 @@ def _busiest_window(times: list[int]) -> tuple[int, int]:
     return best
 
 
-def _find_stale_commits(requests: list[_Seen]) -> Iterator[Finding]:
+def _find_stale_commits(requests: list[_ClientRecord]) -> Iterator[Finding]:
     """A commit by a member whose partitions may belong to somebody else by now."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for seen in requests:
@@ -84,7 +84,7 @@ def _find_stale_commits(requests: list[_Seen]) -> Iterator[Finding]:
         yield Finding("commit_after_revoke", client, group, f"{count} commits answered {code}")
 
 
-def _find_gaps(requests: list[_Seen]) -> Iterator[Finding]:
+def _find_gaps(requests: list[_ClientRecord]) -> Iterator[Finding]:
     """Heartbeats so far apart that one more delay would end the session."""
     sessions: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
@@ -106,7 +106,7 @@ def _find_gaps(requests: list[_Seen]) -> Iterator[Finding]:
             )
 
 
-def _find_twins(requests: list[_Seen]) -> Iterator[Finding]:
+def _find_twins(requests: list[_ClientRecord]) -> Iterator[Finding]:
     """One client id in several members of a group: metrics, logs and quotas cannot tell them apart."""
     members: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for seen in requests:

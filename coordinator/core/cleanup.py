@@ -33,9 +33,9 @@ def expire_offsets(group: Group, env: Env) -> Result[Any]:
     group_id = group.group_id
     if isinstance(group, ConsumerGroup):
         in_use = partial(is_subscribed, group)
-        keys = list(expiry.find_expired(group_id, offsets, expiry.committed_at, in_use, now_ms, retention_ms))
+        keys = list(expiry.find_expired(group_id, offsets, expiry.commit_time, in_use, now_ms, retention_ms))
     else:
-        keys = expiry.expired_of(group, offsets, now_ms, retention_ms)
+        keys = expiry.find_expired_of_classic(group, offsets, now_ms, retention_ms)
     committed = sum(map(len, offsets.of_group(group_id).values()))
     if group.is_empty and committed == len(keys) and not offsets.pending_of(group_id):
         return remove_group(group, keys, env, Cause.GROUP_EXPIRED, "timer expiry")
@@ -51,7 +51,7 @@ def remove_forgotten(
     group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
 ) -> Result[Any]:
     """Remove the offsets that a start finds of topics that are gone, as the server stopped before it wrote it."""
-    return Result(records=_tombstones(expiry.forgotten(group_id, offsets, topics, gone)))
+    return Result(records=_tombstones(expiry.find_forgotten(group_id, offsets, topics, gone)))
 
 
 def remove_group(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:

@@ -79,6 +79,6 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     deadline_ms: int = -1
 
     @property
-    def moved(self) -> bool:
+    def has_changed_state(self) -> bool:
         """Whether the group changed its state."""
         return self.before != self.after

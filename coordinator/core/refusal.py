@@ -21,10 +21,10 @@ class Refusal(Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if self.message is not None and len(self.message) > TEXT_CHARACTERS_MAX:
-            force_setattr(self, "message", truncated(self.message))
+            force_setattr(self, "message", truncate(self.message))
 
 
-def truncated(text: str) -> str:
+def truncate(text: str) -> str:
     """Return a text that fits into a response: of a long one the beginning and the end."""
     if len(text) <= TEXT_CHARACTERS_MAX:
         return text

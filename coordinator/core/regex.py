@@ -35,7 +35,7 @@ def reason_invalid(pattern: str) -> str | None:
     return None
 
 
-class Matched(NamedTuple):
+class Progress(NamedTuple):
     """How far the names were matched."""
 
     names: tuple[str, ...]  # that the pattern matches as a whole
@@ -43,7 +43,7 @@ class Matched(NamedTuple):
     units: int  # the work that it was
 
 
-def match(pattern: str, names: Sequence[str], start: int = 0, units_max: int = STEP_UNITS) -> Matched:
+def match(pattern: str, names: Sequence[str], start: int = 0, units_max: int = STEP_UNITS) -> Progress:
     """Match names from `start` on, until they are `units_max` of work; one name at least.
 
     Raises `re2.error` for a pattern that is none.
@@ -54,7 +54,7 @@ def match(pattern: str, names: Sequence[str], start: int = 0, units_max: int = S
         units += compiled.programsize * (len(names[end]) + 1)
         end += 1
     is_match = compiled.fullmatch
-    return Matched(tuple([name for name in names[start:end] if is_match(name)]), end, units)
+    return Progress(tuple([name for name in names[start:end] if is_match(name)]), end, units)
 
 
 def matches(pattern: str, names: Sequence[str]) -> tuple[str, ...]:

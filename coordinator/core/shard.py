@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from coordinator.core import cleanup
 from coordinator.core.admin import list_groups
-from coordinator.core.admin.describe_groups import described
+from coordinator.core.admin.describe_groups import describe_group
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignor
 from coordinator.core.classic import durable
@@ -124,7 +124,7 @@ class Shard:
             refused = self.refuse_group(_bytes_of(group_id), request, call.version)
             if refused is not None:
                 return Result(response=refused)
-        self._done(result, call.now_ms)
+        self._finish(result, call.now_ms)
         if result.records:
             self.tally.count(result.records)
         return result
@@ -132,7 +132,7 @@ class Shard:
     def delete(self, group_id: str, call: Call) -> Result[Any]:
         """DeleteGroups: one group, with all of its offsets. The response is the entry about it."""
         result = cleanup.delete_group(self.groups.get(group_id), group_id, self._env(group_id, call))
-        self._done(result, call.now_ms)
+        self._finish(result, call.now_ms)
         self.tally.deletions += offsets_in(result.records)
         return result
 
@@ -153,7 +153,7 @@ class Shard:
                 results.append(result)
         return results
 
-    def topics_changed(self, topics: Topics, gone: Collection[str], now_ms: int) -> list[Result[Any]]:
+    def apply_topic_changes(self, topics: Topics, gone: Collection[str], now_ms: int) -> list[Result[Any]]:
         """Topics have been created, grown or deleted. What was committed to those that are `gone` goes with them."""
         self.topics = topics
         if not gone:
@@ -211,7 +211,7 @@ class Shard:
             for record in records:
                 self.replay(record, producer_id)
 
-    def loaded(self, now_ms: int, gone: Mapping[str, Collection[bytes]] = _NO_TOPICS) -> list[Result[Any]]:
+    def finish_loading(self, now_ms: int, gone: Mapping[str, Collection[bytes]] = _NO_TOPICS) -> list[Result[Any]]:
         """All records have been applied: sessions run from now on, though members may have been gone for long.
 
         `gone` has, by name, the ids of topics that are no more: what was committed to them goes now, if the server
@@ -234,7 +234,7 @@ class Shard:
 
     def describe(self, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
         """DescribeGroups: one classic group."""
-        return described(group_id, self.groups.get(group_id), version)
+        return describe_group(group_id, self.groups.get(group_id), version)
 
     def describe_consumer(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
         """ConsumerGroupDescribe: one consumer group."""
@@ -243,13 +243,13 @@ class Shard:
             return describe_unknown_group(group_id)
         return describe(group, self.limits_of(group_id), self.topics)
 
-    def listed(self) -> Iterator[ListGroupsResponseListedGroup]:
+    def list_groups(self) -> Iterator[ListGroupsResponseListedGroup]:
         """ListGroups: all groups; `admin.list_groups.Wanted` is the request's filter. Groups may change meanwhile."""
         for group in tuple(self.groups.values()):
             if isinstance(group, ConsumerGroup):
-                yield list_groups.listed(group, "consumer", "consumer")
+                yield list_groups.list_group(group, "consumer", "consumer")
             else:
-                yield list_groups.listed(group, "classic", group.protocol_type)
+                yield list_groups.list_group(group, "classic", group.protocol_type)
 
     def fetch_offsets(
         self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
@@ -275,16 +275,16 @@ class Shard:
     def _fire(self, due: Due, now_ms: int) -> Result[Any]:
         kind, group_id, _ = due.key
         group = self.groups[group_id]
-        return self._done(TIMERS[kind, type(group)](group, due, self._env_at(group_id, now_ms)), now_ms)
+        return self._finish(TIMERS[kind, type(group)](group, due, self._env_at(group_id, now_ms)), now_ms)
 
     def _restart(self, group: Group, now_ms: int) -> Result[Any]:
-        return self._done(RESTARTED[type(group)](group, self._env_at(group.group_id, now_ms)), now_ms)
+        return self._finish(RESTARTED[type(group)](group, self._env_at(group.group_id, now_ms)), now_ms)
 
     def _for_groups(self, kind: str, decide: Callable[[str], Result[Any]], now_ms: int) -> list[Result[Any]]:
         """A step for each group that has offsets; what the groups for which there is something to write lead to."""
 
         def step(group_id: str) -> Result[Any]:
-            return self._done(decide(group_id), now_ms)
+            return self._finish(decide(group_id), now_ms)
 
         groups = tuple(self.offsets.groups())
         results = (self.attempt(kind, lambda group_id=group_id: step(group_id)) for group_id in groups)  # type: ignore[misc]
@@ -310,13 +310,13 @@ class Shard:
 
     def _expire(self, group_id: str, now_ms: int) -> Result[Any]:
         result = cleanup.expire_offsets(self.groups[group_id], self._env_at(group_id, now_ms))
-        self._done(result, now_ms)
+        self._finish(result, now_ms)
         self.tally.expirations += offsets_in(result.records)
         return result
 
     # -- apply ---------------------------------------------------------------------------------------------------------
 
-    def _done(self, result: Result[Any], now_ms: int) -> Result[Any]:
+    def _finish(self, result: Result[Any], now_ms: int) -> Result[Any]:
         """Encode what was decided, and make it so."""
         if result.records:
             self.write(result, now_ms)
@@ -390,7 +390,7 @@ class Shard:
         if record.value is None:
             self._remove(group_id)
         else:
-            self._put(durable.restored(group_id, record.value))  # type: ignore[arg-type]  # the key says which
+            self._put(durable.restore_group(group_id, record.value))  # type: ignore[arg-type]  # the key says which
 
     def _replay_consumer(self, record: Record) -> None:
         """A consumer group takes the place of a group of offsets alone; of another classic one only after its end."""

@@ -50,16 +50,16 @@ class Table(Mapping[K, V]):
         return self._size
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._folded())
+        return iter(self._fold())
 
     def values(self) -> Any:
-        return self._folded().values()
+        return self._fold().values()
 
     def items(self) -> Any:
-        return self._folded().items()
+        return self._fold().items()
 
     def __repr__(self) -> str:
-        return f"Table({self._folded()!r})"
+        return f"Table({self._fold()!r})"
 
     def first(self) -> K | None:
         """The key that has been here longest, None in an empty table."""
@@ -83,10 +83,10 @@ class Table(Mapping[K, V]):
         table: Table[K, V] = Table.__new__(Table)
         table._base, table._changes, table._size = self._base, {**self._changes, key: value}, size
         if len(table._changes) > _CHANGES_MAX or len(self._base) <= _CHANGES_MAX:
-            table._base, table._changes = table._folded(), {}
+            table._base, table._changes = table._fold(), {}
         return table
 
-    def _folded(self) -> dict[K, Any]:
+    def _fold(self) -> dict[K, Any]:
         """All entries in one dict, which nobody may change."""
         if not self._changes:
             return self._base

@@ -32,7 +32,7 @@ from protocol.errors import ErrorCode
 BY = "operator"
 
 
-class Done(Struct, frozen=True):
+class VerbResponse(Struct, frozen=True):
     """The response to a verb: empty, or why it was not done."""
 
     refusal: str = ""
@@ -72,48 +72,48 @@ Verb = RemoveMember | Rebalance | SetTarget | Forget
 
 def refuse_without_group(group: None, verb: Verb, env: Env) -> Result[Any]:
     """There is nothing to do anything to."""
-    return Result(response=Done(f"there is no group {verb.group_id!r}"))
+    return Result(response=VerbResponse(f"there is no group {verb.group_id!r}"))
 
 
 def remove_classic_member(group: ClassicGroup, verb: RemoveMember, env: Env) -> Result[ClassicGroup]:
     """Remove a member, or a pending member id. What it waits for is answered UNKNOWN_MEMBER_ID."""
     member_id = verb.member_id
     if member_id not in group.members and member_id not in group.pending:
-        return Result(response=Done(f"there is no member {member_id!r} in group {verb.group_id!r}"))
+        return Result(response=VerbResponse(f"there is no member {member_id!r} in group {verb.group_id!r}"))
     why = Why(verb.cause, BY, group.members.get(member_id), member_id, verb.reason)
-    return remove_and_rebalance(group, why, env.call.now_ms, env.limits).answering(Done())
+    return remove_and_rebalance(group, why, env.call.now_ms, env.limits).answering(VerbResponse())
 
 
 def remove_consumer_member(group: ConsumerGroup, verb: RemoveMember, env: Env) -> Result[Any]:
     """Remove a member, whichever protocol it speaks."""
     member = group.members.get(verb.member_id)
     if member is None:
-        return Result(response=Done(f"there is no member {verb.member_id!r} in group {verb.group_id!r}"))
+        return Result(response=VerbResponse(f"there is no member {verb.member_id!r} in group {verb.group_id!r}"))
     transition = GroupTransition(group, env, BY)
-    result = remove_members(transition, {verb.member_id: member}, Done(), verb.cause, verb.reason)
+    result = remove_members(transition, {verb.member_id: member}, VerbResponse(), verb.cause, verb.reason)
     if isinstance(result, Refusal):
-        return Result(response=Done(result.message or "the group cannot become a classic group"))
+        return Result(response=VerbResponse(result.message or "the group cannot become a classic group"))
     return result
 
 
 def rebalance_classic(group: ClassicGroup, verb: Rebalance, env: Env) -> Result[ClassicGroup]:
     """Start a rebalance: every member is told to rejoin at its next heartbeat."""
     if not group.members:
-        return Result(response=Done(f"group {verb.group_id!r} has no members"))
+        return Result(response=VerbResponse(f"group {verb.group_id!r} has no members"))
     if group.state is State.PREPARING_REBALANCE:
-        return Result(group, Done())  # that is under way already
+        return Result(group, VerbResponse())  # that is under way already
     why = Why(Cause.REBALANCE_REQUESTED, BY, reason=verb.reason)
-    return prepare_rebalance(group, env.call.now_ms, env.limits, why).answering(Done())
+    return prepare_rebalance(group, env.call.now_ms, env.limits, why).answering(VerbResponse())
 
 
 def rebalance_consumer(group: ConsumerGroup, verb: Rebalance, env: Env) -> Result[ConsumerGroup]:
     """Raise the group's epoch: a new target is computed at the next heartbeat of a member."""
     if not group.members:
-        return Result(response=Done(f"group {verb.group_id!r} has no members"))
+        return Result(response=VerbResponse(f"group {verb.group_id!r} has no members"))
     transition = GroupTransition(group, env, BY)
     _raise_epoch(transition)
     transition.tell(Cause.REBALANCE_REQUESTED, reason=verb.reason)
-    return transition.result(Done())
+    return transition.result(VerbResponse())
 
 
 def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[ConsumerGroup]:
@@ -121,19 +121,21 @@ def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[Consum
     try:
         targets = check_assignment(spec_of(group, env.topics), verb.targets)
     except AssignorError as error:
-        return Result(response=Done(f"invalid target: {error}"))
+        return Result(response=VerbResponse(f"invalid target: {error}"))
     transition = GroupTransition(group, env, BY)
     _raise_epoch(transition)
     for member_id in group.members:
         transition.write(record_builders.target(group.group_id, member_id, targets.get(member_id, NOTHING)))
     transition.write(record_builders.target_epoch(group.group_id, transition.group.epoch, env.call.now_ms))
     transition.tell(Cause.ASSIGNMENT_FORCED)
-    return transition.result(Done())
+    return transition.result(VerbResponse())
 
 
 def refuse_target(group: ClassicGroup, verb: SetTarget, env: Env) -> Result[ClassicGroup]:
     """The leader of a classic group assigns, not the coordinator."""
-    return Result(response=Done(f"group {verb.group_id!r} is a classic group: its leader computes the assignment"))
+    return Result(
+        response=VerbResponse(f"group {verb.group_id!r} is a classic group: its leader computes the assignment")
+    )
 
 
 def forget(group: ClassicGroup | ConsumerGroup, verb: Forget, env: Env) -> Result[Any]:
@@ -143,7 +145,7 @@ def forget(group: ClassicGroup | ConsumerGroup, verb: Forget, env: Env) -> Resul
     for member in group.members.values():
         if isinstance(member, Member):
             waiting += refuse_parked(member, ErrorCode.UNKNOWN_MEMBER_ID, "")
-    return result.preceded_by(*waiting).answering(Done())
+    return result.preceded_by(*waiting).answering(VerbResponse())
 
 
 def _raise_epoch(transition: GroupTransition) -> None:

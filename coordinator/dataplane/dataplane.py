@@ -49,7 +49,7 @@ from coordinator.dataplane.describe_quorum import describe_quorum
 from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
 from coordinator.dataplane.describe_user_scram_credentials import describe_user_scram_credentials
 from coordinator.dataplane.elect_leaders import elect_leaders
-from coordinator.dataplane.fetch import fetch, overdue, woken
+from coordinator.dataplane.fetch import fetch, overdue, resume
 from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.list_partition_reassignments import list_partition_reassignments
 from coordinator.dataplane.long_polls import Waiting
@@ -98,7 +98,7 @@ from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochReques
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.records import EndMarker
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 from storage.log import Log
 
 __all__ = ["NO_ANSWER", "DataPlane"]
@@ -116,7 +116,7 @@ class DataPlane:
     def __init__(
         self, files: Files, data_dir: str, config: Config, runtime: Runtime, real_ms: Callable[[], int], cluster_id: str
     ) -> None:
-        logs = TopicLogs(files, data_dir, runtime.ledger.catalog.governing, self._opened)
+        logs = TopicLogs(files, data_dir, runtime.ledger.catalog.governing, self._abort_orphans)
         self._state = State(runtime, logs, config, real_ms, cluster_id)
         self._runtime = runtime
         self._now_ms = 0  # of the latest call: when a log that is opened has to be mended
@@ -138,8 +138,8 @@ class DataPlane:
         found: list[tuple[int, Any]] = []
         if not polls:
             return found
-        for waiting in polls.woken():
-            response = self._attempt(woken, waiting)
+        for waiting in polls.find_ready():
+            response = self._attempt(resume, waiting)
             if response is not None:
                 polls.let_go(waiting.ticket)
                 found.append((waiting.ticket, response))
@@ -157,7 +157,7 @@ class DataPlane:
         """The client that waited under the ticket has left."""
         self._state.polls.let_go(ticket)
 
-    def held(self, unsent_bytes: int) -> None:
+    def note_unsent(self, unsent_bytes: int) -> None:
         """So many bytes of answers wait, all together, for clients to take them."""
         self._state.unsent_bytes = unsent_bytes
 
@@ -165,7 +165,7 @@ class DataPlane:
         """When, in real time, a fetch has waited long enough; None while none waits."""
         return self._state.polls.next_deadline_ms()
 
-    def written(self) -> list[Log]:
+    def take_written(self) -> list[Log]:
         """The turn ends: the logs that it has written to, which are to be synced, if any is."""
         self._state.given_bytes = 0
         return self._state.logs.take_written()
@@ -187,12 +187,12 @@ class DataPlane:
                     self._append_marker((topic, index), self._state.logs.log(topic, index), batch, now_ms)
                 else:
                     is_complete = False
-            except StorageFailed as failure:
+            except StorageError as failure:
                 self._state.close_failed(topic, index, failure)
                 is_complete = False
         return is_complete
 
-    def topics_changed(self, changes: Iterable[Change]) -> None:
+    def apply_topic_changes(self, changes: Iterable[Change]) -> None:
         """Topics came, grew or went: remove the records of those that went."""
         gone = [change for change in changes if change.after is None and change.before is not None]
         if gone:
@@ -205,7 +205,7 @@ class DataPlane:
             for index in range(change.before.partitions):
                 self._state.polls.wake((change.name, index))
 
-    def offsets_appended(self, index: int, size: int) -> None:
+    def wake_fetches_of_offsets(self, index: int, size: int) -> None:
         """A partition of `__consumer_offsets`, which clients may fetch as well, has grown by `size` bytes."""
         self._state.polls.note_append((OFFSETS_TOPIC, index), size)
 
@@ -215,7 +215,7 @@ class DataPlane:
 
     # -- start, upkeep and end -----------------------------------------------------------------------------------------
 
-    def _opened(self, partition: TopicPartition, log: Log) -> None:
+    def _abort_orphans(self, partition: TopicPartition, log: Log) -> None:
         """Abort what is open in a log and in no transaction: its beginning was lost with the power, or is not ours."""
         for producer_id, producer in log.producers.items():
             is_open = producer.first_open_offset is not None
@@ -240,7 +240,7 @@ class DataPlane:
                 if is_due and state.refusal(topic, index) == ErrorCode.NONE:  # it may have gone meanwhile
                     self._cut(topic, state.logs.log(topic, index), now_ms)
                     state.logs.note_upkeep((topic, index))
-            except StorageFailed as failure:
+            except StorageError as failure:
                 if state.has(topic, index):
                     state.close_failed(topic, index, failure)
             yield
@@ -261,9 +261,9 @@ class DataPlane:
                 self._state.logs.note_upkeep(partition)
 
     @property
-    def closed(self) -> Mapping[TopicPartition, str]:
+    def closed_partitions(self) -> Mapping[TopicPartition, str]:
         """The partitions of topics that are closed until the next start, each with the reason."""
-        return self._state.logs.closed
+        return self._state.logs.closed_partitions
 
     def log_bytes(self) -> dict[str, int]:
         """Bytes by topic, of the logs that are open or have been measured."""

@@ -11,7 +11,7 @@ from protocol.messages.delete_records import (
     DeleteRecordsResponsePartitionResult,
     DeleteRecordsResponseTopicResult,
 )
-from storage.files import StorageFailed
+from storage.files import StorageError
 
 ALL: Final = -1
 
@@ -39,7 +39,7 @@ def _delete(state: State, topic: str, index: int, offset: int) -> DeleteRecordsR
     if upto > log.start_offset:
         try:
             log.delete_before(upto)
-        except StorageFailed as failure:
+        except StorageError as failure:
             return DeleteRecordsResponsePartitionResult(index, -1, state.close_failed(topic, index, failure))
         state.polls.wake((topic, index))
     return DeleteRecordsResponsePartitionResult(index, log.start_offset)

@@ -18,7 +18,7 @@ def describe_log_dirs(
 ) -> Generator[None, None, DescribeLogDirsResponse]:
     """Describe the partitions that are asked for, each once; those that do not exist are left out, as in Kafka."""
     topics = []
-    for name, indexes in _wanted(state, request).items():
+    for name, indexes in _select(state, request).items():
         partitions = []
         for index in indexes:
             if state.has(name, index):
@@ -33,7 +33,7 @@ def describe_log_dirs(
     return DescribeLogDirsResponse(results=(directory,))
 
 
-def _wanted(state: State, request: DescribeLogDirsRequest) -> dict[str, Iterable[int]]:
+def _select(state: State, request: DescribeLogDirsRequest) -> dict[str, Iterable[int]]:
     """The partitions to describe, by topic."""
     if request.topics is None:
         return {name: range(fact.partitions) for name, fact in state.catalog.topics_by_name.items()}

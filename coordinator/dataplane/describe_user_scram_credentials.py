@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from coordinator.core.refusal import truncated
+from coordinator.core.refusal import truncate
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_user_scram_credentials import (
@@ -26,4 +26,4 @@ def _result(name: str, times: int) -> DescribeUserScramCredentialsResponseDescri
     error, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user has no SCRAM credential: {name}"
     if times > 1:
         error, message = ErrorCode.DUPLICATE_RESOURCE, f"The user is there {times} times in the request: {name}"
-    return DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult(name, error, truncated(message))
+    return DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult(name, error, truncate(message))

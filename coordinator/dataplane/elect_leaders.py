@@ -19,7 +19,7 @@ _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not h
 def elect_leaders(state: State, request: ElectLeadersRequest, env: Env) -> ElectLeadersResponse:
     """Answer for each partition; where all are meant, name the topics and no partition, as Kafka does."""
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return _refused(request)
+        return _refuse(request)
     if request.topic_partitions is None:
         results = tuple([ElectLeadersResponseReplicaElectionResult(name) for name in state.catalog.topics_by_name])
         return ElectLeadersResponse(replica_election_results=results)
@@ -39,7 +39,7 @@ def elect_leaders(state: State, request: ElectLeadersRequest, env: Env) -> Elect
     )  # fmt: skip
 
 
-def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
+def _refuse(request: ElectLeadersRequest) -> ElectLeadersResponse:
     error, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
     results = [
         ElectLeadersResponseReplicaElectionResult(

@@ -16,7 +16,7 @@ from coordinator.dataplane.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    Asked,
+    FetchPartition,
     FetchSession,
     Key,
 )
@@ -30,20 +30,20 @@ from protocol.messages.fetch import (
     FetchResponsePartitionData,
 )
 from protocol.record_batch import HEADER_FAST, PREFIX_BYTES
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.log import Log
 
 BY_ID_SINCE: Final = 13
 READ_COMMITTED: Final = 1
 NO_EPOCH: Final = -1
 
-_Read = tuple[Asked, FetchResponsePartitionData]
+_Read = tuple[FetchPartition, FetchResponsePartitionData]
 
 
 class Fetch(Struct, frozen=True):
     """What a request means, once its session is known."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[FetchPartition, ...]
     by_ids: bool
     committed: bool
     min_bytes: int
@@ -71,7 +71,7 @@ def fetch(state: State, request: FetchRequest, env: Env) -> FetchResponse | None
     return None
 
 
-def woken(state: State, waiting: Waiting) -> FetchResponse | None:
+def resume(state: State, waiting: Waiting) -> FetchResponse | None:
     """The answer to a fetch whose partitions have changed, or None when that is still not enough."""
     meant: Fetch = waiting.fetch
     found = _read(state, meant)
@@ -122,12 +122,12 @@ def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCo
     )
 
 
-def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, Asked]:
-    found: dict[Key, Asked] = {}
+def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, FetchPartition]:
+    found: dict[Key, FetchPartition] = {}
     for topic in request.topics:
         name = state.name_of(topic.topic_id) if by_ids else topic.topic
         for one in topic.partitions:
-            found[topic.topic_id if by_ids else topic.topic, one.partition] = Asked(
+            found[topic.topic_id if by_ids else topic.topic, one.partition] = FetchPartition(
                 name,
                 topic.topic_id,
                 one.partition,
@@ -153,7 +153,9 @@ def _read(state: State, meant: Fetch) -> list[_Read]:
     return found
 
 
-def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: bool) -> FetchResponsePartitionData:
+def _read_one(
+    state: State, asked: FetchPartition, room: int, is_first: bool, committed: bool
+) -> FetchResponsePartitionData:
     name, index = asked.name, asked.partition
     if name is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -175,7 +177,7 @@ def _read_one(state: State, asked: Asked, room: int, is_first: bool, committed: 
         limit = min(asked.max_bytes, room)
         try:
             records = log.read(asked.offset, limit, min_one=is_first, before=stable if committed else None)
-        except StorageFailed as failure:
+        except StorageError as failure:
             return _error(index, state.close_failed(name, index, failure))
     return FetchResponsePartitionData(
         partition_index=index,
@@ -264,7 +266,9 @@ def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
     if meant.opens:
         for asked, data in found:
             asked.has_news(data)
-        kept: dict[Key, Asked] = {(a.topic_id if meant.by_ids else a.name or "", a.partition): a for a, _ in found}
+        kept: dict[Key, FetchPartition] = {
+            (a.topic_id if meant.by_ids else a.name or "", a.partition): a for a, _ in found
+        }
         session_id = state.sessions.create(meant.by_ids, kept)
     return FetchResponse(session_id=session_id, responses=_by_topic(found))
 

@@ -13,7 +13,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.log import Log
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -57,7 +57,7 @@ def _answer(
     else:
         try:
             offset, timestamp = _offset_in(log, asked.timestamp, committed)
-        except StorageFailed as failure:
+        except StorageError as failure:
             return _error(index, state.close_failed(topic, index, failure))
     epoch = -1 if offset < 0 else LEADER_EPOCH
     return ListOffsetsResponsePartition(index, timestamp=timestamp, offset=offset, leader_epoch=epoch)

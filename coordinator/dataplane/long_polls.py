@@ -79,7 +79,7 @@ class LongPolls:
             one.is_stale = True
         self._woken.update(waiting)
 
-    def woken(self) -> list[Waiting]:
+    def find_ready(self) -> list[Waiting]:
         """Who may have enough now. They go on waiting until they are let go."""
         woken, self._woken = self._woken, {}
         return list(woken.values())

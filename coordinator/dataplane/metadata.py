@@ -56,10 +56,12 @@ def _describe(
     request: MetadataRequest, version: int, catalog: Catalog, brokers: Sequence[Broker], cluster_id: str
 ) -> MetadataResponse:
     if wants_all(request, version):
-        topics: Iterable[MetadataResponseTopic] = [_known(name, catalog, brokers) for name in catalog.topics_by_name]
+        topics: Iterable[MetadataResponseTopic] = [
+            _describe_topic(name, catalog, brokers) for name in catalog.topics_by_name
+        ]
     else:
         assert request.topics is not None, "null asks for all"
-        topics = _asked_for(request.topics, version, catalog, brokers)
+        topics = _select_topics(request.topics, version, catalog, brokers)
     if request.include_topic_authorized_operations:
         topics = [_with_operations(topic) for topic in topics]
     asks_cluster = request.include_cluster_authorized_operations
@@ -72,7 +74,7 @@ def _describe(
     )
 
 
-def _asked_for(
+def _select_topics(
     asked: Sequence[MetadataRequestTopic], version: int, catalog: Catalog, brokers: Sequence[Broker]
 ) -> list[MetadataResponseTopic]:
     """Each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
@@ -89,12 +91,12 @@ def _by_id(topic_id: bytes, catalog: Catalog, brokers: Sequence[Broker]) -> Meta
     topic = catalog.topics.by_id(topic_id)
     if topic is None:
         return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return _known(topic.name, catalog, brokers)
+    return _describe_topic(topic.name, catalog, brokers)
 
 
 def _by_name(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
     if name in catalog.topics_by_name:
-        return _known(name, catalog, brokers)
+        return _describe_topic(name, catalog, brokers)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if reason_invalid(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
     return _error(error, name, NO_ID)
 
@@ -103,7 +105,7 @@ def _error(error: ErrorCode, name: str | None, topic_id: bytes) -> MetadataRespo
     return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, is_internal=name in INTERNAL)
 
 
-def _known(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
+def _describe_topic(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
     fact = catalog.topics_by_name[name]
     return MetadataResponseTopic(
         name=name, topic_id=fact.id, is_internal=name in INTERNAL, partitions=_partitions(fact, brokers)

@@ -15,7 +15,7 @@ from coordinator.core.result import Call
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.state import Env, State
 from protocol import record_batch
-from protocol.batch_validation import Accepted, Allowance, Refusal, Rules, validate_in_steps
+from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, validate_in_steps
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
     ProduceRequest,
@@ -26,7 +26,7 @@ from protocol.messages.produce import (
     ProduceResponseTopic,
 )
 from protocol.record_batch import BatchHeader
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.log import Log
 from storage.producers import ProducedBatch
 
@@ -41,7 +41,7 @@ _NOT_HOSTED: Final = "This server does not host this topic-partition, or cannot 
 _ATTRIBUTES, _MAX_TIMESTAMP, _CRC = Struct(">h"), Struct(">q"), Struct(">I")
 
 
-class Appended(msgspec.Struct, frozen=True):
+class AppendedBatch(msgspec.Struct, frozen=True):
     """Where a batch stands in the log; the time is the broker's, or -1 where the producer's counts."""
 
     base_offset: int
@@ -92,7 +92,7 @@ def _validate_and_append(
     data: ProduceRequestPartitionData,
     call: Call,
     allowance: Allowance,
-) -> Generator[None, None, Appended | Refusal]:
+) -> Generator[None, None, AppendedBatch | Refusal]:
     """Validate one partition's batch, in steps, and append it. Nothing else happens between its last step and that."""
     if name is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
@@ -114,9 +114,9 @@ def _append(
     transactional_id: str | None,
     name: str,
     data: ProduceRequestPartitionData,
-    accepted: Accepted,
+    accepted: AcceptedBatch,
     call: Call,
-) -> Appended | Refusal:
+) -> AppendedBatch | Refusal:
     """Append a valid batch, unless its producer may not write it now, or has written it before."""
     governing = state.catalog.governing(name)
     assert data.records is not None, "no records are refused"
@@ -127,7 +127,7 @@ def _append(
         if isinstance(known, Refusal):
             return known
         if known is not None:
-            return Appended(known.base_offset, known.timestamp, log.start_offset)
+            return AppendedBatch(known.base_offset, known.timestamp, log.start_offset)
     batch, time_ms = data.records, -1
     if governing.is_log_append_time:
         time_ms = call.now_ms
@@ -136,11 +136,11 @@ def _append(
         batch = _stamp(batch, header.attributes, accepted.max_timestamp)
     try:
         base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp))
-    except StorageFailed as failure:
+    except StorageError as failure:
         return Refusal(state.close_failed(name, data.index, failure), "The log of this topic-partition is closed.")
     state.polls.note_append(partition, len(batch))
     state.traffic.count_in(name, header.count, len(batch))
-    return Appended(base_offset, time_ms, log.start_offset)
+    return AppendedBatch(base_offset, time_ms, log.start_offset)
 
 
 def _stamp(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
@@ -223,8 +223,8 @@ def _rules(governing: TopicSettings, topic: str, index: int) -> Rules:
     )
 
 
-def _result(state: State, topic: str | None, index: int, done: Appended | Refusal) -> ProduceResponsePartition:
-    if isinstance(done, Appended):
+def _result(state: State, topic: str | None, index: int, done: AppendedBatch | Refusal) -> ProduceResponsePartition:
+    if isinstance(done, AppendedBatch):
         return ProduceResponsePartition(
             index=index,
             base_offset=done.base_offset,

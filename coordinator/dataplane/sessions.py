@@ -21,7 +21,7 @@ SESSIONS_PARTITIONS_MAX: Final = 1_000_000  # of all sessions together: a bound 
 Key = tuple[str | bytes, int]  # by topic id from version 13 on, by name before
 
 
-class Asked(Struct):
+class FetchPartition(Struct):
     """A partition that is fetched, and what its session last said of it."""
 
     name: str | None  # None: no topic has the id
@@ -50,7 +50,7 @@ class FetchSession(Struct):
     id: int
     by_ids: bool
     epoch: int
-    partitions: dict[Key, Asked]
+    partitions: dict[Key, FetchPartition]
 
 
 class FetchSessions:
@@ -65,7 +65,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, by_ids: bool, partitions: dict[Key, Asked]) -> int:
+    def create(self, by_ids: bool, partitions: dict[Key, FetchPartition]) -> int:
         """The id of a new session, or NO_SESSION when there is no room for it."""
         size = len(partitions)
         if not self._slots or size > SESSIONS_PARTITIONS_MAX or _has_absurd(partitions):
@@ -86,7 +86,7 @@ class FetchSessions:
             self._partitions -= len(session.partitions)
 
     def resume(
-        self, request: FetchRequest, by_ids: bool, changed: dict[Key, Asked], forgotten: Iterable[Key]
+        self, request: FetchRequest, by_ids: bool, changed: dict[Key, FetchPartition], forgotten: Iterable[Key]
     ) -> FetchSession | ErrorCode:
         """The session that the request goes on with, changed as it says; or what is wrong with it.
 
@@ -123,7 +123,7 @@ def _has_absurd(keys: Iterable[Key]) -> bool:
     return any(len(topic) > NAME_MAX for topic, _ in keys)
 
 
-def _update(session: FetchSession, key: Key, asked: Asked) -> None:
+def _update(session: FetchSession, key: Key, asked: FetchPartition) -> None:
     known = session.partitions.get(key)
     if known is None:
         session.partitions[key] = asked

@@ -18,7 +18,7 @@ from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.topic_logs import TopicLogs
 from coordinator.dataplane.traffic import TrafficByTopic
 from protocol.errors import ErrorCode
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.log import Log
 
 log = logging.getLogger("muster.dataplane")
@@ -115,7 +115,7 @@ class State:
             return self.runtime.offsets_log(partition)
         return self.logs.log(topic, partition)
 
-    def close_failed(self, topic: str, partition: int, failure: StorageFailed) -> ErrorCode:
+    def close_failed(self, topic: str, partition: int, failure: StorageError) -> ErrorCode:
         """Close a partition that the disk has failed, and return the error for the client.
 
         A failed read of `__consumer_offsets` concerns the reader only: what the coordinator knows is in memory.

@@ -12,11 +12,11 @@ from typing import Final
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.dataplane.unopened import Unopened
 from storage import removal
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_directory, partition_of
-from storage.outdated import Outdated, segments_size
+from storage.outdated import OutdatedRecords, segments_size
 
 log = logging.getLogger("muster.dataplane")
 
@@ -42,11 +42,11 @@ class TopicLogs:
         self._on_open = on_open
         self._open: dict[TopicPartition, Log] = {}
         self._dirty: dict[TopicPartition, Log] = {}
-        self.closed: dict[TopicPartition, str] = {}
+        self.closed_partitions: dict[TopicPartition, str] = {}
         """The partitions whose logs are closed until the next start, each with the reason."""
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
-        self._outdated = Outdated(files)
+        self._outdated = OutdatedRecords(files)
         self._unopened = Unopened(files, self.on_disk, self._directory)
 
     def log(self, topic: str, partition: int) -> Log:
@@ -64,16 +64,16 @@ class TopicLogs:
         """Whether the log can be opened. One that is damaged stays closed until the next start, and as it is."""
         if (topic, partition) in self._open:
             return True
-        if (topic, partition) in self.closed:
+        if (topic, partition) in self.closed_partitions:
             return False
         try:
             self.log(topic, partition)
-        except (DamagedLog, StorageFailed) as failure:
+        except (DamagedLog, StorageError) as failure:
             self.close_failed((topic, partition), failure)
             return False
         return True
 
-    def close_failed(self, partition: TopicPartition, failure: DamagedLog | StorageFailed) -> None:
+    def close_failed(self, partition: TopicPartition, failure: DamagedLog | StorageError) -> None:
         """Close a partition that cannot be read or written, and leave its files as they are.
 
         It stays closed until the next start, unless all that was missing is a descriptor.
@@ -81,10 +81,10 @@ class TopicLogs:
         extra = {"topic": partition[0], "partition": partition[1]}
         if (found := self._forget(partition)) is not None:
             found.abandon()
-        if isinstance(failure, StorageFailed) and failure.errno in _TRANSIENT:
+        if isinstance(failure, StorageError) and failure.errno in _TRANSIENT:
             log.warning("a log could not be used: %s", failure, extra=extra)
             return
-        self.closed[partition] = str(failure)
+        self.closed_partitions[partition] = str(failure)
         log.error("a log is closed until the next start: %s", failure, extra=extra)
 
     def _forget(self, partition: TopicPartition) -> Log | None:
@@ -124,7 +124,7 @@ class TopicLogs:
         A segment holds records of `segment.ms` at most, counted from its first batch: so old ones can go as a whole.
         """
         if log.segments and log.segments[-1].size:
-            begun = self._begun_ms(partition, log)
+            begun = self._first_batch_ms(partition, log)
             if timestamp - begun > self._governing(partition[0]).segment_ms:
                 log.roll()
         offset = log.append(batch)
@@ -135,7 +135,7 @@ class TopicLogs:
         self._hold(partition)
         return offset
 
-    def _begun_ms(self, partition: TopicPartition, log: Log) -> int:
+    def _first_batch_ms(self, partition: TopicPartition, log: Log) -> int:
         """The time of the first batch in the active segment; looked up once for each segment that is found at start."""
         active = log.segments[-1]
         base_offset, begun = self._begun.get(partition, (-1, 0))
@@ -160,7 +160,9 @@ class TopicLogs:
         for partition in [key for key in self._open if key[0] == topic]:
             if (gone := self._forget(partition)) is not None:
                 gone.abandon()
-        self.closed = {partition: reason for partition, reason in self.closed.items() if partition[0] != topic}
+        self.closed_partitions = {
+            partition: reason for partition, reason in self.closed_partitions.items() if partition[0] != topic
+        }
         for name, found in self._directories():
             if found[0] == topic:
                 self._outdated.forget(f"{self._data_dir}/{name}")
@@ -232,7 +234,7 @@ def remove_topics(files: Files, data_dir: str, topics: Container[str]) -> None:
     try:
         removal.retire(files, data_dir, [name for name, found in _directories(files, data_dir) if found[0] in topics])
         failures = removal.purge(files, data_dir)
-    except StorageFailed as failure:
+    except StorageError as failure:
         failures = [failure]
     for reason in failures:
         log.warning("a deleted topic could not be removed from the disk: %s", reason)

@@ -6,7 +6,7 @@ Nobody appends to a log that is not open, so what was found once stays true unti
 from collections.abc import Callable, Generator, Iterable
 
 from storage.extent import Extent, measure
-from storage.files import Files, StorageFailed
+from storage.files import Files, StorageError
 
 TopicPartition = tuple[str, int]
 
@@ -37,7 +37,7 @@ class Unopened:
             except StopIteration as end:
                 self.known[partition] = end.value
                 del self._left[partition]
-            except StorageFailed:  # whoever opens it is told why
+            except StorageError:  # whoever opens it is told why
                 del self._left[partition]
             if not has_time():
                 return

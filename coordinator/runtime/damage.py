@@ -20,10 +20,10 @@ def readable(source: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
             yield header, facts
             offset = header.next_offset
     except ProtocolError as error:
-        raise damaged(source, offset, error) from error
+        raise describe_damage(source, offset, error) from error
 
 
-def damaged(source: Log, offset: int, reason: Exception) -> DamagedLog:
+def describe_damage(source: Log, offset: int, reason: Exception) -> DamagedLog:
     """What is at `offset` cannot be taken for what it says: its file, and where its batch begins in there."""
     why = f"offset {offset}: {reason}"
     for segment in source.segments:

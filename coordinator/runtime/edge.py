@@ -2,7 +2,7 @@
 
 A step decides, encodes, and only then applies, so one that fails has changed nothing. The edge logs the failure once,
 with its traceback, counts it by kind, and lets the caller go on: a request is answered UNKNOWN_SERVER_ERROR, a timer
-is gone. Only `StorageFailed` passes: after a failed append or sync nobody knows what the log holds, and the process
+is gone. Only `StorageError` passes: after a failed append or sync nobody knows what the log holds, and the process
 ends.
 """
 
@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from storage.files import StorageFailed
+from storage.files import StorageError
 
 log = logging.getLogger("muster.edge")
 
 T = TypeVar("T")
 
 
-class Failed:
+class Failure:
     """What a step that failed returns."""
 
 
-FAILED: Final = Failed()
+FAILED: Final = Failure()
 
 
 class Edge:
@@ -31,17 +31,17 @@ class Edge:
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
 
-    def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failed:
-        """What the step returns, or FAILED. Raises StorageFailed and nothing else."""
+    def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failure:
+        """What the step returns, or FAILED. Raises StorageError and nothing else."""
         return self.decide(kind, lambda *_: step(*args), None, None, None, None)
 
     def decide(
         self, kind: str, handle: Callable[..., T], engine: Any, request: Any, call: Any, where: Any
-    ) -> T | Failed:
+    ) -> T | Failure:
         """The same for the handler of a request. The arguments are spelled out: `*args` costs 5 % of a heartbeat."""
         try:
             return handle(engine, request, call, where)
-        except StorageFailed:
+        except StorageError:
             raise
         except Exception as error:
             self.report(kind, error)

@@ -28,7 +28,7 @@ from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.verbs import Verb
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.metrics import Latency
-from coordinator.runtime.edge import FAILED, Edge, Failed
+from coordinator.runtime.edge import FAILED, Edge, Failure
 from coordinator.runtime.error_response import error_response, groups_full_response
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
@@ -90,7 +90,7 @@ class Engine:
         ends = [(effect, _batch(effect, now_ms)) for effect in result.effects if type(effect) is Markers]
         changes = self.ledger.record(result, now_ms)
         if changes:
-            self._topics_changed(changes, now_ms)
+            self._apply_topic_changes(changes, now_ms)
         for record in result.records:
             if isinstance(record.key, ConfigKey) and record.key.resource_type == GROUP:
                 self._configure(record.key.resource_name)
@@ -199,23 +199,23 @@ class Engine:
         self.dataplane.forget(ticket)
         self._steps.forget(ticket)
 
-    def held(self, unsent_bytes: int) -> None:
+    def note_unsent(self, unsent_bytes: int) -> None:
         """So many bytes of responses wait, all together, for clients to take them."""
         if self.note_input is not None and unsent_bytes != self._held_bytes:
             self.note_input(Kind.HELD, unsent_bytes)
         self._held_bytes = unsent_bytes
-        self.dataplane.held(unsent_bytes)
+        self.dataplane.note_unsent(unsent_bytes)
 
     def flush(self) -> None:
-        """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageFailed."""
+        """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageError."""
         if self.note_input is not None:
             self.note_input(Kind.FLUSH, None)
         written = [self.ledger.log] if self.ledger.flush() else []
         dirty, self._dirty = self._dirty, {}
         for partition in dirty:
-            self.dataplane.offsets_appended(partition.index, partition.flush())
+            self.dataplane.wake_fetches_of_offsets(partition.index, partition.flush())
             written.append(partition.log)
-        written += self.dataplane.written()
+        written += self.dataplane.take_written()
         if self._is_synced:
             began_s = monotonic()
             self._files.together([log.sync for log in written])
@@ -229,7 +229,7 @@ class Engine:
     def _attempt(self, kind: str, step: Callable[[], Result[Any]]) -> Result[Any] | None:
         """For shards: a step that fails leads to nothing."""
         result = self.edge.attempt(kind, step)
-        return None if isinstance(result, Failed) else result
+        return None if isinstance(result, Failure) else result
 
     def _time_out(self, transaction: Transaction, now_ms: int) -> None:
         self.record(fence(transaction, now_ms), now_ms)
@@ -243,14 +243,14 @@ class Engine:
             own[group_id] = group_configs.limits_with(shard.limits, stored, catalog.settings)
         shard.own_limits = own
 
-    def _topics_changed(self, changes: tuple[Change, ...], now_ms: int) -> None:
+    def _apply_topic_changes(self, changes: tuple[Change, ...], now_ms: int) -> None:
         log_changes(changes)
         topics = self.ledger.catalog.topics
         gone = {change.name for change in changes if change.is_end}
-        self.dataplane.topics_changed(changes)
+        self.dataplane.apply_topic_changes(changes)
         for partition in self.partitions:
             if partition.is_loaded:
-                self._take_all(partition, partition.shard.topics_changed(topics, gone, now_ms))
+                self._take_all(partition, partition.shard.apply_topic_changes(topics, gone, now_ms))
             else:
                 partition.shard.topics = topics  # what was committed to a deleted topic goes when all of it is known
 

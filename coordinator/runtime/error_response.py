@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.classic.replies import join_refused
+from coordinator.core.classic.replies import refuse_join
 from protocol.apis import TABLE
 from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import (
@@ -62,7 +62,7 @@ def error_response(request: Any, version: int, code: int) -> Any:
     if isinstance(request, AlterReplicaLogDirsRequest):
         return _no_directory_altered(request, code)
     api = _BY_MODULE[type(request).__module__.rpartition(".")[2]]
-    return _failed(api.response, version, request, code, {})
+    return _error_of(api.response, version, request, code, {})
 
 
 def _no_directory_altered(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
@@ -91,7 +91,7 @@ def loading_response(request: Any, version: int) -> Any:
     if type(request) is HeartbeatRequest:
         return HeartbeatResponse()
     if type(request) is JoinGroupRequest:
-        return join_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "", version)
+        return refuse_join(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "", version)
     if type(request) is SyncGroupRequest:
         # Kafka 4 says 14 here, which the Java client takes for fatal; what it said before, every client survives.
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -106,14 +106,14 @@ def groups_full_response(request: Any, version: int) -> Any:
     To clients GROUP_MAX_SIZE_REACHED is an error that they raise. They would retry COORDINATOR_NOT_AVAILABLE for ever.
     """
     if type(request) is JoinGroupRequest:
-        return join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id, version)
+        return refuse_join(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id, version)
     response = error_response(request, version, ErrorCode.GROUP_MAX_SIZE_REACHED)
     if type(request) is ConsumerGroupHeartbeatRequest:
         return replace(response, error_message="The broker has no room for another group (groups.max.bytes).")
     return response
 
 
-def _failed(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any]) -> Any:
+def _error_of(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any]) -> Any:
     present = [field for field in schema.fields if field.is_in(version)]
     values: dict[str, Any] = {field.name: _UNKNOWN[field.name] for field in present if field.name in _UNKNOWN}
     values |= ids
@@ -121,7 +121,10 @@ def _failed(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[st
     for field in () if codes else present:
         entries = _array_with_codes(field, version)
         if entries is not None:
-            answers = (_failed(entries, version, one, code, _ids(entries, one)) for one in _asked(field.name, asked))
+            answers = (
+                _error_of(entries, version, one, code, _ids(entries, one))
+                for one in _requested_entries(field.name, asked)
+            )
             values[field.name] = tuple(answers)
     return schema.cls(**values, **codes)
 
@@ -137,7 +140,7 @@ def _has_codes(schema: Schema, version: int) -> bool:
     return any(field.name in _CODES or _array_with_codes(field, version) is not None for field in present)
 
 
-def _asked(name: str, asked: Any) -> Iterable[Any]:
+def _requested_entries(name: str, asked: Any) -> Iterable[Any]:
     """The entries of the request that the array of that name answers; null stands for all of something, which is
     unknown."""
     found = (getattr(asked, source, None) for source in (name, *_ANSWERED.get(name, ())))

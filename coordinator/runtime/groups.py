@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.admin.list_groups import Wanted
+from coordinator.core.admin.list_groups import Filters
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.consumer.consumer_group_heartbeat import refuse_heartbeat
 from coordinator.core.consumer.validation import validate_heartbeat
@@ -15,7 +15,7 @@ from coordinator.core.result import Call
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.brokers import Where
-from coordinator.runtime.edge import Failed
+from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response, loading_response
 from coordinator.runtime.parts import PART_PARTITIONS, decide_in_parts, is_long
@@ -86,13 +86,13 @@ def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where:
         if work >= PART_PARTITIONS:
             work = 0
             yield
-        group = _fetched(engine, wanted, request, call)
+        group = _fetch(engine, wanted, request, call)
         work += _GROUP_WORK + sum([len(topic.partitions) for topic in group.topics])
         groups.append(group)
     return merge_groups(tuple(groups), request, call.version)
 
 
-def _fetched(
+def _fetch(
     engine: Engine, wanted: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call
 ) -> OffsetFetchResponseGroup:
     partition = engine.partitions.owner(wanted.group_id)
@@ -145,10 +145,10 @@ def list_groups(
     """List the groups of all partitions, in steps; none while a partition is not loaded: the list would lack some."""
     if engine.loading:
         return ListGroupsResponse(error_code=_LOADING)
-    wanted, listed = Wanted(request), 0
+    wanted, listed = Filters(request), 0
     groups: list[ListGroupsResponseListedGroup] = []
     for partition in engine.partitions:
-        for group in partition.shard.listed():
+        for group in partition.shard.list_groups():
             if wanted.has(group):
                 groups.append(group)
             listed += 1
@@ -175,7 +175,7 @@ def _delete(engine: Engine, group_id: str, call: Call) -> DeleteGroupsResponseDe
     if not partition.is_loaded:
         return DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING)
     result = engine.edge.attempt("DeleteGroups", partition.shard.delete, group_id, call)
-    if isinstance(result, Failed):
+    if isinstance(result, Failure):
         return DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.UNKNOWN_SERVER_ERROR)
     deleted: DeleteGroupsResponseDeletableGroupResult = engine.take(partition, result)
     return deleted

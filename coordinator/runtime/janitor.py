@@ -11,7 +11,7 @@ from coordinator.control.inputs import Kind
 from coordinator.runtime.node import Node
 from protocol.errors import ProtocolError
 from storage import cleaner
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.log import Log
 
 log = logging.getLogger("muster.janitor")
@@ -47,7 +47,7 @@ class Janitor:
     def round(self, now_ms: int) -> Iterator[None]:
         """Do what is due by now, a step of a few milliseconds at each `next`.
 
-        Raises StorageFailed when nothing can be appended to one of the coordinator's own logs any more.
+        Raises StorageError when nothing can be appended to one of the coordinator's own logs any more.
         """
         if now_ms >= self._retain_at_ms:
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
@@ -82,7 +82,7 @@ class Janitor:
         """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""
         try:
             done = yield from cleaner.compact(one, now_ms)
-        except (StorageFailed, ProtocolError) as failure:
+        except (StorageError, ProtocolError) as failure:
             self._compact_at_ms[one.directory] = now_ms + RETRY_MS
             log.warning("a compaction has failed: %s", failure, extra={"log": one.directory})
             return

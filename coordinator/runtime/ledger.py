@@ -15,7 +15,7 @@ from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.result import Markers, Result
 from coordinator.core.transactions.transactions import Transactions
-from coordinator.runtime.damage import damaged, readable
+from coordinator.runtime.damage import describe_damage, readable
 from protocol import record_batch
 from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
@@ -58,7 +58,7 @@ class Ledger:
                 try:
                     self._apply(records.decode(fact.key, fact.value))
                 except (ProtocolError, ValueError) as error:
-                    raise damaged(self.log, fact.offset, error) from error
+                    raise describe_damage(self.log, fact.offset, error) from error
 
     def _checkpoints(self) -> list[str]:
         """The checkpoints of other logs that Muster has written: a copy of another broker's logs has none."""
@@ -72,7 +72,7 @@ class Ledger:
 
         Raises for what cannot be encoded, and then has changed nothing.
         """
-        self._waiting += _written(result.records, now_ms)
+        self._waiting += _write(result.records, now_ms)
         changes = [change for one in result.records if (change := self._apply(one)) is not None]
         if any(type(effect) is Markers for effect in result.effects):
             self.flush()
@@ -83,10 +83,10 @@ class Ledger:
 
         Until then it is prepared, and who asks is told to come back: what is true and what the log says keep one order.
         """
-        self._last += zip(result.records, _written(result.records, now_ms), strict=True)
+        self._last += zip(result.records, _write(result.records, now_ms), strict=True)
 
     def flush(self) -> bool:
-        """Append what was gathered; whether there was anything. Raises StorageFailed."""
+        """Append what was gathered; whether there was anything. Raises StorageError."""
         if not self._waiting:
             return False
         waiting, self._waiting = self._waiting, []
@@ -108,5 +108,5 @@ class Ledger:
         return self.catalog.replay(one)
 
 
-def _written(facts: Iterable[CatalogRecord], now_ms: int) -> list[LogRecord]:
+def _write(facts: Iterable[CatalogRecord], now_ms: int) -> list[LogRecord]:
     return [LogRecord(*records.encode(fact), timestamp=now_ms) for fact in facts]

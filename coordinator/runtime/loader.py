@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from coordinator.core import records
 from coordinator.core.consumer.owners import Inconsistent
-from coordinator.runtime.damage import damaged, readable
+from coordinator.runtime.damage import describe_damage, readable
 from coordinator.runtime.partition import Partition
 from protocol.errors import ProtocolError
 from protocol.records import Record as LogRecord
@@ -27,9 +27,9 @@ def replay(partition: Partition) -> Iterator[int]:
                 _end_transaction(partition, header.producer_id, facts[0])
                 continue
             producer_id = header.producer_id if header.is_transactional else -1
-            shard.replay_batch(_decoded(facts, source), producer_id)
+            shard.replay_batch(_decode(facts, source), producer_id)
         except (ProtocolError, Inconsistent) as error:
-            raise damaged(source, header.base_offset, error) from error
+            raise describe_damage(source, header.base_offset, error) from error
         since += len(facts)
         if since >= STEP_RECORDS:
             yield since
@@ -43,12 +43,12 @@ def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) ->
         partition.shard.end_transaction(producer_id, marker.commits)
 
 
-def _decoded(facts: list[LogRecord], source: Log) -> list[records.Record]:
+def _decode(facts: list[LogRecord], source: Log) -> list[records.Record]:
     decode = records.decode
     found = []
     for fact in facts:
         try:
             found.append(decode(fact.key or b"", fact.value))
         except ProtocolError as error:
-            raise damaged(source, fact.offset, error) from None
+            raise describe_damage(source, fact.offset, error) from None
     return found

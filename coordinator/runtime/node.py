@@ -16,7 +16,7 @@ from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.events import Event
 from coordinator.core.result import Call, Result
 from coordinator.core.shard import Shard
-from coordinator.core.transactions.expiry import forgotten
+from coordinator.core.transactions.expiry import forget_unused
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
@@ -72,7 +72,7 @@ class Node(Engine):
         self._setup = setup
         self.began_empty = False  # whether there were no logs to begin with, once it is open
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
-        self.offered = router.spoken(setup.compat)
+        self.offered = router.supported_versions(setup.compat)
         self._routes = router.routes(self.offered)
 
     def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Any:
@@ -154,7 +154,7 @@ class Node(Engine):
         """The partition's log has been replayed, if there is one: from now on its groups are served."""
         partition.is_loaded = True
         self._abort_unknown_transactions(partition, now_ms)
-        self._take_all(partition, partition.shard.loaded(now_ms, self.ledger.catalog.gone))
+        self._take_all(partition, partition.shard.finish_loading(now_ms, self.ledger.catalog.gone))
         self._watch(partition)  # offsets expire though nobody ever joins a group
 
     def _abort_unknown_transactions(self, partition: Partition, now_ms: int) -> None:
@@ -176,13 +176,13 @@ class Node(Engine):
         """
         self.flush()  # what is only to be settled is not marked twice
         for markers in self.ledger.transactions.find_prepared():
-            if self.dataplane.closed.keys().isdisjoint(markers.partitions):
+            if self.dataplane.closed_partitions.keys().isdisjoint(markers.partitions):
                 self.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
         self.flush()
 
     def forget_transactional_ids(self, now_ms: int) -> None:
         """Forget those that nobody has used for long (`transactional.id.expiration.ms`)."""
-        self.record(forgotten(self.ledger.transactions, now_ms), now_ms)
+        self.record(forget_unused(self.ledger.transactions, now_ms), now_ms)
         self.flush()
 
     def close(self) -> None:

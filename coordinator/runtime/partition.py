@@ -75,7 +75,7 @@ class Partition:
         self.shard.end_transaction(producer_id, committed)
 
     def flush(self) -> int:
-        """Append what was gathered, in one write; how many bytes. Raises StorageFailed, after which nothing may be
+        """Append what was gathered, in one write; how many bytes. Raises StorageError, after which nothing may be
         answered."""
         self._seal()
         batches, self._batches = self._batches, []

@@ -199,7 +199,7 @@ _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.REPLIES: lambda replay, value: replay._reply(),
     Kind.STEP: lambda replay, value: replay.node.step() if replay.node.has_steps else None,
     Kind.FORGET: Replay._forget,
-    Kind.HELD: lambda replay, held: replay.node.held(held),
+    Kind.HELD: lambda replay, held: replay.node.note_unsent(held),
     Kind.FLUSH: lambda replay, value: replay.node.flush(),
     Kind.VERB: _verb,
     Kind.ASK: Replay._ask,

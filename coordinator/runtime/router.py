@@ -51,16 +51,16 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 }
 
 
-def spoken(compat: str) -> dict[int, range]:
+def supported_versions(compat: str) -> dict[int, range]:
     """The versions that a server of that compatibility offers: Kafka 4.3's, or with those that only 3.9 still had."""
     if compat == "4.3":
-        return offered(LATEST_RANGES)
+        return intersect_versions(LATEST_RANGES)
     older = (KAFKA_3_9_RANGES.get(key, span) for key, span in LATEST_RANGES.items())
     both = zip(LATEST_RANGES.items(), older, strict=True)
-    return offered({key: range(min(span.start, old.start), span.stop) for (key, span), old in both})
+    return intersect_versions({key: range(min(span.start, old.start), span.stop) for (key, span), old in both})
 
 
-def offered(ranges: Mapping[int, range]) -> dict[int, range]:
+def intersect_versions(ranges: Mapping[int, range]) -> dict[int, range]:
     """The versions, by API key, that are both answered and within `ranges`."""
     return {BY_NAME[name].key: ranges[BY_NAME[name].key] for name in HANDLERS if BY_NAME[name].key in ranges}
 

@@ -27,7 +27,7 @@ ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
 
 
-class Unfinished(Struct, eq=False):
+class UnfinishedRequest(Struct, eq=False):
     """A request that is decided in steps."""
 
     ticket: int
@@ -40,23 +40,23 @@ class Steps:
     """The requests that are decided in steps, the next one first."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Unfinished] = deque()  # their first step is done
-        self._active: deque[Unfinished] = deque()  # few, because what they have found so far is in memory
+        self._waiting: deque[UnfinishedRequest] = deque()  # their first step is done
+        self._active: deque[UnfinishedRequest] = deque()  # few, because what they have found so far is in memory
 
     def __bool__(self) -> bool:
         return bool(self._active or self._waiting)
 
     def begin(self, ticket: int, request: Any, version: int, handling: Handling) -> Response | None:
         """Do the first step of a request. Returns its response, or None if there is more to do."""
-        return self._continue(Unfinished(ticket, request, version, handling), self._waiting)
+        return self._continue(UnfinishedRequest(ticket, request, version, handling), self._waiting)
 
-    def pop(self) -> Unfinished:
+    def pop(self) -> UnfinishedRequest:
         """Take the request whose turn it is, to be resumed."""
         if self._waiting and len(self._active) < ACTIVE_MAX:
             self._active.append(self._waiting.popleft())
         return self._active.popleft()
 
-    def resume(self, unfinished: Unfinished) -> Response | None:
+    def resume(self, unfinished: UnfinishedRequest) -> Response | None:
         """Do the next step of a request. Returns its response, or None if there is more to do."""
         return self._continue(unfinished, self._active)
 
@@ -68,7 +68,7 @@ class Steps:
                 unfinished.handling.close()
 
     @staticmethod
-    def _continue(unfinished: Unfinished, queue: deque[Unfinished]) -> Response | None:
+    def _continue(unfinished: UnfinishedRequest, queue: deque[UnfinishedRequest]) -> Response | None:
         try:
             next(unfinished.handling)
         except StopIteration as end:

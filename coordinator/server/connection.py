@@ -21,7 +21,7 @@ JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; large
 HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
 
 
-class Parked(Struct, frozen=True, gc=False):
+class ParkedRequest(Struct, frozen=True, gc=False):
     """A request whose response is not there yet."""
 
     ticket: int
@@ -68,7 +68,7 @@ class Connection:
         self.principal: Principal = ANONYMOUS  # who the client is, once its listener has authenticated it
         self.frames = FrameBuffer(frame_bytes_max)
         self.backlog: deque[bytes] = deque()
-        self.parked: Parked | None = None
+        self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses, and their bytes
         self.owed_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left

@@ -35,7 +35,7 @@ from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.budget import Budget
-from coordinator.server.connection import OWED_BYTES_MAX, Connection, Parked
+from coordinator.server.connection import OWED_BYTES_MAX, Connection, ParkedRequest
 from coordinator.server.foreign import foreign_protocol
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
@@ -63,7 +63,7 @@ class Horizon:
         self.at_ms = at_ms
         self._left_s = dict.fromkeys(connections, SHARE_S)
 
-    def used(self, connection: Connection, seconds: float) -> None:
+    def add_time(self, connection: Connection, seconds: float) -> None:
         """Note that so much processor time went into the requests of a connection."""
         left = self._left_s.get(connection)
         if left is None:
@@ -161,7 +161,7 @@ class Frontend:
         connection.backlog.clear()
         connection.take()
         self.requests.set(connection, 0)
-        self.held(connection, 0)
+        self.note_unsent(connection, 0)
         if self._horizon:
             self._horizon.forget(connection)
         if connection.parked:
@@ -181,10 +181,10 @@ class Frontend:
         self.requests.set(connection, 0)
         self._touched[connection] = None
 
-    def held(self, connection: Connection, unsent_bytes: int) -> None:
+    def note_unsent(self, connection: Connection, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait in the poller, because the client does not take them."""
         self.responses.set(connection, unsent_bytes)
-        self.node.held(self.responses.total)
+        self.node.note_unsent(self.responses.total)
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class Frontend:
         """When a long poll ends, by the real clock; None if there is no such time."""
         return self.node.next_poll_ms()
 
-    def ended(self) -> None:
+    def end_turn(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""
         self._stats.count_turn(self._began_s, self.real_s())
 
@@ -351,7 +351,7 @@ class Frontend:
             self._refuse(connection, error)
         used_s = self._charge(connection, began_s)
         if self._horizon:
-            self._horizon.used(connection, used_s)
+            self._horizon.add_time(connection, used_s)
         if connection.backlog:
             self._enqueue(connection)
         elif self.requests.total:
@@ -411,13 +411,13 @@ class Frontend:
             return API_VERSIONS
         if response is None:
             self._park(
-                connection, Parked(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
+                connection, ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
             )
             return -1
         if response is not NO_ANSWER:
             parked = None
             if passage is not None:
-                parked = Parked(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
+                parked = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
             self._owe(connection, api_key, version, request.correlation_id, response, parked)
         return api_key
 
@@ -456,7 +456,7 @@ class Frontend:
             response = error_response(request.body, request.version, ErrorCode[action.error])
         return response
 
-    def _park(self, connection: Connection, parked: Parked) -> None:
+    def _park(self, connection: Connection, parked: ParkedRequest) -> None:
         connection.parked = parked
         self._parked[parked.ticket] = connection
 
@@ -467,7 +467,7 @@ class Frontend:
         version: int,
         correlation_id: int,
         response: Any,
-        parked: Parked | None = None,
+        parked: ParkedRequest | None = None,
     ) -> None:
         """Encode a response, and owe it. With `parked` the gate does to it what a fault says."""
         codes = self._error_counters.get(response.__class__)
@@ -491,7 +491,7 @@ class Frontend:
         connection.owed_bytes += size
         self._owed_bytes += size
 
-    def _pass(self, connection: Connection, parked: Parked, passage: Passage, data: bytes) -> None:
+    def _pass(self, connection: Connection, parked: ParkedRequest, passage: Passage, data: bytes) -> None:
         """Owe the bytes of a response, what a fault has left of them, or all of them later."""
         assert self.gate is not None, "a passage is the gate's"
         action = passage.action

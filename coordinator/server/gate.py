@@ -79,7 +79,7 @@ class Gate:
         """Return the requests that a rule has held, in the order of their arrival."""
         return self._held.pop(number, [])
 
-    def held(self, number: int) -> int:
+    def count_held(self, number: int) -> int:
         """Return how many requests a rule holds now."""
         return len(self._held.get(number, ()))
 

@@ -224,7 +224,7 @@ class Poller:
             self._deliver(connection)
         if frontend.responses.total > frontend.responses.bytes_max:
             self._close_offenders()
-        frontend.ended()
+        frontend.end_turn()
         self._after_turn()
         self.set_alarm()
 
@@ -346,7 +346,7 @@ class Poller:
             if not is_behind:  # else the socket has taken nothing since
                 link.unsent_since_s = self._frontend.real_s()
             link.connection.is_blocked = True
-            self._frontend.held(link.connection, link.unsent_bytes)
+            self._frontend.note_unsent(link.connection, link.unsent_bytes)
 
     def _send_kept(self, link: Link) -> None:
         try:
@@ -356,7 +356,7 @@ class Poller:
             self._close(link)
             return
         link.connection.is_blocked = bool(link.unsent)
-        self._frontend.held(link.connection, link.unsent_bytes)
+        self._frontend.note_unsent(link.connection, link.unsent_bytes)
 
     def _close_offenders(self) -> None:
         """Close the connections that hold the most of too many bytes of responses."""

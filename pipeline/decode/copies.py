@@ -32,7 +32,7 @@ def epoch_ends(batches: Iterable[Batch]) -> dict[int, int]:
     return ends
 
 
-def diverged(partition: int, batches: Iterable[Batch]) -> list[dict[str, Any]]:
+def find_divergence(partition: int, batches: Iterable[Batch]) -> list[dict[str, Any]]:
     """A row of `log_problems` for each copy of the partition's log with a tail that does not count."""
     rows = list(batches)
     ends = epoch_ends(rows)

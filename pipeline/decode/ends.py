@@ -46,7 +46,7 @@ def log_ends(path: str) -> list[End]:
         if entry.is_dir and (match := _DIRECTORY.match(entry.name)):
             topic, partition = match[1], int(match[2])
             log = LogDir(store, entry.name, entry.name, partition)
-            found += [End(topic, partition, ts, leo) for ts, leo in _thinned(_samples(log))]
+            found += [End(topic, partition, ts, leo) for ts, leo in _thin(_samples(log))]
     return found
 
 
@@ -84,7 +84,7 @@ def _by_headers(log: LogDir, segment: Segment) -> list[tuple[int, int]]:
     return [(ts, leo) for ts, leo in samples if ts >= 0]
 
 
-def _thinned(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _thin(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:
     if len(samples) <= SAMPLES:
         return samples
     step = (len(samples) - 1) / (SAMPLES - 1)

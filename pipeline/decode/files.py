@@ -50,7 +50,7 @@ def without_secrets(text: str) -> str:
                   r"\1\3", text)  # fmt: skip
 
 
-def normalized(path: str) -> str:
+def normalize(path: str) -> str:
     """The path as `pyarrow.fs` takes it: absolute if local, `s3://` for `s3a://`. Raises UsageError for secrets."""
     if not is_uri(path):
         return str(Path(path).absolute())
@@ -68,7 +68,7 @@ def normalized(path: str) -> str:
 @lru_cache(maxsize=32)
 def _filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
     """Open what a path or URI names. A query such as `?endpoint_override=...` is for the file system alone."""
-    uri = normalized(uri)
+    uri = normalize(uri)
     if not is_uri(uri):
         return pafs.LocalFileSystem(), uri
     try:
@@ -86,10 +86,10 @@ class Store(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, place: "Store | str | Path") -> "Store":
         """The store at a path or URI, checked. Raises UsageError for credentials in it."""
-        return place if isinstance(place, Store) else cls(normalized(str(place)))
+        return place if isinstance(place, Store) else cls(normalize(str(place)))
 
     @property
-    def shown(self) -> str:
+    def display_uri(self) -> str:
         """The URI without its query and without credentials: what rows and files may say."""
         return without_secrets(self.uri)
 
@@ -109,7 +109,7 @@ class Store(msgspec.Struct, frozen=True):
         full = f"{head}/{path}" if path else head
         return "s3a://" + full.removeprefix("s3://") if full.startswith("s3://") else full
 
-    def opened(self) -> tuple[pafs.FileSystem, str]:
+    def open_root(self) -> tuple[pafs.FileSystem, str]:
         """The file system, and the root's path in it."""
         return _filesystem(self.uri)
 

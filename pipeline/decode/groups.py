@@ -66,7 +66,7 @@ def decode(records: Records, others: Array, versions: Array) -> tuple[list[Group
     return decoded, unread
 
 
-def undecoded(records: Records, index: int, key_version: int, reason: str) -> UndecodedRecord:
+def undecoded_row(records: Records, index: int, key_version: int, reason: str) -> UndecodedRecord:
     """The row that keeps a record's bytes."""
     key, value = _bytes(records.data, records.key[index], records.key_length[index]), _value(records, index)
     return UndecodedRecord(index, key_version, _version(value), key, value, reason)
@@ -75,13 +75,13 @@ def undecoded(records: Records, index: int, key_version: int, reason: str) -> Un
 def _one(records: Records, index: int, key_version: int) -> GroupRecord | UndecodedRecord:
     key, value = _bytes(records.data, records.key[index], records.key_length[index]), _value(records, index)
     if key is None:
-        return undecoded(records, index, key_version, "no key")
+        return undecoded_row(records, index, key_version, "no key")
     try:
         record = facts.decode(key, value)
     except ProtocolError as error:
-        return undecoded(records, index, key_version, f"cannot be read: {error}")
+        return undecoded_row(records, index, key_version, f"cannot be read: {error}")
     if isinstance(record.key, facts.UnknownKey | facts.OffsetCommitKey):
-        return undecoded(records, index, key_version, "unknown record type")
+        return undecoded_row(records, index, key_version, "unknown record type")
     group: str = getattr(record.key, "group" if key_version == 2 else "group_id", "")
     epochs = [getattr(record.value, name) for name in _EPOCH_FIELDS if hasattr(record.value, name)]
     return GroupRecord(
@@ -111,7 +111,7 @@ def _readable(record: facts.Record) -> Any:
 
 def _member(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
     shown: dict[str, Any] = _plain(msgspec.structs.replace(member, subscription=b"", assignment=b""))
-    shown["subscription"] = hashlib.sha256(_wanted(member.subscription)).hexdigest()[:16]
+    shown["subscription"] = hashlib.sha256(_subscription_of(member.subscription)).hexdigest()[:16]
     shown["topics"], shown["assignment"] = None, {}
     try:
         shown["topics"] = sorted(read_subscription(member.subscription).topics)
@@ -122,7 +122,7 @@ def _member(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
     return shown
 
 
-def _wanted(subscription: bytes) -> bytes:
+def _subscription_of(subscription: bytes) -> bytes:
     """What a member asks for, without what it owns at the moment, which changes with every rebalance."""
     try:
         said = read_subscription(subscription)

@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.decode.bytes import HEADER_BYTES, LEAST_LENGTH, Array
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+def compile_kernel(function: Callable[..., Any]) -> Any:
     """Compile at the first call, and keep the result on disk where the source has a place beside it: not in a zip."""
     try:
         return numba.njit(cache=True, nogil=True)(function)
@@ -38,7 +38,7 @@ def _crc_tables() -> Array:
 CRC_TABLES = _crc_tables()
 
 
-@compiled
+@compile_kernel
 def chain(data: Array, start: int, end: int, out: Array) -> tuple[int, int]:
     """Write the positions of whole batches that follow one another; (how many, where that stops)."""
     pos, count = start, 0
@@ -56,7 +56,7 @@ def chain(data: Array, start: int, end: int, out: Array) -> tuple[int, int]:
     return count, pos
 
 
-@compiled
+@compile_kernel
 def checksums(data: Array, starts: Array, ends: Array, tables: Array, out: Array) -> None:
     """CRC-32C of data[starts[i]:ends[i]], for pieces that are too short to be worth a call each."""
     for i in range(starts.shape[0]):
@@ -85,7 +85,7 @@ def checksums(data: Array, starts: Array, ends: Array, tables: Array, out: Array
         out[i] = ~crc
 
 
-@compiled
+@compile_kernel
 def varint(data: Array, pos: int, end: int) -> tuple[Any, int]:
     """(zigzag varint of up to 64 bits, position after it); position -1 when it does not end in time."""
     value = np.uint64(0)
@@ -100,7 +100,7 @@ def varint(data: Array, pos: int, end: int) -> tuple[Any, int]:
     return np.int64(0), -1
 
 
-@compiled
+@compile_kernel
 def boundaries(data: Array, starts: Array, ends: Array, first: Array, counts: Array, out: Array, good: Array) -> None:
     """Where the records of some batches lie.
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.decode.copies import NEVER, Batch, diverged, epoch_ends
+from pipeline.decode.copies import NEVER, Batch, epoch_ends, find_divergence
 from pipeline.decode.layout import Span
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS
@@ -37,7 +37,7 @@ def latest_and_problems(spans: Iterable[Span], options: Options) -> tuple[pa.Tab
     copies = _copies(reads, options)
     ends = epoch_ends(copies)
     reduced = Reduction(KEY, OFFSET_COMMITS)
-    problems = diverged(reads[0].log.partition, copies) if reads else []
+    problems = find_divergence(reads[0].log.partition, copies) if reads else []
     for span in reads:
         for rows in SpanDecoder(span, msgspec.structs.replace(options, tables=TABLES)):
             table = pa.Table.from_batches([rows.batch])

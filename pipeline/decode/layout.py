@@ -31,7 +31,7 @@ class LogDir(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """Where it lies, whatever it is called: the same for every way to name the directory, without credentials."""
-        uri = self.store.shown
+        uri = self.store.display_uri
         root = uri.rstrip("/") if is_uri(uri) else str(Path(uri).resolve())
         return _join(root, self.path) if self.path else root
 
@@ -73,7 +73,7 @@ def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
     found = [log for path in paths for log in _below(Store.of(path), topic)]
     shown = [log.name for log in found]
     unique = [
-        msgspec.structs.replace(log, name=f"{log.store.shown}/{log.name}") if shown.count(log.name) > 1 else log
+        msgspec.structs.replace(log, name=f"{log.store.display_uri}/{log.name}") if shown.count(log.name) > 1 else log
         for log in found
     ]
     return sorted(unique, key=lambda log: (log.partition, log.name))
@@ -118,7 +118,7 @@ def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:
     return sorted(found, key=lambda segment: segment.base_offset)
 
 
-def passed_over(listing: list[Entry]) -> list[str]:
+def skipped_files(listing: list[Entry]) -> list[str]:
     """Names of the files that a cleaner left behind and that are not read."""
     return [entry.name for entry in listing if entry.name.endswith(_PASSED_OVER)]
 

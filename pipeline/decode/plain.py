@@ -144,7 +144,9 @@ def _value(group: str, topic: str, partition: int, value: bytes) -> PlainCommit:
         (expire,) = struct.unpack_from(">q", value, pos + 8)
     if version >= 4:
         topic_id = _topic_id(value, pos + 8)
-    return PlainCommit(group, topic, partition, offset, _given(epoch), metadata, commit_ts, _given(expire), topic_id)
+    return PlainCommit(
+        group, topic, partition, offset, _check_given(epoch), metadata, commit_ts, _check_given(expire), topic_id
+    )
 
 
 def _topic_id(value: bytes, pos: int) -> str | None:
@@ -170,7 +172,7 @@ def marker(record: PlainRecord) -> bool:
     return bool(struct.unpack_from(">hh", record.key)[1])
 
 
-def _given(number: int | None) -> int | None:
+def _check_given(number: int | None) -> int | None:
     return None if number is None or number < 0 else number
 
 

@@ -77,7 +77,7 @@ def between(log: LogDir, start: Position, end: Position | None = None, split_byt
             break
         cut = msgspec.structs.replace(span, from_offset=start.next_offset)
         if end is not None:
-            cut = _ended(cut, end)
+            cut = _cut_at_end(cut, end)
         if (
             span.segment.base_offset == start.segment
             and span.start <= start.pos <= cut.end
@@ -89,7 +89,7 @@ def between(log: LogDir, start: Position, end: Position | None = None, split_byt
     return result
 
 
-def _ended(span: Span, end: Position) -> Span:
+def _cut_at_end(span: Span, end: Position) -> Span:
     """The span, cut where the position says that reading shall end."""
     within = span.segment.base_offset == end.segment and span.start <= end.pos <= span.end
     return msgspec.structs.replace(

@@ -63,7 +63,7 @@ def records(chunk: Chunk) -> tuple[Records, list[Problem]]:
     failed = {problem.from_offset for problem in problems}
     for b in np.flatnonzero(wrong).tolist():
         if int(headers.base_offset[b]) not in failed:
-            problems.append(_malformed(chunk, headers, b, int(good[b])))
+            problems.append(_malformed_row(chunk, headers, b, int(good[b])))
     return result, problems
 
 
@@ -75,7 +75,7 @@ def _outside(found: Records) -> Array:
     return outside
 
 
-def _malformed(chunk: Chunk, headers: Headers, b: int, good: int) -> Problem:
+def _malformed_row(chunk: Chunk, headers: Headers, b: int, good: int) -> Problem:
     first, last = int(headers.base_offset[b]), int(headers.last_offset[b])
     detail = f"{good} of {headers.count[b]} records could be read"
     size = int(headers.length[b]) + 12

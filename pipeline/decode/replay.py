@@ -45,7 +45,7 @@ def _batches(log: LogDir) -> Iterator[tuple[PlainBatch, bytes]]:
                 yield batch, data
 
 
-def merged(
+def merge_copies(
     copies: list[LogDir], report_conflict: Callable[[LogDir, int], None] = lambda _log, _offset: None
 ) -> Iterator[tuple[PlainBatch, PlainRecord]]:
     """The records of several copies of one log: of each offset that of the highest epoch, then of the first name.
@@ -63,7 +63,7 @@ def merged(
         for batch, _ in _batches(log)
     )
     epoch, last = -1, PlainRecord(-1, 0, None, None)
-    for (offset, _, _), log, batch, record in heapq.merge(*map(_placed, copies), key=itemgetter(0)):
+    for (offset, _, _), log, batch, record in heapq.merge(*map(_place, copies), key=itemgetter(0)):
         if offset >= ends.get(batch.leader_epoch, NEVER):
             continue
         if offset != last.offset:
@@ -73,7 +73,7 @@ def merged(
             report_conflict(log, offset)
 
 
-def _placed(log: LogDir) -> Iterator[tuple[tuple[int, int, str], LogDir, PlainBatch, PlainRecord]]:
+def _place(log: LogDir) -> Iterator[tuple[tuple[int, int, str], LogDir, PlainBatch, PlainRecord]]:
     for batch, record in read(log):
         yield (record.offset, -batch.leader_epoch, log.name), log, batch, record
 

@@ -74,12 +74,12 @@ class SpanDecoder:
         commit = is_commit(found, versions)
         commits = Commits(found, np.flatnonzero(commit))
         self._doubtful(chunk, found, commits)
-        yield Rows("offset_commits", self._kept(self._commit_rows(found, commits)))
+        yield Rows("offset_commits", self._keep_wanted(self._commit_rows(found, commits)))
         others = np.flatnonzero(~commit)
-        unknown = [self._undecoded(found, commits)]
+        unknown = [self._undecoded_rows(found, commits)]
         if len(others):
             decoded, undecoded = groups.decode(found, others, versions)
-            yield Rows("group_records", self._kept(self._group_rows(found, decoded)))
+            yield Rows("group_records", self._keep_wanted(self._group_rows(found, decoded)))
             unknown.append(undecoded)
         yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
 
@@ -172,14 +172,14 @@ class SpanDecoder:
                 "topic": commits.topic,
                 "partition": commits.partition,
                 "key_version": commits.key_version,
-                "value_version": _masked(commits.version.astype(np.int16), commits.version >= 0),
+                "value_version": _mask(commits.version.astype(np.int16), commits.version >= 0),
                 "is_tombstone": commits.is_tombstone,
                 "undecodable": commits.undecodable,
-                "committed_offset": _masked(commits.offset, commits.readable),
-                "leader_epoch": _masked(commits.leader_epoch, commits.has_epoch & (commits.leader_epoch >= 0)),
+                "committed_offset": _mask(commits.offset, commits.readable),
+                "leader_epoch": _mask(commits.leader_epoch, commits.has_epoch & (commits.leader_epoch >= 0)),
                 "metadata": commits.metadata,
-                "commit_ts": _masked(commits.commit_ts, commits.readable),
-                "expire_ts": _masked(commits.expire_ts, commits.has_expiry & (commits.expire_ts >= 0)),
+                "commit_ts": _mask(commits.commit_ts, commits.readable),
+                "expire_ts": _mask(commits.expire_ts, commits.has_expiry & (commits.expire_ts >= 0)),
                 "topic_id": commits.topic_id,
             },
         )
@@ -195,12 +195,12 @@ class SpanDecoder:
             columns[name] = [getattr(row, name) for row in decoded]
         return self._batch(GROUP_RECORDS, len(decoded), columns)
 
-    def _undecoded(self, found: Records, commits: Commits) -> list[groups.UndecodedRecord]:
+    def _undecoded_rows(self, found: Records, commits: Commits) -> list[groups.UndecodedRecord]:
         """Offset commits whose value is of a later version, or cannot be read."""
         rows = []
         for i in np.flatnonzero(commits.undecodable | commits.newer).tolist():
             reason = "value cannot be read" if commits.undecodable[i] else "value of a later version, read as version 4"
-            rows.append(groups.undecoded(found, int(commits.index[i]), int(commits.key_version[i]), reason))
+            rows.append(groups.undecoded_row(found, int(commits.index[i]), int(commits.key_version[i]), reason))
         return rows
 
     def _unknown_rows(self, found: Records, undecoded: list[groups.UndecodedRecord]) -> pa.RecordBatch:
@@ -214,7 +214,7 @@ class SpanDecoder:
         columns: dict[str, object] = {name: [getattr(p, name) for p in found] for name in LOG_PROBLEMS.names[3:]}
         return self._batch(LOG_PROBLEMS, len(found), columns)
 
-    def _kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _keep_wanted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Only the groups and times that were asked for."""
         options = self.options
         keep = np.ones(rows.num_rows, bool)
@@ -234,7 +234,7 @@ def _array(values: object, kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _masked(values: Array, valid: Array) -> pa.Array:
+def _mask(values: Array, valid: Array) -> pa.Array:
     return pa.array(values, mask=None if valid.all() else ~valid)
 
 

@@ -94,16 +94,16 @@ class SpanReader:
             keep_back = int(found[-1]) if stop == len(data) or self._reaches_past(data, stop) else None
             if keep_back is not None:
                 if len(found) == 1:
-                    return None, 0, 2 * len(data) + self._wanted(data, stop)
+                    return None, 0, 2 * len(data) + self._is_wanted(data, stop)
                 return self._believe(data, file_pos, headers.take(np.arange(len(found) - 1))), keep_back, 0
         elif not final and self._reaches_past(data, stop):
-            return None, 0, max(2 * len(data), self._wanted(data, stop))
+            return None, 0, max(2 * len(data), self._is_wanted(data, stop))
         parts = [self._believe(data, file_pos, headers)]
         while stop < len(data):
             if not final and self._reaches_past(data, stop):
                 consumed = stop
                 break
-            resumed = self._broken(data, file_pos, stop, final)
+            resumed = self._describe_break(data, file_pos, stop, final)
             if resumed is None:
                 consumed = None if final or self.on_error != "salvage" else len(data)
                 break
@@ -122,7 +122,7 @@ class SpanReader:
         return found, stop, Headers.at(data, found)
 
     @staticmethod
-    def _wanted(data: bytes, pos: int) -> int:
+    def _is_wanted(data: bytes, pos: int) -> int:
         head = data[pos + 8 : pos + 12]
         return min(12 + int.from_bytes(head, "big"), MOST_LENGTH) if len(head) == 4 else HEADER_BYTES
 
@@ -134,7 +134,7 @@ class SpanReader:
         length = int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
         return data[pos + 16] <= 2 and HEADER_BYTES - 12 <= length <= MOST_LENGTH and pos + 12 + length > len(data)
 
-    def _broken(self, data: bytes, file_pos: int, stop: int, final: bool) -> int | None:
+    def _describe_break(self, data: bytes, file_pos: int, stop: int, final: bool) -> int | None:
         """Say what stands at `stop`; where to go on in the data, or None."""
         rest = len(data) - stop
         resume = next_batch(data, stop + 1, self._last)

@@ -72,7 +72,7 @@ class ConsumerHistory:
         """Yield the sessions that last."""
         if self._returned is not None:
             yield self._returned
-        yield from self._end_lost("leave_or_timeout")
+        yield from self._end_of_lost("leave_or_timeout")
         yield from self._sessions.values()
 
     def migrate(self, record: Record, staying: Iterable[str]) -> Iterator[Row]:
@@ -136,7 +136,7 @@ class ConsumerHistory:
             record, record.epoch, causes or ["unknown"], detail, joined, left, self._before, len(self.members)
         )
         yield row
-        yield from self._end_lost("leave_or_timeout")
+        yield from self._end_of_lost("leave_or_timeout")
         if record.epoch is not None:
             self._rows = {epoch: one for epoch, one in self._rows.items() if epoch >= record.epoch - 1}
             self._rows[record.epoch] = row
@@ -155,7 +155,7 @@ class ConsumerHistory:
 
     def _delete(self, record: Record) -> Iterator[Row]:
         yield self._row(record, None, ["deleted"], "", [], [], self._before, 0)
-        yield from self._end_lost("deleted")
+        yield from self._end_of_lost("deleted")
         for member_id in list(self._sessions):
             yield from self._close(member_id, record.record_ts, "deleted")
         self.__init__(self.group)  # type: ignore[misc]  # a group of that name is another one from now on
@@ -169,7 +169,7 @@ class ConsumerHistory:
         session.instance_id = value.get("instance_id")
         session.client_id, session.host = value.get("client_id", ""), value.get("client_host", "")
 
-    def _end_lost(self, reason: str) -> Iterator[Row]:
+    def _end_of_lost(self, reason: str) -> Iterator[Row]:
         for member_id in self.lost:
             session = self._sessions.get(member_id)
             if session is not None and session.to_ts is not None:

@@ -65,7 +65,7 @@ class Tables:
         reader = self.spark.read.schema(ddl(TABLES[name]))
         return reader.parquet(*files) if files else self.spark.createDataFrame([], ddl(TABLES[name]))
 
-    def derived(self, name: str) -> DataFrame:
+    def read_table(self, name: str) -> DataFrame:
         """A table of the build that is current."""
         table = self.published.tables[name]
         reader = self.spark.read.format(self.published.format)
@@ -108,7 +108,7 @@ class Tables:
         path = self._path(name)
         version = DeltaTable.version(self.out, path) if self.form == "delta" else None
         files = sorted(f"{path}/{unquote(file).rpartition(f'/{path}/')[2]}" for file in rows.inputFiles())
-        filesystem, root = self.out.opened()
+        filesystem, root = self.out.open_root()
         metadata = [pq.read_metadata(f"{root.rstrip('/')}/{file}", filesystem=filesystem) for file in files]
         return published.Table(path, tuple(files), sum(one.num_rows for one in metadata), rows.schema.json(), version)
 
@@ -183,7 +183,7 @@ def build(
 
     Made of the raw tables as they are at the beginning: logs may be read into them meanwhile.
     """
-    with manifest.locked(out, manifest.BUILDER):
+    with manifest.lock_tables(out, manifest.BUILDER):
         tables = Tables(spark, out, form)
         made: dict[str, DataFrame] = {}
 

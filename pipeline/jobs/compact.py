@@ -42,7 +42,7 @@ class CompactionRefusedError(ValueError):
     """The log has problems: what is missing cannot be known to be superseded."""
 
 
-class Compacted(msgspec.Struct, frozen=True):
+class CompactionReport(msgspec.Struct, frozen=True):
     """One log before and after, in bytes and records."""
 
     log: str
@@ -53,7 +53,7 @@ class Compacted(msgspec.Struct, frozen=True):
     equal: bool  # whether replay of both gives the same
 
 
-def compact(source: str, target: Path, drop_tombstones_before_ms: int | None = None) -> Iterator[Compacted]:
+def compact(source: str, target: Path, drop_tombstones_before_ms: int | None = None) -> Iterator[CompactionReport]:
     """Compact every log below `source` into a directory of the same name below `target`.
 
     The copies are made beside `target`, which appears when all of them are whole and proved; a failure leaves nothing.
@@ -77,17 +77,17 @@ def compact(source: str, target: Path, drop_tombstones_before_ms: int | None = N
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _compact(log: LogDir, directory: Path, drop_before_ms: int | None) -> Compacted:
+def _compact(log: LogDir, directory: Path, drop_before_ms: int | None) -> CompactionReport:
     whole = spans(log, 1 << 62)  # whole segments
     keep, limit, before = _survivors(whole, drop_before_ms)
     directory.mkdir(parents=True)
-    after = _written(log, whole, directory, keep, limit)
+    after = _write_segments(log, whole, directory, keep, limit)
     bytes_before = sum(span.segment.size for span in whole)
     bytes_after = sum(file.stat().st_size for file in directory.glob("*.log"))
-    return Compacted(log.name, bytes_before, bytes_after, before, after, same(log, directory))
+    return CompactionReport(log.name, bytes_before, bytes_after, before, after, same(log, directory))
 
 
-def _written(log: LogDir, found: list[Span], directory: Path, keep: np.ndarray, limit: int) -> int:
+def _write_segments(log: LogDir, found: list[Span], directory: Path, keep: np.ndarray, limit: int) -> int:
     """Write the segments of the copy; how many records it has."""
     after = 0
     owed: set[int] = set()  # producers of whose running transaction data was kept: their marker stays
@@ -125,7 +125,7 @@ def _survivors(found: list[Span], drop_before_ms: int | None) -> tuple[np.ndarra
             ends = markers(chunk)
             producers = dict(zip(chunk.headers.base_offset.tolist(), chunk.headers.producer_id.tolist(), strict=True))
             reduction.mark((producers[base], base, kind) for base, (kind, _) in ends.items())
-            reduction.add(_keyed(read))
+            reduction.add(_with_keys(read))
         if hurt := [problem for problem in reader.problems if problem.severity == "problem"]:
             raise CompactionRefusedError(f"{span.segment.path}: {hurt[0].kind} at byte {hurt[0].pos}, {hurt[0].detail}")
         end = max(end, reader.next_offset)
@@ -155,7 +155,7 @@ def _read(chunk: Chunk) -> Records:
     return read
 
 
-def _keyed(read: Records) -> pa.Table:
+def _with_keys(read: Records) -> pa.Table:
     null = read.key_length < 0
     h, of = read.headers, read.batch
     columns = {
@@ -208,10 +208,10 @@ def _batch(chunk: Chunk, headers: Headers, i: int, count: int, keep: np.ndarray)
 def same(log: LogDir, directory: Path) -> bool:
     """Whether sequential replay of the log and of its copy ends in the same state."""
     (copy,) = log_dirs([str(directory)])
-    return settled(log) == settled(copy)
+    return settle(log) == settle(copy)
 
 
-def settled(log: LogDir) -> replay.State:
+def settle(log: LogDir) -> replay.State:
     """The state after all of a log; transactions without any commit left waiting are no difference."""
     state = replay.replay(replay.read(log), replay.State(offsets={}, pending={}, group_records={}))
     state.pending = {producer: waiting for producer, waiting in state.pending.items() if waiting}

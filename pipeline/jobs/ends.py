@@ -32,7 +32,7 @@ def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
     """
     check_path(path)
     if path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet"))):
-        return _checked(path, spark.read.parquet(str(path.absolute())))
+        return _check_columns(path, spark.read.parquet(str(path.absolute())))
     if path.is_dir():
         found = [end for end in log_ends(str(path)) if end.ts <= read_ms]
         rows = [msgspec.structs.astuple(end) for end in found]
@@ -41,13 +41,13 @@ def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
         marks = high_watermarks(Store(str(path.parent)))
         rows = [(topic, number, ts, leo, "checkpoint") for (topic, number), leo in marks.items()]
     else:
-        return _checked(path, spark.read.schema(ddl(ENDS)).json(str(path.absolute())))
+        return _check_columns(path, spark.read.schema(ddl(ENDS)).json(str(path.absolute())))
     if not rows:
         raise UsageError(f"{path} tells no log end from before the groups' logs were read: is it the right one?")
     return spark.createDataFrame(rows, ddl(ENDS))
 
 
-def _checked(path: Path, read: DataFrame) -> DataFrame:
+def _check_columns(path: Path, read: DataFrame) -> DataFrame:
     """With the columns that are wanted, each row whole. `source` may be missing."""
     types = dict(read.dtypes)
     if missing := [name for name in NEEDED if name not in types]:

@@ -34,7 +34,7 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
 
     `spark` may be None: then this process decodes.
     """
-    with manifest.locked(out):
+    with manifest.lock_tables(out):
         begun_ms = _now_ms()
         known = read_manifest(paths, out, options)
         given = source_options(paths, known, out, options)
@@ -75,12 +75,12 @@ def _now_ms() -> int:
 
 
 def _by_spark(spark: Any, options: SourceOptions) -> Written:
-    given = {name: str(value) for name, value in _changed(options).items()}
+    given = {name: str(value) for name, value in _find_changed(options).items()}
     path = given.pop("path")
     return [row.asDict() for row in spark.read.format("kafkalog").options(**given).load(path).collect()]
 
 
-def _changed(options: SourceOptions) -> dict[str, Any]:
+def _find_changed(options: SourceOptions) -> dict[str, Any]:
     values = msgspec.structs.asdict(options)
     usual = msgspec.structs.asdict(SourceOptions(path=""))
     return {name: value for name, value in values.items() if value != usual[name]}
@@ -125,9 +125,9 @@ class Follower:
         self._merged: list[tuple[float, str]] = []  # files that no manifest names any more, and since when
 
     @contextmanager
-    def locked(self) -> Iterator["Follower"]:
+    def lock_tables(self) -> Iterator["Follower"]:
         """Keep other readers of logs out of these tables (TablesInUseError); to build others of them is fine."""
-        with manifest.locked(self.out):
+        with manifest.lock_tables(self.out):
             self.known = read_manifest(self.paths, self.out, self.options)
             yield self
 
@@ -168,7 +168,7 @@ class Follower:
         self._merged += [(now, file) for files in before.files.values() for file in files if file not in named]
         if self.out.local is None or not self._merged or self._merged[0][0] > now - GRACE_S:
             return
-        with suppress(manifest.TablesInUseError), manifest.locked(self.out, manifest.BUILDER):
+        with suppress(manifest.TablesInUseError), manifest.lock_tables(self.out, manifest.BUILDER):
             while self._merged and self._merged[0][0] <= now - GRACE_S:
                 self.out.remove(self._merged.pop(0)[1])
 

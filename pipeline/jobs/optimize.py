@@ -17,7 +17,7 @@ from pipeline import manifest
 from pipeline.decode.files import Store
 from pipeline.decode.schema import TABLES
 from pipeline.manifest import Manifest, Place
-from pipeline.sink import Unfinished
+from pipeline.sink import UnfinishedFile
 
 SMALL_FILES_MAX = 32  # of a table and a size: then they are merged
 SMALL_BYTES = (256 << 10, 8 << 20)  # sizes up to which files are merged with their like, so each row is written thrice
@@ -31,7 +31,7 @@ TIME_COLUMN = {
 }
 
 
-class Optimized(msgspec.Struct, frozen=True):
+class OptimizeReport(msgspec.Struct, frozen=True):
     """Files and bytes of the raw tables before and after, and how many files that nobody names were removed."""
 
     files_before: int
@@ -49,7 +49,7 @@ def merge_small_files(out: Place, known: Manifest) -> Manifest:
             few = [file for file in known.files[table] if store.size(file) <= largest] if _many(known, table) else []
             if len(few) >= SMALL_FILES_MAX:
                 rows = pa.concat_tables(_table(store, file, table) for file in few)
-                known = known.replace_files(table, tuple(few), (_written(store, f"raw/{table}", table, rows),))
+                known = known.replace_files(table, tuple(few), (_write(store, f"raw/{table}", table, rows),))
     return known
 
 
@@ -57,12 +57,12 @@ def _many(known: Manifest, table: str) -> bool:
     return len(known.files[table]) >= SMALL_FILES_MAX
 
 
-def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> Optimized:
+def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> OptimizeReport:
     """Rewrite the raw tables in files of about `FILE_BYTES`, in directories by date. Readers see the old or the new.
 
     Rows keep their order. Running it again changes nothing.
     """
-    with manifest.locked(out):
+    with manifest.lock_tables(out):
         store, known = Store.of(out), manifest.load(out)
         sizes = {file.path: file.size for file in store.tree("raw")}
         before = [file for files in known.files.values() for file in files]
@@ -78,19 +78,19 @@ def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> Optimized:
         removed = remove_orphans(store, after, known, orphan_age_s)
         left = {file.path: file.size for file in store.tree("raw")}
         now = [file for files in after.files.values() for file in files]
-        return Optimized(
+        return OptimizeReport(
             len(before), len(now), sum(sizes[file] for file in before), sum(left[file] for file in now), removed
         )
 
 
 def _by_date(store: Store, table: str, files: tuple[str, ...]) -> Iterator[str]:
     """Write the rows of the files anew, each day's in its own directory; about `FILE_BYTES` of them at a time."""
-    for group in _grouped(store, files):
+    for group in _group_files(store, files):
         rows = pa.concat_tables(_table(store, file, table) for file in group)
         days = pc.floor(pc.divide(pc.cast(rows[TIME_COLUMN[table]], pa.float64()), 86_400_000.0)).cast(pa.int64())
         for day in sorted(pc.unique(days).to_pylist()):
             some = rows.filter(pc.equal(days, day))
-            yield _written(store, f"raw/{table}/date={_date(day)}", table, some)
+            yield _write(store, f"raw/{table}/date={_date(day)}", table, some)
 
 
 def _merge_dates(store: Store, known: Manifest, table: str) -> Manifest:
@@ -99,14 +99,14 @@ def _merge_dates(store: Store, known: Manifest, table: str) -> Manifest:
     for file in known.files[table]:
         days.setdefault(file.rpartition("/")[0], []).append(file)
     for folder, files in days.items():
-        for group in _grouped(store, tuple(files)):
+        for group in _group_files(store, tuple(files)):
             if len(group) > 1:
                 rows = pa.concat_tables(_table(store, file, table) for file in group)
-                known = known.replace_files(table, tuple(group), (_written(store, folder, table, rows),))
+                known = known.replace_files(table, tuple(group), (_write(store, folder, table, rows),))
     return known
 
 
-def _grouped(store: Store, files: tuple[str, ...]) -> Iterator[list[str]]:
+def _group_files(store: Store, files: tuple[str, ...]) -> Iterator[list[str]]:
     """Files, in groups of about `FILE_BYTES`."""
     group: list[str] = []
     size = 0
@@ -132,12 +132,12 @@ def _table(store: Store, file: str, table: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=TABLES[table])
 
 
-def _written(store: Store, folder: str, table: str, rows: pa.Table) -> str:
+def _write(store: Store, folder: str, table: str, rows: pa.Table) -> str:
     place = [
         rows[name] for name in ("log_dir", "base_offset", "log_offset", "from_offset") if name in rows.column_names
     ]
     name = hashlib.sha256(repr([(len(rows), pc.min_max(one).as_py()) for one in place]).encode()).hexdigest()[:24]
-    file = Unfinished(store, f"{folder}/merged-{name}-{time.time_ns():x}.parquet", TABLES[table])
+    file = UnfinishedFile(store, f"{folder}/merged-{name}-{time.time_ns():x}.parquet", TABLES[table])
     try:
         for batch in rows.to_batches():
             file.write(batch)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from pipeline.decode.layout import entries, logs_at, passed_over, spans
+from pipeline.decode.layout import entries, logs_at, skipped_files, spans
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import TABLES
 
@@ -20,7 +20,7 @@ class LogTotals(msgspec.Struct, frozen=True):
     ignored: list[str]
 
 
-class Scanned(msgspec.Struct, frozen=True):
+class ScanReport(msgspec.Struct, frozen=True):
     """Totals by log, rows by table, problems as in `log_problems`."""
 
     logs: dict[str, "LogTotals"]
@@ -28,7 +28,7 @@ class Scanned(msgspec.Struct, frozen=True):
     problems: list[dict[str, Any]]
 
 
-def scan(paths: list[str], topic: str, on_error: str = "record", report: Report = lambda _line: None) -> Scanned:
+def scan(paths: list[str], topic: str, on_error: str = "record", report: Report = lambda _line: None) -> ScanReport:
     """Read all logs once; nothing is kept but counts and problems."""
     rows = dict.fromkeys(TABLES, 0)
     logs: dict[str, LogTotals] = {}
@@ -42,5 +42,5 @@ def scan(paths: list[str], topic: str, on_error: str = "record", report: Report 
                 rows[part.table] += part.batch.num_rows
                 batches += part.batch.num_rows if part.table == "batches" else 0
                 problems += part.batch.to_pylist() if part.table == "log_problems" else []
-        logs[log.name] = LogTotals(size, batches, passed_over(entries(log)))
-    return Scanned(logs, rows, problems)
+        logs[log.name] = LogTotals(size, batches, skipped_files(entries(log)))
+    return ScanReport(logs, rows, problems)

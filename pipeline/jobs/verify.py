@@ -11,7 +11,7 @@ from pipeline.decode.copies import conflicting
 from pipeline.decode.latest import latest_and_problems
 from pipeline.decode.layout import LogDir, logs_at, spans
 from pipeline.decode.plain import PlainCommit
-from pipeline.decode.replay import State, merged, replay
+from pipeline.decode.replay import State, merge_copies, replay
 from pipeline.decode.rows import Options
 from pipeline.manifest import Place
 
@@ -22,7 +22,7 @@ COLUMNS = ("log_offset", "committed_offset", "leader_epoch", "metadata", "commit
 Row = tuple[Any, ...]  # by COLUMNS
 
 
-class Verified(msgspec.Struct, frozen=True):
+class VerifyReport(msgspec.Struct, frozen=True):
     """What the readers agree about, and what neither could read.
 
     `differences` are keys that they know differently; `unexplained` counts those in sound logs. `unread_bytes` are all
@@ -39,7 +39,7 @@ class Verified(msgspec.Struct, frozen=True):
     unread_bytes: int
 
 
-def verify(paths: list[str], tables: Place | None = None, report: Report = lambda _line: None) -> Verified:
+def verify(paths: list[str], tables: Place | None = None, report: Report = lambda _line: None) -> VerifyReport:
     """Replay every log sequentially, reduce it by columns, and compare whole rows; with `latest_offsets` if given.
 
     Copies of a log are read as one log. Raises FileNotFoundError when there is none to read.
@@ -55,20 +55,20 @@ def verify(paths: list[str], tables: Place | None = None, report: Report = lambd
         def note(log: LogDir, offset: int, conflicts: dict[str, int] = conflicts) -> None:
             conflicts.setdefault(log.name, offset)
 
-        state = replay(merged(copies, note), State(offsets={}, pending={}, group_records={}))
+        state = replay(merge_copies(copies, note), State(offsets={}, pending={}, group_records={}))
         replayed |= {(partition, *key): _row(at, value) for key, (at, value) in state.offsets.items()}
         rows, unread = latest_and_problems([span for log in copies for span in spans(log)], Options())
-        reduced |= _keyed(rows.to_pylist())
+        reduced |= _by_key(rows.to_pylist())
         problems += unread + [conflicting(partition, log, offset) for log, offset in conflicts.items()]
         report(f"{', '.join(log.name for log in copies)}: {len(state.offsets)} offsets")
-    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _built(tables)}
+    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _build(tables)}
     strays = _in_several_logs(replayed)
     keys = sorted(set(replayed).union(*ways.values()), key=str)
     differing = [key for key in keys if any(way.get(key) != replayed.get(key) for way in ways.values())]
     hurt = [one for one in problems if one["severity"] == "problem"]
     damaged = {one["log_partition"] for one in hurt}
     unexplained = [key for key in differing if key[0] not in damaged and key[1] not in strays]
-    return Verified(
+    return VerifyReport(
         logs=len(found),
         keys=len(replayed),
         equal=not differing,
@@ -88,7 +88,7 @@ def _row(at: int, value: PlainCommit) -> Row:
     return at, value.offset, value.leader_epoch, metadata, value.commit_ts, value.expire_ts, value.topic_id
 
 
-def _keyed(rows: list[dict[str, Any]]) -> dict[Key, Row]:
+def _by_key(rows: list[dict[str, Any]]) -> dict[Key, Row]:
     """Rows of `latest_offsets`, or of the reduction, which has null for metadata that are empty."""
     for row in rows:
         row["metadata"] = None if row["undecodable"] else row["metadata"] or ""
@@ -98,8 +98,8 @@ def _keyed(rows: list[dict[str, Any]]) -> dict[Key, Row]:
     }
 
 
-def _built(tables: Place) -> dict[Key, Row]:
-    return _keyed(published.dataset(tables, published.load(tables), "latest_offsets").to_table().to_pylist())
+def _build(tables: Place) -> dict[Key, Row]:
+    return _by_key(published.dataset(tables, published.load(tables), "latest_offsets").to_table().to_pylist())
 
 
 def _in_several_logs(replayed: dict[Key, Row]) -> set[str]:

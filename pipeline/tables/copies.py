@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
-from pipeline.decode.copies import NEVER, Batch, conflicting, diverged, epoch_ends
+from pipeline.decode.copies import NEVER, Batch, conflicting, epoch_ends, find_divergence
 from pipeline.decode.schema import LOG_PROBLEMS, ddl
 
 IDENTITY = ("log_partition", "log_offset")
@@ -64,7 +64,7 @@ class Copies:
 
     def problems(self, commits: DataFrame) -> list[dict[str, Any]]:
         """Rows of `log_problems`: tails that have diverged, and copies that contradict each other."""
-        tails = [row for partition, epochs in self.epochs.items() for row in diverged(partition, epochs)]
+        tails = [row for partition, epochs in self.epochs.items() for row in find_divergence(partition, epochs)]
         return tails + self._conflicts(commits)
 
     def _conflicts(self, commits: DataFrame) -> list[dict[str, Any]]:

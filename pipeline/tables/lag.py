@@ -80,7 +80,7 @@ def _lag_at(commit: Column) -> Column:
     return F.when(F.size(seen) > 0, F.greatest(F.lit(0), F.element_at(seen, -1)["leo"] - commit["committed_offset"]))
 
 
-def evaluated(windows: DataFrame, now_ms: int, allowed_lag: int = 0) -> DataFrame:
+def evaluate_windows(windows: DataFrame, now_ms: int, allowed_lag: int = 0) -> DataFrame:
     """Burrow's status of each window.
 
     Wants `offsets`, `times`, `lags` (with nulls), `leos` and `lag`; the order of the rules is Burrow's.
@@ -155,7 +155,7 @@ def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WIN
     usual_ms = F.greatest(
         F.element_at("times", -1) - F.element_at("times", 1), 3 * F.coalesce(F.array_max(intervals), F.lit(0))
     )
-    return evaluated(keys, now_ms, allowed_lag).select(
+    return evaluate_windows(keys, now_ms, allowed_lag).select(
         *KEY,
         F.element_at("offsets", -1).alias("current_offset"),
         F.col("leo").alias("log_end_offset"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli import Parser
-from coordinator.cli.listeners import Endpoint, Endpoints, Given, read_endpoints, read_protocols
+from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, read_endpoints, read_protocols
 from coordinator.cli.options import Options, read_options
 from coordinator.cli.serve import add_arguments
 from coordinator.cli.settings import Origin
@@ -15,10 +15,12 @@ from coordinator.config import ConfigError
 
 def read(listen: str, advertise: str = "", protocols: str = "", controllers: str = "") -> Endpoints:
     given = [
-        Given(tuple(words.split()), Origin(option))
+        OptionWords(tuple(words.split()), Origin(option))
         for words, option in ((listen, "--listen"), (advertise, "--advertise"))
     ]
-    return read_endpoints(*given, read_protocols(Given(tuple(protocols.split()), Origin("map"))), controllers.split())
+    return read_endpoints(
+        *given, read_protocols(OptionWords(tuple(protocols.split()), Origin("map"))), controllers.split()
+    )
 
 
 def told(*given: str) -> list[tuple[str, str | None]]:

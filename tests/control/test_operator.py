@@ -248,7 +248,7 @@ def test_a_held_request_waits_until_it_is_released(server: Steered) -> None:
     member = ClassicMember(server, "a")
     member.send_join()
     (rule,) = server.operator.requests.faults
-    assert (rule.hits, server.operator.requests.held(rule.number)) == (1, 1)
+    assert (rule.hits, server.operator.requests.count_held(rule.number)) == (1, 1)
     assert server.operator.groups.find("g") is None, "it is not even decided"
     server.operator.requests.release("g")
     server.operator.clock.advance(10_000, keep_everybody)

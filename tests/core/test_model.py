@@ -238,7 +238,7 @@ class ClassicMachine(RuleBasedStateMachine):
         for key, value in self.log:
             self.shard.replay(records.decode(key, value))
         durable.assert_equal(durable.facts(self.shard), before)
-        self.shard.loaded(self.now)
+        self.shard.finish_loading(self.now)
         self.parked = {}
         self.model.restart(self.now)
 

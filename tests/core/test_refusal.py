@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.catalog.names import reason_invalid
-from coordinator.core.refusal import TEXT_CHARACTERS_MAX, Refusal, truncated
+from coordinator.core.refusal import TEXT_CHARACTERS_MAX, Refusal, truncate
 from protocol.apis import api_of
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -35,13 +35,13 @@ def creation(name: str, *nulls: str) -> CreateTopicsRequest:
 
 
 def test_a_text_that_fits_is_told_whole() -> None:
-    assert truncated("x" * TEXT_CHARACTERS_MAX) == "x" * TEXT_CHARACTERS_MAX
+    assert truncate("x" * TEXT_CHARACTERS_MAX) == "x" * TEXT_CHARACTERS_MAX
     assert Refusal(ErrorCode.INVALID_CONFIG, "y").message == "y"
 
 
 def test_of_a_longer_one_both_ends_are_told() -> None:
     text = f"Member {LONG} is not a member."
-    cut = truncated(text)
+    cut = truncate(text)
     assert (len(cut), cut[:9], cut[-17:]) == (TEXT_CHARACTERS_MAX, "Member €€", " is not a member.")
     assert Refusal(ErrorCode.INVALID_CONFIG, text).message == cut
     assert len((reason_invalid(LONG) or "").encode()) < 32_767

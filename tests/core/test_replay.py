@@ -98,7 +98,7 @@ def test_sessions_run_from_the_end_of_loading() -> None:
     """Nothing runs before."""
     made = shard(Record(GroupMetadataKey("g"), STABLE))
     assert made.next_deadline_ms() is None
-    made.loaded(1_000)
+    made.finish_loading(1_000)
     assert made.next_deadline_ms() == 46_000
 
 
@@ -110,5 +110,5 @@ def test_a_change_of_topics_costs_what_has_changed() -> None:
             raise AssertionError("a walk over all topics")
 
     made = shard(Record(OffsetCommitKey("h", "t", 0), OffsetCommitValue(1)))
-    assert not made.topics_changed(Uncounted(), (), 0)
-    assert made.topics_changed(Uncounted(), {"t"}, 0)[0].records == (Record(OffsetCommitKey("h", "t", 0), None),)
+    assert not made.apply_topic_changes(Uncounted(), (), 0)
+    assert made.apply_topic_changes(Uncounted(), {"t"}, 0)[0].records == (Record(OffsetCommitKey("h", "t", 0), None),)

@@ -198,7 +198,7 @@ class World:
                 self.shard.end_transaction(*entry)
         durable.assert_equal(durable.facts(self.shard), old)
         self.waiting.clear()
-        return self.observed(lambda: [line for r in self.shard.loaded(self.now_ms) for line in self.taken(r)])
+        return self.observed(lambda: [line for r in self.shard.finish_loading(self.now_ms) for line in self.taken(r)])
 
 
 def _type_of(name: str) -> Any:

@@ -1,6 +1,6 @@
 """What scripts say to the world around a shard, and what operators ask of any group."""
 
-from coordinator.core.admin.list_groups import Wanted
+from coordinator.core.admin.list_groups import Filters
 from coordinator.core.topics import Topic, Topics
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.core import rendering
@@ -30,7 +30,9 @@ def topics(world: World, words: Words) -> list[str]:
     before, world.topics = world.topics, Topics(found, world.topics.version + 1)
     gone = {name for name, topic in before.items() if world.topics.id_of(name) != topic.id}
     return world.observed(
-        lambda: [line for r in world.shard.topics_changed(world.topics, gone, world.now_ms) for line in world.taken(r)]
+        lambda: [
+            line for r in world.shard.apply_topic_changes(world.topics, gone, world.now_ms) for line in world.taken(r)
+        ]
     )
 
 
@@ -53,10 +55,10 @@ def list_groups(world: World, words: Words) -> list[str]:
         tuple(word.replace("_", " ") for word in words.list("states")),
         tuple(word.replace("_", " ") for word in words.list("types")),
     )
-    wanted = Wanted(request)
+    wanted = Filters(request)
     return [
         f"{group.group_id or '-'} {group.group_state} {group.group_type} {group.protocol_type or '-'}"
-        for group in world.shard.listed()
+        for group in world.shard.list_groups()
         if wanted.has(group)
     ] or ["none"]
 

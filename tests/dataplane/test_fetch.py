@@ -86,7 +86,7 @@ def test_while_others_do_not_read_an_answer_is_a_batch(broker: Broker) -> None:
     for _ in range(3):
         broker.produce("t", 0, batch("a" * 1000))
     for unsent_bytes, batches in ((0, 3), (HELD_BYTES_MAX - 2 * size, 2), (HELD_BYTES_MAX, 1), (2 * HELD_BYTES_MAX, 1)):
-        broker.plane.held(unsent_bytes)
+        broker.plane.note_unsent(unsent_bytes)
         assert len(broker.fetch("t").records) == batches * size
 
 
@@ -94,7 +94,7 @@ def test_that_counts_within_a_turn(broker: Broker) -> None:
     size = len(batch("a" * 1000))
     for _ in range(3):
         broker.produce("t", 0, batch("a" * 1000))
-    broker.plane.held(HELD_BYTES_MAX - 4 * size)
+    broker.plane.note_unsent(HELD_BYTES_MAX - 4 * size)
     sizes = []
     for _ in range(3):  # no turn ends between them
         answer = broker.plane.handle(fetch_request("t"), call(fetch_request("t")), NODES)

@@ -19,7 +19,7 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage import cleaner
-from storage.files import StorageFailed
+from storage.files import StorageError
 from tests.dataplane.broker import NOW, Broker, batch
 from tests.dataplane.test_transactions import begin, of
 from tests.storage.crashing_disk import CrashingDisk
@@ -255,8 +255,8 @@ def test_a_failed_append_closes_its_partition_and_nothing_else(broker: Broker) -
     assert broker.produce("t", 0, batch("c")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.produce("t", 0, batch("d")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.produce("t", 1, batch("b")).error_code == ErrorCode.NONE
-    assert list(broker.plane.closed) == [("t", 0)]
-    assert "EIO" in broker.plane.closed["t", 0]
+    assert list(broker.plane.closed_partitions) == [("t", 0)]
+    assert "EIO" in broker.plane.closed_partitions["t", 0]
     assert Broker(broker.files.copy()).values("t") == ["a", "b"]
 
 
@@ -282,7 +282,7 @@ def test_a_segment_that_is_removed_under_the_server_closes_its_partition(broker:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t", offset=1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t", 1, offset=1).error_code == ErrorCode.NONE
-    assert list(broker.plane.closed) == [("t", 0)]
+    assert list(broker.plane.closed_partitions) == [("t", 0)]
     list(broker.plane.tend(NOW))
     broker.plane.close()
 
@@ -294,7 +294,7 @@ def test_a_missing_descriptor_closes_nothing_for_good(broker: Broker) -> None:
     broker.files.fail = {broker.files.calls + 1: errno.EMFILE}
     assert broker.fetch("t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t").error_code == ErrorCode.NONE
-    assert broker.plane.closed == {}
+    assert broker.plane.closed_partitions == {}
 
 
 def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -> None:
@@ -306,11 +306,11 @@ def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -
 
     def refuse_markers(operation: str, path: str) -> None:
         if operation == "append to" and path.startswith("data/t-0/"):
-            raise StorageFailed(operation, path, errno.EIO, "refused")
+            raise StorageError(operation, path, errno.EIO, "refused")
         accept(operation, path)
 
     server.files.call = refuse_markers  # type: ignore[method-assign]
     server.ask(EndTxnRequest("x", *producer, True), version=5)
-    assert server.node.dataplane.closed.keys() == {("t", 0)}
+    assert server.node.dataplane.closed_partitions.keys() == {("t", 0)}
     after = Broker(server.files.copy(), topics={"t": 1})
     assert after.values("t", 0, committed=True) == ["a"], "it was committed"

@@ -66,7 +66,7 @@ class Engine:
         self.now_ms = START_MS
         self.writer = Writer(directory, segment_bytes=20_000)
         self.shard = Shard(number, self.limits, TOPICS)
-        self.shard.loaded(self.now_ms)
+        self.shard.finish_loading(self.now_ms)
         self.events: list[Event] = []
         self.truth: list[Truth] = []
         self.leader_saw = ""
@@ -115,7 +115,7 @@ class Engine:
         """Forget everything but the log."""
         self.shard = replayed(self.directory, self.number, self.limits)
         self.shard.write = lambda _result, _now_ms: None  # `done` writes to the log
-        for result in self.shard.loaded(self.now_ms):
+        for result in self.shard.finish_loading(self.now_ms):
             self.done(result)
 
     def done(self, result: Result[Any]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import read_table
-from pipeline.jobs.compact import CompactionRefusedError, compact, settled
+from pipeline.jobs.compact import CompactionRefusedError, compact, settle
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline.test_real_kafka import DATA, STATES
@@ -63,7 +63,7 @@ def test_an_open_transaction_stops_it(tmp_path: Path) -> None:
     (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
     (log,) = log_dirs([str(tmp_path / "b")])
     assert result.equal
-    assert settled(log).pending[7]
+    assert settle(log).pending[7]
     cut = spans(log)
     assert read_table(cut, "offset_commits")["log_offset"].to_pylist() == [3, 4, 5, 6]
 

@@ -21,7 +21,7 @@ from pipeline.decode.layout import log_dirs, partition_of, spans
 from pipeline.decode.positions import Position, between
 from pipeline.decode.rows import Options, read_table
 from pipeline.decode.schema import OFFSET_COMMITS
-from pipeline.synth import Plan, Writer, commit, compressed, fact, write_logs
+from pipeline.synth import Plan, Writer, commit, compress, fact, write_logs
 from protocol import record_batch
 from protocol.records import Record
 from tests.pipeline.test_tables_commits import commit_row
@@ -223,7 +223,7 @@ def test_a_bomb_is_refused_before_it_grows(tmp_path: Path) -> None:
     writer.append([commit(("g", "t", 0), 1, 1)])
     batch = record_batch.encode([commit(("g", "t", 0), 2, 2)], base_offset=1)
     header = record_batch.header_at(batch)
-    bomb = record_batch.seal(msgspec.structs.replace(header, attributes=4), compressed(4, bytes(80 << 20)))
+    bomb = record_batch.seal(msgspec.structs.replace(header, attributes=4), compress(4, bytes(80 << 20)))
     path = next((tmp_path / "__consumer_offsets-0").glob("*.log"))
     path.write_bytes(path.read_bytes() + bomb)
     cut = spans(log_dirs([str(tmp_path)])[0])

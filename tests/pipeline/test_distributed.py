@@ -176,7 +176,7 @@ def test_two_workers_ingest_what_one_process_ingests(tmp_path: Path, monkeypatch
             want = ordered(read_table(cut, table).to_pylist())
             assert bool(want) == (table in ("batches", "offset_commits", "group_records"))
             for out in (near, far):
-                assert rows(out, table) == want, f"{table} of {out.shown}"
+                assert rows(out, table) == want, f"{table} of {out.display_uri}"
         assert "testing" not in far.read(manifest.NAME).decode()
         before = manifest.load(far)
         assert optimize(far).files_after <= sum(map(len, before.files.values()))

@@ -76,7 +76,7 @@ def test_follow_ends_when_a_log_is_made_anew(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("pipeline.jobs.ingest.IDLE_MS", 0)
     directory = tmp_path / f"{TOPIC}-0"
     write(directory, 50, 1000)
-    with Follower([str(tmp_path)], tmp_path / "out").locked() as follower:
+    with Follower([str(tmp_path)], tmp_path / "out").lock_tables() as follower:
         assert follower.step() == 50
         before = manifest.load(tmp_path / "out")
         clear(directory)

@@ -33,7 +33,7 @@ def read(logs: Path, out: Path) -> manifest.Manifest:
 
 
 def drain(logs: Path, out: Path, max_bytes: int | None = None) -> manifest.Manifest:
-    with Follower([str(logs)], out, max_bytes).locked() as follower:
+    with Follower([str(logs)], out, max_bytes).lock_tables() as follower:
         follow(follower, once=True)
         return follower.known
 
@@ -74,7 +74,7 @@ def test_ingest_finds_its_place_in_a_segment_that_was_compacted(tmp_path: Path) 
 
 def test_a_second_writer_is_kept_out(tmp_path: Path) -> None:
     write_logs(tmp_path / "logs", Plan(records=10, partitions=1))
-    with manifest.locked(tmp_path / "out"), pytest.raises(manifest.TablesInUseError):
+    with manifest.lock_tables(tmp_path / "out"), pytest.raises(manifest.TablesInUseError):
         read(tmp_path / "logs", tmp_path / "out")
 
 
@@ -119,7 +119,7 @@ def test_follow_while_the_log_is_written(tmp_path: Path) -> None:
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        with Follower([str(logs)], out).locked() as follower:
+        with Follower([str(logs)], out).lock_tables() as follower:
             steps = sum(follower.step() > 0 for _ in range(20))
     finally:
         stopped.set()
@@ -141,7 +141,7 @@ def test_follow_ends_in_time_while_commits_go_on(tmp_path: Path) -> None:
             return steps[-1]
 
     writer.append([commit(("g", "t", 0), 0, 0)])
-    with Busy([str(tmp_path / "logs")], tmp_path / "out").locked() as follower:
+    with Busy([str(tmp_path / "logs")], tmp_path / "out").lock_tables() as follower:
         follow(follower, every_ms=1, seconds=0.2)
     assert all(steps)
     assert len(ids(tmp_path / "out")) == len(steps) + 1
@@ -150,11 +150,11 @@ def test_follow_ends_in_time_while_commits_go_on(tmp_path: Path) -> None:
 def test_a_follower_keeps_other_readers_of_logs_out_and_lets_tables_be_built(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     Writer(logs / f"{TOPIC}-0").append([commit(("g", "t", 0), 0, 0)])
-    with Follower([str(logs)], out).locked() as follower, manifest.locked(out, manifest.BUILDER):
+    with Follower([str(logs)], out).lock_tables() as follower, manifest.lock_tables(out, manifest.BUILDER):
         assert follower.step() == 1
         with pytest.raises(manifest.TablesInUseError):
             read(logs, out)
-        with pytest.raises(manifest.TablesInUseError), Follower([str(logs)], out).locked():
+        with pytest.raises(manifest.TablesInUseError), Follower([str(logs)], out).lock_tables():
             pass
 
 
@@ -162,7 +162,7 @@ def test_where_no_lock_reaches_a_second_writer_is_found(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(logs / f"{TOPIC}-0")
     writer.append([commit(("g", "t", 0), 0, 0)])
-    with Follower([str(logs)], out).locked() as follower:
+    with Follower([str(logs)], out).lock_tables() as follower:
         follower.step()
         manifest.save(out, manifest.Manifest())  # another machine
         writer.append([commit(("g", "t", 0), 1, 0)])
@@ -204,12 +204,12 @@ def test_many_small_steps_leave_few_files(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("pipeline.jobs.ingest.GRACE_S", 0.0)
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(logs / f"{TOPIC}-0")
-    with Follower([str(logs)], out).locked() as follower:
+    with Follower([str(logs)], out).lock_tables() as follower:
         for n in range(30):
             writer.append([commit(("g", "t", 0), n, n)])
             follower.step()
             if n == 15:
-                with manifest.locked(out, manifest.BUILDER):
+                with manifest.lock_tables(out, manifest.BUILDER):
                     writer.append([commit(("g", "t", 0), n, n)])
                     follower.step()  # a build is reading what may be merged now: it is removed later
         assert all(len(files) < 8 for files in follower.known.files.values())
@@ -220,7 +220,7 @@ def test_many_small_steps_leave_few_files(tmp_path: Path, monkeypatch: pytest.Mo
 def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(logs / f"{TOPIC}-0")
-    with Follower([str(logs)], out).locked() as follower:
+    with Follower([str(logs)], out).lock_tables() as follower:
         for n in range(12):
             writer.append([commit(("g", "t", 0), n, 1_760_000_000_000 + n * DAY_MS // 4)])
             follower.step()

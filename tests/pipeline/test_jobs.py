@@ -60,12 +60,12 @@ def test_damage_is_reported_once_however_often_it_is_met(spark: Any, tmp_path: P
     read(logs, out)
     read(logs, out)
     build(spark, out, now_ms=5)
-    problems = Tables(spark, out).derived("log_problems").orderBy("log_dir").collect()
+    problems = Tables(spark, out).read_table("log_problems").orderBy("log_dir").collect()
     assert [(p.kind, p.severity, p.from_offset) for p in problems] == [
         ("bad_length", "problem", 3),
         ("bad_length", "problem", 0),
     ]
-    health = Tables(spark, out).derived("log_health").orderBy("log_dir").collect()
+    health = Tables(spark, out).read_table("log_health").orderBy("log_dir").collect()
     assert [(h.log_partition, h.batches, h.problems) for h in health] == [(0, 3, 1), (1, 0, 1)], (
         "also of the unread one"
     )
@@ -83,14 +83,14 @@ def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
     empty = {name for name in DERIVED if not counts[name]}
     assert empty <= {"log_problems", "unknown_records", "new_group_records"}
     tables = Tables(spark, out)
-    latest = offsets(row.asDict() for row in tables.derived("latest_offsets").collect())
+    latest = offsets(row.asDict() for row in tables.read_table("latest_offsets").collect())
     assert latest == replayed(logs)
-    health = tables.derived("log_health").collect()
+    health = tables.read_table("log_health").collect()
     assert all(0 <= row.dead_ratio <= 1 and row.bytes > 0 for row in health)
     first = published.load(out)
     _killed(spark, out, monkeypatch)
     assert published.load(out) == first
-    assert Tables(spark, out).derived("latest_offsets").count() == counts["latest_offsets"]
+    assert Tables(spark, out).read_table("latest_offsets").count() == counts["latest_offsets"]
     assert build(spark, out, ends=ends, now_ms=1_760_000_500_000) == counts
     second = published.load(out)
     assert second.build != first.build
@@ -109,9 +109,9 @@ def test_ends_of_topics_come_from_their_own_logs(spark: Any, tmp_path: Path) -> 
     read(logs, out)
     orders.append([Record(None, b"x", timestamp=int(time.time() * 1000) + 3_600_000)])  # after the logs were read
     build(spark, out, ends=logs)
-    (row,) = Tables(spark, out).derived("lag_status").collect()
+    (row,) = Tables(spark, out).read_table("lag_status").collect()
     assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
-    history = Tables(spark, out).derived("lag_history").orderBy("ts").collect()
+    history = Tables(spark, out).read_table("lag_history").orderBy("ts").collect()
     assert [(one.ts, one.lag) for one in history] == [(1000 * n, n + 1 - n // 2) for n in range(10)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.session import Settings, _as_zip, _configuration, _configured, quiet
+from pipeline.session import Settings, _as_zip, _configuration, _is_configured, quiet
 from tests.pipeline.conftest import SharedSession, is_alive
 
 
@@ -51,7 +51,7 @@ def test_spark_defaults_and_the_shells_arguments_are_read(monkeypatch: pytest.Mo
     (tmp_path / "spark-defaults.conf").write_text("# comment\n\nspark.executor.memory  5g\nspark.a=b c\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--master yarn --name x pyspark-shell")
-    assert _configured() == {"spark.executor.memory": "5g", "spark.a": "b c", "spark.master": "yarn"}
+    assert _is_configured() == {"spark.executor.memory": "5g", "spark.a": "b c", "spark.master": "yarn"}
 
 
 def test_a_wheel_goes_to_the_workers_as_a_zip(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pipeline.decode.schema import TABLES
 from pipeline.decode.transactions import read_commits
 from pipeline.errors import UsageError
 from pipeline.options import parse
-from pipeline.pushdown import narrowed
+from pipeline.pushdown import narrow
 from pipeline.source import PushingReader
 from pipeline.synth import Plan, Writer, commit, write_logs
 
@@ -95,9 +95,9 @@ def test_filters_hold_together() -> None:
         In(("group",), ("a", "b")), EqualTo(("group",), "b"), In(("log_partition",), (1, 2)),
         LessThanOrEqual(("record_ts",), 5), EqualTo(("a", "b"), 1), EqualTo(("group",), None),
     ]  # fmt: skip
-    options = narrowed(parse({"path": "x", "until_ms": "9"}), filters)
+    options = narrow(parse({"path": "x", "until_ms": "9"}), filters)
     assert (options.groups, options.log_partitions, options.until_ms) == (("b",), (1, 2), 6)
-    assert narrowed(options, [EqualTo(("group",), "c")]).wanted_groups == frozenset(), "no row is both"
+    assert narrow(options, [EqualTo(("group",), "c")]).wanted_groups == frozenset(), "no row is both"
     with pytest.raises(UsageError, match="unknown option groups"):
         parse({"path": "x", "groups": "a"})
 

@@ -11,7 +11,7 @@ from pipeline.decode import replay
 from pipeline.decode.plain import PlainBatch, PlainCommit
 from pipeline.decode.schema import BATCHES, OFFSET_COMMITS
 from pipeline.tables.commits import commit_velocity, latest_offsets, offset_commits
-from pipeline.tables.lag import evaluated, group_status, lag_status
+from pipeline.tables.lag import evaluate_windows, group_status, lag_status
 from tests.pipeline import burrow
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -100,7 +100,7 @@ def test_lag_status_equals_burrows_rules_on_random_windows(spark: Any) -> None:
         want.append([burrow.status((offsets, moved, lags, ends), lag, now_ms, allowed) for allowed in (0, 2)])
     table = spark.createDataFrame(rows, "id int, offsets array<bigint>, times array<bigint>, lags array<bigint>, leos array<bigint>, lag bigint").cache()  # fmt: skip
     for column, allowed in enumerate((0, 2)):
-        got = dict(evaluated(table, now_ms, allowed).select("id", "status").collect())
+        got = dict(evaluate_windows(table, now_ms, allowed).select("id", "status").collect())
         assert [got[i] for i in range(len(rows))] == [statuses[column] for statuses in want]
         seen.update(got.values())
     table.unpersist()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.decode.layout import TOPIC, log_dirs
-from pipeline.decode.replay import State, merged, replay
+from pipeline.decode.replay import State, merge_copies, replay
 from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS
 from pipeline.synth import Writer, commit
 from pipeline.tables.commits import latest_offsets, offset_commits
@@ -85,7 +85,7 @@ def test_tables_of_random_mishaps_equal_a_replay_or_a_problem_says_why_not(spark
     }
     want = {}
     for partition, logs in groupby(log_dirs([str(tmp_path)]), key=lambda log: log.partition):
-        state = replay(merged(list(logs)), State(offsets={}, pending={}, group_records={}))
+        state = replay(merge_copies(list(logs)), State(offsets={}, pending={}, group_records={}))
         want |= {(partition, *key): (at, value.offset) for key, (at, value) in state.offsets.items()}
     differing = {key for key in want.keys() | got.keys() if want.get(key) != got.get(key)}
     assert {key for key in differing if key[0] not in damaged and (key[1], key[0]) not in elsewhere} == set()

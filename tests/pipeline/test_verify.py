@@ -11,7 +11,7 @@ import pytest
 from pipeline.decode.latest import latest, latest_and_problems
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.positions import newest
-from pipeline.decode.replay import merged
+from pipeline.decode.replay import merge_copies
 from pipeline.decode.rows import Options
 from pipeline.jobs.verify import verify
 from pipeline.synth import Plan, Writer, commit, write_logs
@@ -42,7 +42,7 @@ def test_copies_are_one_log(tmp_path: Path) -> None:
 def test_of_a_record_the_highest_epoch_counts_then_the_first_name(tmp_path: Path) -> None:
     copies(tmp_path)
     with_epoch(next((tmp_path / "c").rglob("*.log")), 7)
-    read = [(record.offset, batch.leader_epoch) for batch, record in merged(log_dirs([str(tmp_path)]))]
+    read = [(record.offset, batch.leader_epoch) for batch, record in merge_copies(log_dirs([str(tmp_path)]))]
     assert read == [(0, 7), *((n, 0) for n in range(1, 8))]
 
 
@@ -62,7 +62,7 @@ def diverged_copies(root: Path) -> None:
 
 def test_the_tail_of_a_diverged_copy_does_not_count_and_is_reported(tmp_path: Path) -> None:
     diverged_copies(tmp_path)
-    read = [(record.offset, batch.leader_epoch) for batch, record in merged(log_dirs([str(tmp_path)]))]
+    read = [(record.offset, batch.leader_epoch) for batch, record in merge_copies(log_dirs([str(tmp_path)]))]
     assert read == [(n, 7 if n >= 4 else 0) for n in range(10)]
     found = verify([str(tmp_path)])
     assert found.equal, found.differences

@@ -11,7 +11,7 @@ import msgspec
 from construct import Bytes, Construct, FormatField
 
 from protocol import constructs
-from protocol.constructs import ArrayOf, Blob, Counted, Text, Uvarint, uvarint
+from protocol.constructs import ArrayOf, Blob, CountedArray, Text, Uvarint, uvarint
 from protocol.structs import NullableStruct, StructOf, TagSection
 from tests.protocol.targets import Target
 
@@ -57,10 +57,10 @@ def filled(subcon: Construct) -> Any:
 @contextmanager
 def noted(lengths: list[Length]) -> Iterator[None]:
     """While construct reads, note where it finds lengths and counts."""
-    count, varint, section, value = Counted.count, Uvarint._parse, TagSection._parse, TagSection._value
+    count, varint, section, value = CountedArray.count, Uvarint._parse, TagSection._parse, TagSection._value
     next_is_length = False  # of the varints in tagged fields, the first and that before a value; not the tags
 
-    def noted_count(self: Counted, stream: Any, context: Any, path: Any) -> int | None:
+    def noted_count(self: CountedArray, stream: Any, context: Any, path: Any) -> int | None:
         start = stream.position
         found = count(self, stream, context, path)
         smallest = self.element_min if isinstance(self, ArrayOf) else 1
@@ -87,12 +87,12 @@ def noted(lengths: list[Length]) -> Iterator[None]:
         next_is_length = True
         return value(self, field, stream, context, path)
 
-    Counted.count, Uvarint._parse = noted_count, noted_varint
+    CountedArray.count, Uvarint._parse = noted_count, noted_varint
     TagSection._parse, TagSection._value = noted_section, noted_value
     try:
         yield
     finally:
-        Counted.count, Uvarint._parse = count, varint
+        CountedArray.count, Uvarint._parse = count, varint
         TagSection._parse, TagSection._value = section, value
 
 

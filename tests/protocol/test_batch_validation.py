@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from protocol import record_batch, records
-from protocol.batch_validation import Accepted, Allowance, Refusal, Rules, validate, validate_in_steps
+from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, validate, validate_in_steps
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.record_walk import HEADERS_MAX, NAMED_MAX, RecordWalk
@@ -46,7 +46,7 @@ def refusal(data: bytes | None, rules: Rules = ANYTHING, version: int = VERSION)
 
 def test_a_good_batch_is_accepted_with_the_greatest_time_of_its_records() -> None:
     for data in (GOOD, compressed(GOOD), resealed(GOOD, max_timestamp=7)):
-        assert validate(data, VERSION, Rules(), NOW) == Accepted(header_at(data), NOW + 5)
+        assert validate(data, VERSION, Rules(), NOW) == AcceptedBatch(header_at(data), NOW + 5)
 
 
 LEGACY = bytes(8) + struct.pack(">i", 45) + bytes(4) + b"\1" + bytes(40)
@@ -85,14 +85,14 @@ def test_a_batch_that_is_not_one_is_refused_with_its_reason(what: str) -> None:
 
 def test_zstd_is_for_those_who_know_it() -> None:
     assert refusal(compressed(GOOD), version=6).error == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert isinstance(validate(compressed(GOOD), 7, Rules(), NOW), Accepted)
+    assert isinstance(validate(compressed(GOOD), 7, Rules(), NOW), AcceptedBatch)
 
 
 def test_sizes_are_bounded_packed_and_unpacked() -> None:
-    assert isinstance(validate(GOOD, VERSION, Rules(batch_bytes_max=len(GOOD)), NOW), Accepted)
+    assert isinstance(validate(GOOD, VERSION, Rules(batch_bytes_max=len(GOOD)), NOW), AcceptedBatch)
     assert refusal(GOOD, Rules(batch_bytes_max=len(GOOD) - 1)).error == ErrorCode.MESSAGE_TOO_LARGE
     plain = len(GOOD) - HEADER_BYTES
-    assert isinstance(validate(compressed(GOOD), VERSION, Rules(decompressed_bytes_max=plain), NOW), Accepted)
+    assert isinstance(validate(compressed(GOOD), VERSION, Rules(decompressed_bytes_max=plain), NOW), AcceptedBatch)
     assert refusal(compressed(GOOD), Rules(decompressed_bytes_max=plain - 1)).error == ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -110,7 +110,7 @@ def test_a_compacted_topic_names_its_keyless_records() -> None:
     assert refused.message == "One or more records have been rejected due to 2 record errors"
     assert [index for index, _ in refused.records] == [0, 2]
     assert all(reason.endswith("without key in topic partition latest-0") for _, reason in refused.records)
-    assert isinstance(validate(KEYLESS, VERSION, Rules(compacted=False), NOW), Accepted)
+    assert isinstance(validate(KEYLESS, VERSION, Rules(compacted=False), NOW), AcceptedBatch)
 
 
 def test_the_brokers_kind_of_time_is_not_for_producers() -> None:
@@ -133,12 +133,12 @@ def test_the_brokers_kind_of_time_is_not_for_producers() -> None:
 def test_times_are_near_now_where_they_count(rules: Rules, named: list[int]) -> None:
     judgement = validate(GOOD, VERSION, rules, NOW)
     assert [index for index, _ in getattr(judgement, "records", ())] == named
-    assert isinstance(judgement, Refusal if named else Accepted)
+    assert isinstance(judgement, Refusal if named else AcceptedBatch)
 
 
 def test_a_record_without_a_time_is_near_enough() -> None:
     timeless = encode([Record(b"k", b"v", (), 0, record_batch.NO_TIMESTAMP)])
-    assert isinstance(validate(timeless, VERSION, Rules(before_max_ms=10), NOW), Accepted)
+    assert isinstance(validate(timeless, VERSION, Rules(before_max_ms=10), NOW), AcceptedBatch)
 
 
 # -- the walk ----------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_the_walk_says_what_the_records_say(facts: list[Record]) -> None:
     times = [fact.timestamp - header.base_timestamp for fact in facts]
     keyless = [index for index, fact in enumerate(facts) if fact.key is None]
     assert told(walk(data, HEADER_BYTES, len(data), len(facts))) == (max(times), keyless, None)
-    assert validate(data, VERSION, Rules(after_max_ms=None), NOW) == Accepted(header, max(map(_time, facts)))
+    assert validate(data, VERSION, Rules(after_max_ms=None), NOW) == AcceptedBatch(header, max(map(_time, facts)))
 
 
 def _time(fact: Record) -> int:
@@ -268,7 +268,7 @@ def tiny(count: int, headers: bytes = b"\0") -> bytes:
     return seal(header, bytes(cramjam.zstd.compress(body)))
 
 
-def steps_of(data: bytes, allowance: Allowance) -> tuple[int, Refusal | Accepted]:
+def steps_of(data: bytes, allowance: Allowance) -> tuple[int, Refusal | AcceptedBatch]:
     """How many steps the validation of a batch takes, and what it returns."""
     steps, count = validate_in_steps(data, VERSION, Rules(after_max_ms=None), NOW, allowance), 1
     while True:
@@ -281,7 +281,7 @@ def steps_of(data: bytes, allowance: Allowance) -> tuple[int, Refusal | Accepted
 
 def test_many_records_are_validated_in_steps() -> None:
     count, result = steps_of(tiny(20_000), Allowance())
-    assert isinstance(result, Accepted)
+    assert isinstance(result, AcceptedBatch)
     assert count == 5
     assert steps_of(tiny(2_000), Allowance())[0] == 1
 
@@ -295,23 +295,23 @@ def test_the_work_of_small_batches_adds_up_to_a_step() -> None:
 
 def test_the_batches_of_a_request_share_its_allowance_of_records() -> None:
     allowance = Allowance(records=250)
-    assert isinstance(steps_of(tiny(100), allowance)[1], Accepted)
-    assert isinstance(steps_of(tiny(100), allowance)[1], Accepted)
+    assert isinstance(steps_of(tiny(100), allowance)[1], AcceptedBatch)
+    assert isinstance(steps_of(tiny(100), allowance)[1], AcceptedBatch)
     refused = steps_of(tiny(100), allowance)[1]
     assert isinstance(refused, Refusal) and refused.error == ErrorCode.MESSAGE_TOO_LARGE
-    assert isinstance(steps_of(tiny(50), allowance)[1], Accepted)
+    assert isinstance(steps_of(tiny(50), allowance)[1], AcceptedBatch)
 
 
 def test_headers_count_like_records() -> None:
     of_three = varint(3) + b"\2h\1" * 3
-    assert isinstance(steps_of(tiny(10, of_three), Allowance(records=40))[1], Accepted)
+    assert isinstance(steps_of(tiny(10, of_three), Allowance(records=40))[1], AcceptedBatch)
     refused = steps_of(tiny(10, of_three), Allowance(records=39))[1]
     assert isinstance(refused, Refusal) and refused.error == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_a_record_has_so_many_headers() -> None:
     most = varint(HEADERS_MAX) + b"\0\1" * HEADERS_MAX
-    assert isinstance(validate(tiny(1, most), VERSION, ANYTHING, NOW), Accepted)
+    assert isinstance(validate(tiny(1, most), VERSION, ANYTHING, NOW), AcceptedBatch)
     assert "headers, of at most" in refusal(tiny(1, varint(HEADERS_MAX + 1) + b"\0\1" * (HEADERS_MAX + 1))).message
 
 
@@ -319,8 +319,8 @@ def test_the_batches_of_a_request_share_its_allowance_of_unpacked_bytes() -> Non
     data = tiny(100)
     plain = len(b"".join(record(place=place, key=b"\1", value=b"\1") for place in range(100)))
     allowance = Allowance(unpacked_bytes=plain * 2)
-    assert isinstance(steps_of(data, allowance)[1], Accepted)
-    assert isinstance(steps_of(data, allowance)[1], Accepted)
+    assert isinstance(steps_of(data, allowance)[1], AcceptedBatch)
+    assert isinstance(steps_of(data, allowance)[1], AcceptedBatch)
     assert allowance.unpacked_bytes == 0
     refused = steps_of(data, allowance)[1]
     assert isinstance(refused, Refusal) and refused.error == ErrorCode.MESSAGE_TOO_LARGE
@@ -338,4 +338,4 @@ def test_the_largest_batch_of_small_records_that_a_producer_makes_is_accepted() 
     body = b"".join(record(place=place, key=b"\1", value=b"\1") for place in range(100_000))
     assert len(body) < 1_000_000
     header = replace(header_at(GOOD), count=100_000, last_offset_delta=99_999)
-    assert isinstance(validate(seal(header, body), VERSION, ANYTHING, NOW), Accepted)
+    assert isinstance(validate(seal(header, body), VERSION, ANYTHING, NOW), AcceptedBatch)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from protocol import record_batch
-from protocol.compression import XERIAL_BLOCKS_MAX, Compression, DecompressedTooLarge, decompress
+from protocol.compression import XERIAL_BLOCKS_MAX, Compression, DecompressionTooLargeError, decompress
 from protocol.errors import ProtocolError
 from protocol.record_batch import encode, header_at, read, seal
 from protocol.records import Record
@@ -58,9 +58,9 @@ def test_a_bomb_is_refused_at_the_bound(form: str) -> None:
     data = bytes(3_000_000)
     bomb = compress(data) if form != "snappy as Java frames it" else xerial(data, 500_000)
     assert decompress(FORMS[form][0], bomb, 3_000_000) == data
-    with pytest.raises(DecompressedTooLarge, match="more than 2999999 bytes"):
+    with pytest.raises(DecompressionTooLargeError, match="more than 2999999 bytes"):
         decompress(FORMS[form][0], bomb, 2_999_999)
-    with pytest.raises(DecompressedTooLarge, match="more than 10 bytes"):
+    with pytest.raises(DecompressionTooLargeError, match="more than 10 bytes"):
         decompress(FORMS[form][0], bomb, 10)
 
 

@@ -28,7 +28,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.schema import Message
-from storage.files import StorageFailed
+from storage.files import StorageError
 from tests.dataplane.broker import batch
 from tests.protocol.values import Choices, value_of
 from tests.server.in_memory import InMemory, Peer
@@ -238,7 +238,7 @@ def test_a_long_poll_that_fails_is_answered(woken: bool, monkeypatch: pytest.Mon
         topics=(FetchRequestTopic("orders", partitions=partitions),),
     )
     assert consumer.ask(asked, 12) is None
-    monkeypatch.setattr(dataplane, "woken" if woken else "overdue", fail)
+    monkeypatch.setattr(dataplane, "resume" if woken else "overdue", fail)
     if woken:
         data = ProduceRequestTopicData("orders", partition_data=(ProduceRequestPartitionData(0, batch("a")),))
         producer.ask(ProduceRequest(None, 1, 1_000, (data,)), 9)
@@ -266,9 +266,9 @@ def test_a_failed_append_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> No
     peer = server.connect()
 
     def full(*_: Any) -> NoReturn:
-        raise StorageFailed("append", "log", 28, "no space left")
+        raise StorageError("append", "log", 28, "no space left")
 
     monkeypatch.setattr(type(server.node.ledger.log), "append", full)
-    with pytest.raises(StorageFailed):
+    with pytest.raises(StorageError):
         peer.ask(commit("g"), 8)
     assert not server.node.edge.failures

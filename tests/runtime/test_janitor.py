@@ -17,7 +17,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.log import Log, scan
 from tests.server.in_memory import WALL_MS, InMemory
 from tests.storage.crashing_disk import CrashingDisk
@@ -75,7 +75,7 @@ def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.
 
     def refuse(operation: str, path: str) -> None:
         if operation == "append to" and path.endswith(".cleaned"):
-            raise StorageFailed(operation, path, errno.ENOSPC, "No space left on device")
+            raise StorageError(operation, path, errno.ENOSPC, "No space left on device")
         accept(operation, path)
 
     disk.call = refuse  # type: ignore[method-assign]
@@ -98,11 +98,11 @@ def test_a_log_of_the_coordinator_that_takes_nothing_more_ends_the_upkeep() -> N
 
     def refuse(operation: str, path: str) -> None:
         if operation == "sync" and path.endswith(".log"):
-            raise StorageFailed(operation, path, errno.EIO, "Input/output error")
+            raise StorageError(operation, path, errno.EIO, "Input/output error")
         accept(operation, path)
 
     disk.call = refuse  # type: ignore[method-assign]
-    with pytest.raises(StorageFailed, match="EIO"):
+    with pytest.raises(StorageError, match="EIO"):
         list(Janitor(server.node, WALL_MS).round(WALL_MS))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.runtime.router import HANDLERS, Route, offered, routes, spoken
+from coordinator.runtime.router import HANDLERS, Route, intersect_versions, routes, supported_versions
 from protocol.apis import BY_NAME, LATEST_RANGES
 
 PRODUCE = BY_NAME["Produce"].key
@@ -10,8 +10,8 @@ PRODUCE = BY_NAME["Produce"].key
 
 def test_what_has_no_handler_or_no_version_is_not_offered() -> None:
     keys = {BY_NAME[name].key for name in HANDLERS}
-    assert offered(LATEST_RANGES).keys() == keys & LATEST_RANGES.keys()
-    assert offered({PRODUCE: range(3, 14)}) == {PRODUCE: range(3, 14)}
+    assert intersect_versions(LATEST_RANGES).keys() == keys & LATEST_RANGES.keys()
+    assert intersect_versions({PRODUCE: range(3, 14)}) == {PRODUCE: range(3, 14)}
 
 
 def test_every_version_that_is_offered_is_routed() -> None:
@@ -21,8 +21,10 @@ def test_every_version_that_is_offered_is_routed() -> None:
 
 def test_produce_below_3_is_offered_but_closes_the_connection_as_in_kafka_4() -> None:
     """KAFKA-18659; seen on Apache Kafka 4.3.1."""
-    assert offered(LATEST_RANGES)[PRODUCE] == range(14)
-    assert {version for key, version in routes(offered(LATEST_RANGES)) if key == PRODUCE} == set(range(3, 14))
+    assert intersect_versions(LATEST_RANGES)[PRODUCE] == range(14)
+    assert {version for key, version in routes(intersect_versions(LATEST_RANGES)) if key == PRODUCE} == set(
+        range(3, 14)
+    )
 
 
 @pytest.mark.rule("V-001 V-002 V-006 K-402")
@@ -32,13 +34,13 @@ def test_the_default_offers_what_apache_kafka_4_3_1_was_seen_to_offer() -> None:
         18: (0, 4), 19: (2, 7), 22: (0, 5), 24: (0, 5), 25: (0, 4), 26: (0, 5), 28: (0, 5), 32: (1, 4), 42: (0, 2), 44: (0, 1),
         47: (0, 0), 61: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1),
     }  # fmt: skip
-    offers = spoken("4.3")
+    offers = supported_versions("4.3")
     assert {key: (offers[key][0], offers[key][-1]) for key in seen} == seen
     assert offers.keys() == LATEST_RANGES.keys(), "and nothing that is known is left out"
 
 
 def test_compat_3_9_adds_what_kafka_4_no_longer_has() -> None:
-    newest, older = spoken("4.3"), spoken("3.9")
+    newest, older = supported_versions("4.3"), supported_versions("3.9")
     assert newest.keys() == older.keys()
     assert all(older[key].stop == newest[key].stop and older[key].start <= newest[key].start for key in newest)
     assert (older[8].start, older[9].start, older[1].start) == (0, 0, 0)

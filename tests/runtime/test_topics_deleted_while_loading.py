@@ -90,5 +90,5 @@ def test_topics_that_nobody_here_has_deleted() -> None:
     shard = server.node.partitions.owner("g").shard
     before = kept(server)
     shard.topics = shard.topics.without("doomed").without("orders").with_topic(Topic("orders", b"o" * 16, 4))
-    assert not shard.loaded(0, {"another": {b"a" * 16}, "orders": {b"b" * 16}})
+    assert not shard.finish_loading(0, {"another": {b"a" * 16}, "orders": {b"b" * 16}})
     assert kept(server) == before

@@ -23,7 +23,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
-from storage.files import StorageFailed
+from storage.files import StorageError
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -169,7 +169,7 @@ def test_nobody_hears_of_what_could_not_be_written() -> None:
     for number in range(files.calls + 1, files.calls + 20):
         files.fail[number] = errno.EIO
     peer.send(committing(6))
-    with pytest.raises(StorageFailed):
+    with pytest.raises(StorageError):
         server.turn()
     assert len(peer.answers) == 1
 

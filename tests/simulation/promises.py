@@ -309,7 +309,7 @@ class Promises:
         The marker of a partition whose log the disk has failed, and which so is closed, is written by the next start.
         """
         for one in server.node.ledger.transactions.by_id.values():
-            has_to_wait = any(partition in server.node.dataplane.closed for partition in one.partitions)
+            has_to_wait = any(partition in server.node.dataplane.closed_partitions for partition in one.partitions)
             promise(
                 has_to_wait or not one.state.is_prepared,
                 "a transaction whose end is decided ends",

@@ -12,7 +12,7 @@ from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection
 from protocol.codec import decode_response
 from protocol.framing import FrameBuffer
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.layout import DamagedLog
 from tests.server.in_memory import DATA_DIR, InMemory
 from tests.simulation.clock import EventQueue
@@ -199,7 +199,7 @@ class Server:
         """Call the product. A failing disk or a kill ends the process; anything else that is raised is a fault."""
         try:
             return act()
-        except StorageFailed as failure:
+        except StorageError as failure:
             self._end(f"disk: {failure}", self.disk.copy())
         except Killed as killed:
             self._end(f"killed at {killed}", self.disk.copy())
@@ -251,7 +251,7 @@ class Server:
         if session.is_closed or self.process is None:
             return
         unsent, session.unsent, session.unsent_bytes = session.unsent, [], 0
-        self.process.frontend.held(session.connection, 0)
+        self.process.frontend.note_unsent(session.connection, 0)
         for request, response in unsent:
             request.heard(response)
         self._arrive(lambda: self.process and self.process.frontend.resume(session.connection), session)
@@ -293,7 +293,7 @@ class Server:
             if not session.is_closed:
                 act()
         touched = list(frontend.finish(None if self._inbox else self.now_ms()))
-        frontend.ended()
+        frontend.end_turn()
         return touched
 
     def _take(self, session: Session, chunk: bytes, completes: Request | None) -> None:
@@ -313,7 +313,7 @@ class Server:
         if session.is_slow and data:
             session.unsent_bytes += len(data)
             connection.is_blocked = True
-            self.process.frontend.held(connection, session.unsent_bytes)
+            self.process.frontend.note_unsent(connection, session.unsent_bytes)
         self._read(session, data)
         promise(not connection.closing, "a valid request closes no connection", lambda: f"{list(session.outstanding)}")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import cleaner
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.layout import SWAP, DamagedLog
 from storage.log import Log, LogConfig
 from tests.storage.crashing_disk import HOLE, CrashingDisk
@@ -102,7 +102,7 @@ def failing_calls(seed: int, operations: int, errors: Iterable[int] = ERRORS) ->
             history = History(disk, seed, operations)
             try:
                 history.play()
-            except StorageFailed as failure:
+            except StorageError as failure:
                 _expect(failure.errno == error, f"call {number} was to fail with {error}, not with {failure}")
             for how, left in disk.crashes():
                 where = f"seed {seed}, call {number} fails with {errno.errorcode[error]}, {how}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from storage.files import DirectoryLocked, File, Lock, StorageFailed
+from storage.files import DirectoryLocked, File, Lock, StorageError
 
 MIXES: Final = 2  # in `crashes`: how many states, for each set of names, give every file a fate of its own
 SUBSETS_UP_TO: Final = 3  # in `crashes`: of how many pending names every subset is a state
@@ -69,7 +69,7 @@ class CrashingFile:
         try:
             self._disk.call("append to", self.path)
             self._disk.take_room(self.path, len(data))
-        except (StorageFailed, Killed):  # a write that fails may have written a part
+        except (StorageError, Killed):  # a write that fails may have written a part
             self._content.data += data[: len(data) // 2]
             raise
         self._content.data += data
@@ -378,8 +378,8 @@ def _ancestors(path: str) -> Iterator[str]:
     yield ""
 
 
-def _error(number: int, operation: str, path: str) -> StorageFailed:
-    return StorageFailed(operation, path, number, os.strerror(number))
+def _error(number: int, operation: str, path: str) -> StorageError:
+    return StorageError(operation, path, number, os.strerror(number))
 
 
 class _Lock:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from storage.files import StorageFailed
+from storage.files import StorageError
 from tests.storage.crashing_disk import CrashingDisk, Killed
 
 
@@ -81,7 +81,7 @@ def test_a_full_disk_takes_no_more_until_there_is_room() -> None:
     disk = a_disk("a", "b")
     disk.bytes_max = 10
     file = disk.open("data/a")
-    with pytest.raises(StorageFailed) as failed:
+    with pytest.raises(StorageError) as failed:
         file.append(bytes(12))
     assert failed.value.errno == errno.ENOSPC
     disk.remove("data/b")

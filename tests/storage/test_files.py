@@ -17,7 +17,7 @@ import storage.files
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
-from storage.files import DirectoryLocked, Files, RealFiles, StorageFailed
+from storage.files import DirectoryLocked, Files, RealFiles, StorageError
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
@@ -69,7 +69,7 @@ def test_what_is_not_there_fails_with_its_name(disk: tuple[Files, str]) -> None:
         lambda: files.remove(f"{root}/none"),
         lambda: files.rename(f"{root}/none", f"{root}/other"),
     ):
-        with pytest.raises(StorageFailed, match=r"none.*ENOENT") as failed:
+        with pytest.raises(StorageError, match=r"none.*ENOENT") as failed:
             call()
         assert failed.value.errno == errno.ENOENT
         assert not failed.value.is_full
@@ -113,11 +113,11 @@ def test_real_failures_carry_the_systems_words(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     file = files.open(str(tmp_path / "file"), readonly=True)
     for call in (lambda: file.append(b"x"), lambda: file.truncate(0)):
-        with pytest.raises(StorageFailed, match=r"file: .* \(E(BADF|INVAL)\)"):
+        with pytest.raises(StorageError, match=r"file: .* \(E(BADF|INVAL)\)"):
             call()
     file.close()
     for after_close in (lambda: file.pread(0, 1), file.size, file.sync, file.close):
-        with pytest.raises(StorageFailed, match="EBADF"):
+        with pytest.raises(StorageError, match="EBADF"):
             after_close()
     for path_call in (
         lambda: files.list(str(tmp_path / "file")),
@@ -126,7 +126,7 @@ def test_real_failures_carry_the_systems_words(tmp_path: Path) -> None:
         lambda: files.sync_directory(str(tmp_path / "none")),
         lambda: files.lock(str(tmp_path / "none" / "lock")),
     ):
-        with pytest.raises(StorageFailed):
+        with pytest.raises(StorageError):
             path_call()
 
 
@@ -141,7 +141,7 @@ def test_a_short_write_is_tried_on_to_learn_what_was_missing(tmp_path: Path, mon
         return answer
 
     monkeypatch.setattr("os.write", write)
-    with pytest.raises(StorageFailed, match="EFBIG") as failed:
+    with pytest.raises(StorageError, match="EFBIG") as failed:
         file.append(b"abc")
     assert not failed.value.is_full
 
@@ -237,10 +237,10 @@ def test_of_several_syncs_the_one_that_fails_is_told(disk: tuple[Files, str], co
 
     def sync(number: int) -> None:
         if number == count // 2:
-            raise StorageFailed("sync", f"file {number}", errno.EIO, "Input/output error")
+            raise StorageError("sync", f"file {number}", errno.EIO, "Input/output error")
         done.append(number)
 
-    with pytest.raises(StorageFailed, match=rf"sync file {count // 2}"):
+    with pytest.raises(StorageError, match=rf"sync file {count // 2}"):
         files.together([partial(sync, number) for number in range(count)])
     files.together([partial(done.append, number) for number in range(100, 103)])
     assert set(done) >= {100, 101, 102}
@@ -277,7 +277,7 @@ def _fill(data_dir: str) -> None:
     log = Log.open(files, directory)
     acknowledged = 0
     while log.failure is None:
-        with contextlib.suppress(StorageFailed):
+        with contextlib.suppress(StorageError):
             log.append(encode([Record(b"k", bytes(10_000))]))
             log.sync()
             acknowledged = log.end_offset

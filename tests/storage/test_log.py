@@ -15,7 +15,7 @@ from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
 from storage import checkpoint, cleaner, removal
 from storage.checkpoint import Checkpoint, UnreadableCheckpoint
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
 from storage.segment import walk
@@ -104,14 +104,14 @@ def test_a_failed_append_is_the_end_of_the_log() -> None:
     log = new_log(files)
     log.append(batch())
     files.fail = {files.calls + 1: errno.ENOSPC}
-    with pytest.raises(StorageFailed) as failed:
+    with pytest.raises(StorageError) as failed:
         log.append(batch())
     assert failed.value.is_full
     assert "00000000000000000000.log" in str(failed.value)
     assert "ENOSPC" in str(failed.value)
     assert log.end_offset == 2
     for again in (lambda: log.append(batch()), log.sync, log.close, log.roll, lambda: log.delete_before(1)):
-        with pytest.raises(StorageFailed):
+        with pytest.raises(StorageError):
             again()
     assert Log.open(files, DIRECTORY, SMALL).end_offset == 2
 
@@ -122,7 +122,7 @@ def test_a_failed_sync_is_not_tried_again() -> None:
     log.append(batch())
     files.fail = {files.calls + 1: errno.EIO}
     for _ in range(2):
-        with pytest.raises(StorageFailed, match="EIO"):
+        with pytest.raises(StorageError, match="EIO"):
             log.sync()
 
 

@@ -10,7 +10,7 @@ from protocol.record_batch import encode
 from protocol.records import Record
 from storage import outdated, removal
 from storage.log import Log, LogConfig
-from storage.outdated import Outdated
+from storage.outdated import OutdatedRecords
 from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
@@ -19,9 +19,9 @@ FOR_EVER = -1
 
 
 def told(
-    files: CrashingDisk, now_ms: int, retention_ms: int, retention_bytes: int, asked: Outdated | None = None
+    files: CrashingDisk, now_ms: int, retention_ms: int, retention_bytes: int, asked: OutdatedRecords | None = None
 ) -> bool:
-    steps = (asked or Outdated(files)).may_be(DIRECTORY, now_ms, retention_ms, retention_bytes)
+    steps = (asked or OutdatedRecords(files)).may_be(DIRECTORY, now_ms, retention_ms, retention_bytes)
     while True:
         try:
             next(steps)
@@ -69,7 +69,7 @@ def test_the_header_counts_though_the_checksum_does_not_fit() -> None:
 def test_what_had_to_be_read_is_remembered_until_the_log_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outdated, "STEP_BYTES", 100)
     files = a_log(0, 70, 10)
-    asked = Outdated(files)
+    asked = OutdatedRecords(files)
     assert len(list(asked.may_be(DIRECTORY, 90, 50, FOR_EVER))) >= 1
     before = files.calls
     assert not told(files, 120, 50, FOR_EVER, asked)

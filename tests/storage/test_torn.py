@@ -209,5 +209,5 @@ def test_the_one_bit_that_explains_a_checksum_is_found(size: int) -> None:
     for at, bit in [(0, 0), (size - 1, 7), (size // 2, 3)]:
         other = bytearray(data)
         other[at] ^= 1 << bit
-        assert mending.flipped_bit(crc32c(data) ^ crc32c(bytes(other)), size) == (at, 1 << bit)
-    assert mending.flipped_bit(crc32c(data) ^ crc32c(bytes(size) + b"?"), size) is None
+        assert mending.find_flipped_bit(crc32c(data) ^ crc32c(bytes(other)), size) == (at, 1 << bit)
+    assert mending.find_flipped_bit(crc32c(data) ^ crc32c(bytes(size) + b"?"), size) is None

@@ -10,7 +10,7 @@ import pytest
 from protocol.record_batch import encode, header_at, seal
 from protocol.records import Record
 from storage import cleaner, layout
-from storage.files import StorageFailed
+from storage.files import StorageError
 from storage.index import RELATIVE_MAX, Index
 from storage.log import Log, LogConfig, scan
 from storage.repair import empty_batches
@@ -29,7 +29,7 @@ class Refusing(CrashingDisk):
 
     def call(self, operation: str, path: str) -> None:
         if self.is_refused(operation, path):
-            raise StorageFailed(operation, path, errno.EIO, "refused")
+            raise StorageError(operation, path, errno.EIO, "refused")
         super().call(operation, path)
 
 
@@ -75,7 +75,7 @@ def test_a_compaction_that_fails_leaves_no_trace_and_the_log_goes_on(operation: 
     log = filled(files)
     before = values(log)
     files.is_refused = lambda name, path: name == operation and path.endswith((".cleaned", ".swap"))
-    with pytest.raises(StorageFailed):
+    with pytest.raises(StorageError):
         cleaner.run(log, 0)
     assert log.failure is None
     assert (values(log), log.append(encode([Record(b"new", b"value")]))) == (before, 20)
@@ -92,7 +92,7 @@ def test_a_swap_that_is_interrupted_is_finished_by_the_next_start() -> None:
     log = filled(files)
     before = values(log)
     files.is_refused = lambda name, path: name == "rename" and path.endswith(".swap")
-    with pytest.raises(StorageFailed):
+    with pytest.raises(StorageError):
         cleaner.run(log, 0)
     assert not cleaner.is_due(log), "its files have names that only a start knows to tell apart"
     log.append(encode([Record(b"new", b"value")]))
@@ -106,10 +106,10 @@ def test_a_file_that_changes_under_a_reader_is_a_failed_read() -> None:
     assert isinstance(files, CrashingDisk)
     files.put(log.segments[0].path, b"\0" * 20)
     for read in (lambda: log.read(0, 1000), lambda: list(log.batches()), lambda: log.offset_for_time(0)):
-        with pytest.raises(StorageFailed, match="EIO"):
+        with pytest.raises(StorageError, match="EIO"):
             read()
     files.remove(log.segments[0].path)
-    with pytest.raises(StorageFailed, match="ENOENT"):
+    with pytest.raises(StorageError, match="ENOENT"):
         log.read(0, 1000)
     assert log.failure is None
 

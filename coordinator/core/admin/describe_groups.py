@@ -4,7 +4,7 @@ from typing import Final
 
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.states import State
-from coordinator.core.refusal import truncated
+from coordinator.core.refusal import truncate
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import (
     DescribeGroupsResponseDescribedGroup,
@@ -14,22 +14,22 @@ from protocol.messages.describe_groups import (
 NOT_FOUND_SINCE: Final = 6  # before, a group that does not exist was described as a dead one
 
 
-def described(group_id: str, group: object, version: int) -> DescribeGroupsResponseDescribedGroup:
+def describe_group(group_id: str, group: object, version: int) -> DescribeGroupsResponseDescribedGroup:
     """The group of that id. `group` is None when there is none; groups that are not classic are none here."""
     if isinstance(group, ClassicGroup):
-        return _described(group)
+        return _describe_members(group)
     if version < NOT_FOUND_SINCE:
         return DescribeGroupsResponseDescribedGroup(group_id=group_id, group_state=State.DEAD.value)
     why = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
     return DescribeGroupsResponseDescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=truncated(why),
+        error_message=truncate(why),
         group_id=group_id,
         group_state=State.DEAD.value,
     )
 
 
-def _described(group: ClassicGroup) -> DescribeGroupsResponseDescribedGroup:
+def _describe_members(group: ClassicGroup) -> DescribeGroupsResponseDescribedGroup:
     """Which protocol was chosen, and what the members said under it, counts only while the group is stable."""
     protocol = group.protocol if group.state is State.STABLE else None
     return DescribeGroupsResponseDescribedGroup(

@@ -16,12 +16,12 @@ class Listable(Protocol):
     def state(self) -> str: ...
 
 
-class Wanted:
+class Filters:
     """The filters of a request: empty ones let everything pass, unknown words nothing; case does not matter."""
 
     def __init__(self, request: ListGroupsRequest) -> None:
-        self._states = _folded(request.states_filter)
-        self._types = _folded(request.types_filter)
+        self._states = _fold_case(request.states_filter)
+        self._types = _fold_case(request.types_filter)
 
     def has(self, group: ListGroupsResponseListedGroup) -> bool:
         """Whether the group is asked for: by its state and by its type."""
@@ -30,10 +30,10 @@ class Wanted:
         return not self._types or group.group_type.lower() in self._types
 
 
-def listed(group: Listable, group_type: str, protocol_type: str | None) -> ListGroupsResponseListedGroup:
+def list_group(group: Listable, group_type: str, protocol_type: str | None) -> ListGroupsResponseListedGroup:
     """One group. A version that has no state or no type leaves them out by itself."""
     return ListGroupsResponseListedGroup(group.group_id, protocol_type or "", str(group.state), group_type)
 
 
-def _folded(words: Collection[str]) -> frozenset[str]:
+def _fold_case(words: Collection[str]) -> frozenset[str]:
     return frozenset(word.strip().lower() for word in words)

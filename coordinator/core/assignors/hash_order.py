@@ -46,7 +46,7 @@ def uuid_hash(topic_id: bytes) -> int:
     return total ^ total >> 16
 
 
-def grown_table(count: int) -> int:
+def buckets_after_inserts(count: int) -> int:
     """Buckets of a HashMap into which `count` keys were put one by one."""
     size = 16
     while count * 4 > size * 3:
@@ -54,7 +54,7 @@ def grown_table(count: int) -> int:
     return size
 
 
-def copied_table(count: int) -> int:
+def buckets_after_copy(count: int) -> int:
     """Buckets of a HashSet made from a collection of `count` keys."""
     wanted = max(count * 4 // 3 + 1, 16)
     return 1 << (wanted - 1).bit_length()
@@ -63,7 +63,7 @@ def copied_table(count: int) -> int:
 def members_in_order(member_ids: Iterable[str]) -> list[str]:
     """Member ids as a HashMap filled in the given order yields them."""
     ids = list(member_ids)
-    mask = grown_table(len(ids)) - 1
+    mask = buckets_after_inserts(len(ids)) - 1
     buckets = [hashed & mask for hashed in map(string_hash, ids)]
     return list(map(ids.__getitem__, sorted(range(len(ids)), key=buckets.__getitem__)))
 
@@ -73,13 +73,13 @@ def topics_in_order(topic_ids: Iterable[bytes], *, copied: bool) -> list[bytes]:
     ids = list(topic_ids)
     if len(ids) < 2:
         return ids
-    mask = (copied_table if copied else grown_table)(len(ids)) - 1
+    mask = (buckets_after_copy if copied else buckets_after_inserts)(len(ids)) - 1
     return sorted(ids, key=lambda topic_id: uuid_hash(topic_id) & mask)
 
 
 def partitions_in_order(partitions: tuple[int, ...]) -> tuple[int, ...]:
     """Ascending partitions as a HashSet of them yields them: ascending too unless their numbers exceed its size."""
-    mask = copied_table(len(partitions)) - 1
+    mask = buckets_after_copy(len(partitions)) - 1
     if not partitions or partitions[-1] <= mask:
         return partitions
     return tuple(sorted(partitions, key=lambda partition: (partition ^ partition >> 16) & mask))

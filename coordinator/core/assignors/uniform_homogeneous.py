@@ -28,7 +28,7 @@ def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
     kept, below, surplus = _keep(spec, in_order, counts)
     # What members below their quota lack is what was taken away from others, unless something was nobody's.
     lacking = sum(quota for _, quota in below)
-    unowned = _unowned(spec, counts) if lacking > sum(len(run) for _, run in surplus) else ()
+    unowned = _find_unowned(spec, counts) if lacking > sum(len(run) for _, run in surplus) else ()
     _hand_out([*unowned, *surplus], below, kept)
     return kept
 
@@ -49,7 +49,7 @@ def _keep(
         for topic, partitions in previous.items():
             quota -= len(partitions)
             if quota < 0 or topic not in counts:
-                kept[member_id], quota = _cut(previous, counts, base + takes_extra, surplus)
+                kept[member_id], quota = _cut_to_quota(previous, counts, base + takes_extra, surplus)
                 break
         else:
             kept[member_id] = previous
@@ -64,7 +64,7 @@ def _keep(
     return kept, below, surplus
 
 
-def _cut(
+def _cut_to_quota(
     previous: Assignment, counts: Mapping[bytes, int], quota: int, surplus: list[Run]
 ) -> tuple[dict[bytes, tuple[int, ...]], int]:
     """A previous assignment cut down to subscribed topics and a quota, and what is left of that quota."""
@@ -83,7 +83,7 @@ def _cut(
     return kept, quota
 
 
-def _unowned(spec: GroupSpec, counts: Mapping[bytes, int]) -> Iterator[Run]:
+def _find_unowned(spec: GroupSpec, counts: Mapping[bytes, int]) -> Iterator[Run]:
     """Partitions in nobody's previous assignment, topic by topic."""
     owned: dict[bytes, list[tuple[int, ...]]] = {topic: [] for topic in counts}
     for member in spec.members.values():

@@ -118,10 +118,10 @@ class Catalog:
         """What governs a topic's records; kept until a setting changes."""
         found = self._governing.get(topic)
         if found is None:
-            found = self._governing[topic] = self._worked_out(topic)
+            found = self._governing[topic] = self._resolve(topic)
         return found
 
-    def _worked_out(self, topic: str) -> TopicSettings:
+    def _resolve(self, topic: str) -> TopicSettings:
         def whole(name: str) -> int:
             return int(self.setting(topic, name))
 

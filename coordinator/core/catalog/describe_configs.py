@@ -45,13 +45,13 @@ def _result(
     if isinstance(found, Refusal):
         return DescribeConfigsResponseResult(found.error, found.message, resource.resource_type, resource.resource_name)
     wanted = set(resource.configuration_keys or ())
-    entries = [_shown(entry, request) for entry in found if not wanted or entry.name in wanted]
+    entries = [_filter_entry(entry, request) for entry in found if not wanted or entry.name in wanted]
     return DescribeConfigsResponseResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, configs=tuple(entries)
     )
 
 
-def _shown(entry: Entry, request: DescribeConfigsRequest) -> Entry:
+def _filter_entry(entry: Entry, request: DescribeConfigsRequest) -> Entry:
     """The entry as far as the request asks for it."""
     return Entry(
         name=entry.name,

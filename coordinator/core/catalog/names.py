@@ -7,7 +7,7 @@ than a name: no separator, no `.` or `..`, nothing longer than a directory entry
 from string import ascii_letters, digits
 from typing import Final
 
-from coordinator.core.refusal import truncated
+from coordinator.core.refusal import truncate
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 CATALOG_TOPIC: Final = "__muster_catalog"  # our own log of topics and transactions; no client sees it
@@ -22,7 +22,7 @@ _LEGAL: Final = frozenset(ascii_letters + digits + "._-")
 def reason_invalid(name: str) -> str | None:
     """Why no topic may have that name, in Kafka's words, or None when it may."""
     reason = _reason_invalid(name)
-    return reason and truncated(reason)
+    return reason and truncate(reason)
 
 
 def _reason_invalid(name: str) -> str | None:

@@ -16,12 +16,12 @@ def record(group: ClassicGroup) -> Record:
         protocol=group.protocol,
         leader=group.leader,
         current_state_timestamp=group.state_since_ms,
-        members=tuple([_kept(member, group.protocol) for member in group.members.values()]),
+        members=tuple([_store_member(member, group.protocol) for member in group.members.values()]),
     )
     return Record(GroupMetadataKey(group.group_id), value)
 
 
-def created(group: ClassicGroup) -> Record:
+def record_of_new_group(group: ClassicGroup) -> Record:
     """The fact that a group exists that nobody has completed a join to: empty, whatever it looks like meanwhile."""
     value = GroupMetadataValue(current_state_timestamp=group.state_since_ms)
     return Record(GroupMetadataKey(group.group_id), value)
@@ -32,7 +32,7 @@ def tombstone(group_id: str) -> Record:
     return Record(GroupMetadataKey(group_id), None)
 
 
-def restored(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """The group that a record describes: stable if it has members. Each offers the chosen protocol only."""
     group = ClassicGroup(
         group_id=group_id,
@@ -47,10 +47,10 @@ def restored(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
 
 
 def _members(value: GroupMetadataValue) -> Mapping[str, Member]:
-    return {kept.member_id: _restored(kept, value.protocol) for kept in value.members}
+    return {kept.member_id: _restore_member(kept, value.protocol) for kept in value.members}
 
 
-def _kept(member: Member, protocol: str | None) -> GroupMetadataValueMember:
+def _store_member(member: Member, protocol: str | None) -> GroupMetadataValueMember:
     return GroupMetadataValueMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -63,7 +63,7 @@ def _kept(member: Member, protocol: str | None) -> GroupMetadataValueMember:
     )
 
 
-def _restored(kept: GroupMetadataValueMember, protocol: str | None) -> Member:
+def _restore_member(kept: GroupMetadataValueMember, protocol: str | None) -> Member:
     return Member(
         member_id=kept.member_id,
         client_id=kept.client_id,

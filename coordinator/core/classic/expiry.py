@@ -3,7 +3,7 @@
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.leave_group import remove_member
-from coordinator.core.classic.rebalance import complete_join_phase, join_fired, prepare_rebalance, session_timer
+from coordinator.core.classic.rebalance import complete_join_phase, end_join_phase, prepare_rebalance, session_timer
 from coordinator.core.classic.states import State
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
@@ -52,7 +52,7 @@ def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[Cl
 
 def expire_join_phase(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
     """End the join phase, or prolong the initial delay."""
-    return join_fired(group, env.call.now_ms, env.limits)
+    return end_join_phase(group, env.call.now_ms, env.limits)
 
 
 def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:

@@ -14,7 +14,7 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member, Protocols
 from coordinator.core.classic.rebalance import rebalance_or_complete_join
-from coordinator.core.classic.replies import join_refused, joined, refuse_parked
+from coordinator.core.classic.replies import join_response, refuse_join, refuse_parked
 from coordinator.core.classic.states import State
 from coordinator.core.classic.static import replace_static_member
 from coordinator.core.classic.validation import has_room, supports_protocols, validate_member
@@ -41,13 +41,13 @@ def join_group(group: ClassicGroup | None, request: JoinGroupRequest, env: Env) 
     """Admit a member. Its response is parked, under `call.ticket`, until the join phase completes."""
     call, limits = env.call, env.limits
     if not request.group_id:
-        return _refused(ErrorCode.INVALID_GROUP_ID, request.member_id, call)
+        return _refuse(ErrorCode.INVALID_GROUP_ID, request.member_id, call)
     if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
-        return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call)
+        return _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call)
     if group is not None:
         return _admit(group, request, call, limits)
     if request.member_id:
-        return _refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, call)
+        return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, call)
     return _create_group(request, call, limits)
 
 
@@ -57,7 +57,7 @@ def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Resu
     result = _admit(fresh, request, call, limits)
     after = fresh if result.group is None else result.group
     told = event(fresh, fresh, call.now_ms, Why(Cause.GROUP_CREATED, BY))
-    written = replace(result, group=after, records=(durable.created(after), *result.records))
+    written = replace(result, group=after, records=(durable.record_of_new_group(after), *result.records))
     return written.preceded_by(events=(told,))
 
 
@@ -66,7 +66,7 @@ def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: L
     if not has_room(group, request.member_id, limits):
         return _turn_away(group, request, call)
     if not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
-        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, call)
+        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, call)
     if request.member_id:
         return _rejoin(group, request, call, limits)
     if request.group_instance_id is None:
@@ -74,7 +74,7 @@ def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: L
     old_id = group.instances.get(request.group_instance_id)
     member_id = f"{request.group_instance_id}-{call.fresh_id()}"
     if not _fits_into_a_record(member_id):
-        return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
+        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
     if old_id is None:
         return _add_member(group, member_id, request, call, limits)
     return replace_static_member(
@@ -87,14 +87,14 @@ def _name_new_member(
 ) -> Result[ClassicGroup]:
     member_id = f"{call.client_id or ''}-{call.fresh_id()}"
     if not _fits_into_a_record(member_id):
-        return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
+        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
     if call.version < 4:
         return _add_member(group, member_id, request, call, limits)
     # KIP-394: name the member first, so that a client that retries leaves no ghosts behind.
     at_ms = call.now_ms + request.session_timeout_ms
     return Result(
         group.expecting(member_id),
-        response=join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version),
+        response=refuse_join(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version),
         effects=(SetTimer(timers.session(group.group_id, member_id), at_ms),),
     )
 
@@ -109,10 +109,10 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
     """A member, or an id that was given out, comes (back)."""
     if request.member_id in group.pending:
         if request.group_instance_id is not None:  # Kafka did not mean that to happen either
-            return _refused(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
+            return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
         return _add_member(group, request.member_id, request, call, limits)
     if error := validate_member(group, request.member_id, request.group_instance_id):
-        return _refused(error, request.member_id, call)
+        return _refuse(error, request.member_id, call)
     member = group.members[request.member_id]
     protocols = _protocols(request)
     leads = group.leader == member.member_id
@@ -122,7 +122,7 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
         case State.COMPLETING_REBALANCE | State.STABLE:
             cause = _REJOIN[group.state, leads]
             if protocols == member.protocols and cause is Cause.METADATA_CHANGED:
-                return Result(group, response=joined(group, member.member_id))
+                return Result(group, response=join_response(group, member.member_id))
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
         case never:
@@ -160,7 +160,7 @@ def _add_member(
 
 def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
     """The group is full. If the joiner was in it, or was expected, it is no longer."""
-    refused = _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
+    refused = _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
     if request.member_id in group.pending:
         return replace(refused, group=group.not_expecting(request.member_id))
     member = group.members.get(request.member_id)
@@ -171,8 +171,8 @@ def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Re
     return replace(refused, group=after, events=(told,))
 
 
-def _refused(error: ErrorCode, member_id: str, call: Call) -> Result[ClassicGroup]:
-    return Result(response=join_refused(error, member_id, call.version))
+def _refuse(error: ErrorCode, member_id: str, call: Call) -> Result[ClassicGroup]:
+    return Result(response=refuse_join(error, member_id, call.version))
 
 
 def _member(member_id: str, request: JoinGroupRequest, call: Call) -> Member:

@@ -16,9 +16,9 @@ from coordinator.core import timers
 from coordinator.core.classic import durable
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
-from coordinator.core.classic.replies import joined, sync_refused
+from coordinator.core.classic.replies import join_response, refuse_sync
 from coordinator.core.classic.states import State
-from coordinator.core.classic.voting import chosen_protocol, subscribed_topics
+from coordinator.core.classic.voting import choose_protocol, subscribed_topics
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Effect, Reply, Result, SetTimer
@@ -67,7 +67,7 @@ def prepare_rebalance(group: ClassicGroup, now_ms: int, limits: Limits, why: Why
     return Result(after, effects=(*effects, SetTimer(timers.join(group.group_id), at_ms)), events=told)
 
 
-def join_fired(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
+def end_join_phase(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
     """The join phase is over, unless it was the initial delay, somebody came meanwhile and there is time left."""
     assert group.state is State.PREPARING_REBALANCE, f"group {group.group_id}: a join timer while {group.state}"
     if group.initial and group.new_member_added and group.initial_delay_remaining_ms:
@@ -123,7 +123,7 @@ def _refuse_pending_syncs(group: ClassicGroup, now_ms: int) -> tuple[ClassicGrou
     members: dict[str, Member] = {}
     for member_id, member in group.members.items():
         if member.sync_ticket is not None:
-            effects.append(Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)))
+            effects.append(Reply(member.sync_ticket, refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS)))
             effects.append(session_timer(group.group_id, member, now_ms))
         members[member_id] = replace(member, assignment=b"", sync_ticket=None)
     return group.with_each(members), tuple(effects)
@@ -140,7 +140,7 @@ def _begin_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[Clas
     begun = replace(
         group.to(State.COMPLETING_REBALANCE, now_ms),
         generation=group.generation + 1,
-        protocol=chosen_protocol(group),
+        protocol=choose_protocol(group),
         leader=_leader(group),
         initial=False,
     )
@@ -154,7 +154,7 @@ def _begin_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[Clas
     effects: list[Effect] = []
     for member in group.members.values():
         if member.join_ticket is not None:
-            effects.append(Reply(member.join_ticket, joined(after, member.member_id)))
+            effects.append(Reply(member.join_ticket, join_response(after, member.member_id)))
         effects.append(session_timer(group.group_id, member, now_ms))
     effects.append(SetTimer(timers.sync(group.group_id), now_ms + after.rebalance_timeout_ms))
     return Result(after, effects=tuple(effects), events=(event(group, after, now_ms, why),))

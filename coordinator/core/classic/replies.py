@@ -7,14 +7,16 @@ from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMem
 from protocol.messages.sync_group import SyncGroupResponse
 
 
-def join_refused(error: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
+def refuse_join(error: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
     """No admission. Before version 7 the protocol's name cannot be null, and is empty."""
     return JoinGroupResponse(
         error_code=error, member_id=member_id, protocol_name=None if version >= 7 else "", generation_id=-1
     )
 
 
-def joined(group: ClassicGroup, member_id: str, *, leader: str | None = None, skip: bool = False) -> JoinGroupResponse:
+def join_response(
+    group: ClassicGroup, member_id: str, *, leader: str | None = None, skip: bool = False
+) -> JoinGroupResponse:
     """Admission to the current generation. Only the leader learns who else is in it."""
     leader = leader or group.leader
     assert leader is not None, f"group {group.group_id} has members and no leader"
@@ -40,7 +42,7 @@ def roster(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
     )
 
 
-def sync_refused(error: ErrorCode) -> SyncGroupResponse:
+def refuse_sync(error: ErrorCode) -> SyncGroupResponse:
     """No assignment."""
     return SyncGroupResponse(error_code=error)
 
@@ -49,13 +51,13 @@ def refuse_parked(member: Member, error: ErrorCode, member_id: str) -> tuple[Rep
     """Refuse the parked requests of a member. (Kafka never answers the SyncGroup of a member that is removed.)"""
     replies: tuple[Reply, ...] = ()
     if member.join_ticket is not None:
-        replies += (Reply(member.join_ticket, join_refused(error, member_id, member.join_version)),)
+        replies += (Reply(member.join_ticket, refuse_join(error, member_id, member.join_version)),)
     if member.sync_ticket is not None:
-        replies += (Reply(member.sync_ticket, sync_refused(error)),)
+        replies += (Reply(member.sync_ticket, refuse_sync(error)),)
     return replies
 
 
-def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+def sync_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     """The member's assignment in the current generation."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment

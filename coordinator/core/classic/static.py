@@ -12,9 +12,9 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance, session_timer
-from coordinator.core.classic.replies import joined, refuse_parked
+from coordinator.core.classic.replies import join_response, refuse_parked
 from coordinator.core.classic.states import State
-from coordinator.core.classic.voting import chosen_protocol
+from coordinator.core.classic.voting import choose_protocol
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call, Effect, Result
@@ -38,7 +38,7 @@ def replace_static_member(
     why = Why(Cause.STATIC_MEMBER_REPLACED, "JoinGroup", new, reason=request.reason)
     if group.state is State.PREPARING_REBALANCE:
         result = maybe_complete_join(after, call.now_ms, why)
-    elif group.state is State.STABLE and chosen_protocol(after) == group.protocol:
+    elif group.state is State.STABLE and choose_protocol(after) == group.protocol:
         result = _continue_generation(group, after, new, call, why)
     else:
         # While the leader is assigning it knows the old id, and nothing would be assigned to the new one.
@@ -53,9 +53,9 @@ def _continue_generation(
     stable = after.having(replace(new, join_ticket=None))
     leads = stable.leader == new.member_id
     if call.version >= SKIPS_ASSIGNMENT_SINCE:
-        response = joined(stable, new.member_id, skip=leads)
+        response = join_response(stable, new.member_id, skip=leads)
     else:
-        response = joined(stable, new.member_id, leader=group.leader)
+        response = join_response(stable, new.member_id, leader=group.leader)
     return Result(
         stable,
         response=response,

@@ -9,7 +9,7 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import session_timer
-from coordinator.core.classic.replies import sync_refused, synced
+from coordinator.core.classic.replies import refuse_sync, sync_response
 from coordinator.core.classic.states import State
 from coordinator.core.classic.validation import validate_member
 from coordinator.core.env import Env
@@ -23,17 +23,17 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) 
     """Answer with the member's assignment; while there is none yet, park the response until the leader has assigned."""
     call = env.call
     if error := _refusal(group, request, call):
-        return Result(response=sync_refused(error))
+        return Result(response=refuse_sync(error))
     assert group is not None, "a member of no group"
     member = group.members[request.member_id]
     match group.state:
         case State.PREPARING_REBALANCE:
-            return Result(response=sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+            return Result(response=refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS))
         case State.COMPLETING_REBALANCE:
             return _park(group, member, request, call)
         case State.STABLE:
             after = _mark_synced(group, member, replace(member, unsynced=False))
-            return Result(after, response=synced(after, member))
+            return Result(after, response=sync_response(after, member))
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
         case never:
@@ -66,7 +66,7 @@ def _park(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: 
     waiting = replace(member, sync_ticket=call.ticket, unsynced=False)
     after, effects = _mark_synced(group, member, waiting), tuple[Effect, ...]()
     if member.sync_ticket is not None:  # asked before, on a connection that has most likely gone
-        effects = (Reply(member.sync_ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)),)
+        effects = (Reply(member.sync_ticket, refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS)),)
     if member.member_id != group.leader:
         return Result(after, effects=effects)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
@@ -89,7 +89,7 @@ def _assign(group: ClassicGroup, assignments: Mapping[str, bytes], leader: Membe
     effects: list[Effect] = []
     for member_id, member in group.members.items():
         if member.sync_ticket is not None:
-            effects.append(Reply(member.sync_ticket, synced(stable, stable.members[member_id])))
+            effects.append(Reply(member.sync_ticket, sync_response(stable, stable.members[member_id])))
             effects.append(session_timer(group.group_id, member, now_ms))
     written = durable.record(stable)  # with the moment of the generation's beginning, as Kafka has it
     after = stable.to(State.STABLE, now_ms)

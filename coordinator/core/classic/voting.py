@@ -8,7 +8,7 @@ from protocol.messages.consumer_protocol import SUBSCRIPTION
 CONSUMER = "consumer"  # the protocol type of consumers; Connect and others have types of their own, which are opaque
 
 
-def chosen_protocol(group: ClassicGroup) -> str:
+def choose_protocol(group: ClassicGroup) -> str:
     """The protocol with the most votes: each member votes for the first of its own that all members offer.
 
     Of several with as many votes the one in use wins, so that nobody moves for nothing; else the one named first.

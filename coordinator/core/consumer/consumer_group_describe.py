@@ -6,7 +6,7 @@ from typing import Final
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.target import assignor_name
 from coordinator.core.limits import Limits
-from coordinator.core.refusal import truncated
+from coordinator.core.refusal import truncate
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import (
@@ -38,7 +38,7 @@ def describe_unknown_group(group_id: str) -> ConsumerGroupDescribeResponseDescri
         return ConsumerGroupDescribeResponseDescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id)
     return ConsumerGroupDescribeResponseDescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=truncated(f"Group {group_id} not found."),
+        error_message=truncate(f"Group {group_id} not found."),
         group_id=group_id,
     )
 

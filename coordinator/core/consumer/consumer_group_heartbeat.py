@@ -117,7 +117,7 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
     if is_full(transition.group, request.member_id, request.instance_id, limits):
         return group_full(limits)
     member_id = request.member_id or call.fresh_id()
-    found = _joining(transition, request, member_id) if is_joining else _known(transition.group, request)
+    found = _joining(transition, request, member_id) if is_joining else _find_member(transition.group, request)
     if isinstance(found, Refusal):
         return found
     changes = advance(transition, found, _metadata(found, request, call), request.topic_partitions, call)
@@ -143,7 +143,7 @@ def _joining(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest
     return validate_released(old, instance_id) or replace_static_member(transition, old, member_id)
 
 
-def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Member | Refusal:
+def _find_member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Member | Refusal:
     found = find_member(group, request.member_id, request.instance_id)
     if isinstance(found, Refusal):
         return found

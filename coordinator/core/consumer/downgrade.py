@@ -15,7 +15,7 @@ from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.group import Member as ClassicMember
 from coordinator.core.classic.rebalance import prepare_rebalance, session_timer
 from coordinator.core.classic.states import State
-from coordinator.core.classic.voting import CONSUMER, chosen_protocol, subscribed_topics
+from coordinator.core.classic.voting import CONSUMER, choose_protocol, subscribed_topics
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.transition import GroupTransition
@@ -108,7 +108,7 @@ def classic_group(
     made = ClassicGroup(group.group_id, State.STABLE, now_ms, generation=group.epoch, protocol_type=CONSUMER).with_all(
         members
     )
-    made = replace(made, protocol=chosen_protocol(made))
+    made = replace(made, protocol=choose_protocol(made))
     try:
         assigned = {
             member_id: replace(member, assignment=_assignment(group, member, made.protocol, topics))

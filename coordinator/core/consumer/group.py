@@ -64,7 +64,7 @@ class Member(Struct, frozen=True, gc=False):
         return self.epoch == epoch and self.state is MemberState.STABLE
 
 
-class Resolved(Struct, frozen=True, gc=False):
+class ResolvedRegex(Struct, frozen=True, gc=False):
     """What a regular expression matched."""
 
     topics: frozenset[str]
@@ -94,7 +94,7 @@ class ConsumerGroup(Struct, frozen=True):
     has_topics_record: bool = False  # a record 4 of Kafka 4.0 is in the log, to be deleted
     members: Table[str, Member] = NOBODY
     targets: Table[str, Assignment] = NOBODY
-    resolved: Mapping[str, Resolved] = {}  # by regular expression
+    resolved: Mapping[str, ResolvedRegex] = {}  # by regular expression
     # what follows from the members
     instances: Table[str, str] = NOBODY  # instance id -> member id
     owners: Owners = {}
@@ -131,7 +131,7 @@ class ConsumerGroup(Struct, frozen=True):
         member_id = self.instances.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
-    def matched_topics(self, pattern: str) -> frozenset[str]:
+    def topics_matching(self, pattern: str) -> frozenset[str]:
         """The topics that match a regular expression; none until it is resolved."""
         resolved = self.resolved.get(pattern)
         return frozenset() if resolved is None else resolved.topics

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.classic.join_group import join_group as classic_join_group
-from coordinator.core.classic.replies import join_refused
+from coordinator.core.classic.replies import refuse_join
 from coordinator.core.classic.voting import CONSUMER
 from coordinator.core.consumer import downgrade
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
@@ -39,7 +39,7 @@ def join_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Res
     """Admit a classic member. An empty consumer group ends, and a classic one begins in its place."""
     call, limits = env.call, env.limits
     if not limits.group_min_session_timeout_ms <= request.session_timeout_ms <= limits.group_max_session_timeout_ms:
-        return Result(response=join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call.version))
+        return Result(response=refuse_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, call.version))
     if group.is_empty:
         return _replace_group(group, request, env)
     transition = GroupTransition(group, env, BY)
@@ -48,13 +48,13 @@ def join_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Res
         return _refuse(error, call)
     has_id = request.member_id or request.group_instance_id is not None
     if not has_id and call.version >= MEMBER_ID_REQUIRED_SINCE:
-        return Result(response=join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version))
+        return Result(response=refuse_join(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version))
     result = _admit(transition, member_id, request, call)
     return _refuse(result.error, call) if isinstance(result, Refusal) else result
 
 
 def _refuse(error: ErrorCode, call: Call) -> Result[Any]:
-    return Result(response=join_refused(error, "", call.version))
+    return Result(response=refuse_join(error, "", call.version))
 
 
 def _refusal(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, limits: Limits) -> ErrorCode:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coordinator.core import regex
 from coordinator.core.consumer import record_builders
-from coordinator.core.consumer.group import ConsumerGroup, Resolved, Resolving
+from coordinator.core.consumer.group import ConsumerGroup, ResolvedRegex, Resolving
 from coordinator.core.consumer.subscription import metadata_hash
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.events import Cause
@@ -24,7 +24,7 @@ THROTTLE_MS: Final = 10_000  # between two resolutions of a group, whatever its 
 
 
 def is_stale(
-    patterns: Mapping[str, int], resolved: Mapping[str, Resolved], topics: Topics, limits: Limits, now_ms: int
+    patterns: Mapping[str, int], resolved: Mapping[str, ResolvedRegex], topics: Topics, limits: Limits, now_ms: int
 ) -> bool:
     """Whether patterns are not resolved, topics were created since, or it is time to look again."""
     if len(patterns) != len(resolved):
@@ -35,7 +35,7 @@ def is_stale(
     return now_ms > _resolved_at(resolved) + limits.group_consumer_regex_refresh_interval_ms
 
 
-def may_refresh(resolved: Mapping[str, Resolved], now_ms: int) -> bool:
+def may_refresh(resolved: Mapping[str, ResolvedRegex], now_ms: int) -> bool:
     """Whether the last resolution is long enough ago, or from the future: then the clock was put back since."""
     return not resolved or not 0 <= now_ms - _resolved_at(resolved) <= THROTTLE_MS
 
@@ -73,7 +73,7 @@ def resolve_patterns(transition: GroupTransition) -> None:
         return
     transition.group = replace(transition.group, resolving=None)
     now_ms, done = transition.now_ms, resolving.done
-    _apply(transition, {pattern: Resolved(topics, resolving.version, now_ms) for pattern, topics in done.items()})
+    _apply(transition, {pattern: ResolvedRegex(topics, resolving.version, now_ms) for pattern, topics in done.items()})
 
 
 def _match_some(resolving: Resolving) -> Resolving:
@@ -90,13 +90,13 @@ def _match_some(resolving: Resolving) -> Resolving:
     return replace(resolving, left=left, at=at, matched=matched, done=done)
 
 
-def _apply(transition: GroupTransition, answer: Mapping[str, Resolved]) -> None:
+def _apply(transition: GroupTransition, answer: Mapping[str, ResolvedRegex]) -> None:
     """Keep the answer; raise the epoch if topics came or went. The target waits for a heartbeat."""
     group = transition.group
     is_changed = False
     for pattern, resolved in answer.items():
         if pattern in group.patterns:  # somebody still subscribes to it
-            is_changed |= group.matched_topics(pattern) != resolved.topics
+            is_changed |= group.topics_matching(pattern) != resolved.topics
             transition.write(record_builders.pattern(group.group_id, pattern, resolved))
     topics_hash = metadata_hash(transition.group, transition.topics)
     if is_changed or topics_hash != group.metadata_hash:
@@ -105,6 +105,6 @@ def _apply(transition: GroupTransition, answer: Mapping[str, Resolved]) -> None:
         transition.tell(Cause.PATTERN_RESOLVED)
 
 
-def _resolved_at(resolved: Mapping[str, Resolved]) -> int:
+def _resolved_at(resolved: Mapping[str, ResolvedRegex]) -> int:
     """All patterns of a group are resolved together, so any of them tells when."""
     return next(iter(resolved.values())).at_ms if resolved else -THROTTLE_MS

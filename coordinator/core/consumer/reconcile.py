@@ -74,7 +74,7 @@ def _advance(group: ConsumerGroup, member: Member, told: ReportedOwnership, topi
     subscribed = frozenset(topic_ids(group, member, topics))
     target = {topic: parts for topic, parts in group.target(member.member_id).items() if topic in subscribed}
     kept = _retain_targeted(member.assigned, target)
-    lost = _lost(member.assigned, kept)
+    lost = _find_lost(member.assigned, kept)
     if lost and owns_any(told, lost):
         return _move(member, MemberState.UNREVOKED_PARTITIONS, stay_at, kept, lost)
     free, is_blocked = _free(target, kept, member.pending, group.owners)
@@ -113,7 +113,7 @@ def _retain_targeted(assigned: Owned, target: Assignment) -> Owned:
     return kept
 
 
-def _lost(assigned: Owned, kept: Owned) -> Owned:
+def _find_lost(assigned: Owned, kept: Owned) -> Owned:
     lost = {}
     for topic_id, held in assigned.items():
         still = kept.get(topic_id, {})

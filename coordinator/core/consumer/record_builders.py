@@ -1,7 +1,7 @@
 """The records of consumer groups (types 3 to 8 and 16), made from the values that they state."""
 
 from coordinator.core.assignors.spec import Assignment
-from coordinator.core.consumer.group import Member, Metadata, Resolved
+from coordinator.core.consumer.group import Member, Metadata, ResolvedRegex
 from coordinator.core.consumer.owners import Owned
 from coordinator.core.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -90,7 +90,7 @@ def no_current(group_id: str, member_id: str) -> Record:
     return Record(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
 
 
-def pattern(group_id: str, pattern: str, resolved: Resolved) -> Record:
+def pattern(group_id: str, pattern: str, resolved: ResolvedRegex) -> Record:
     """What a regular expression matched."""
     value = ConsumerGroupRegularExpressionValue(tuple(sorted(resolved.topics)), resolved.version, resolved.at_ms)
     return Record(ConsumerGroupRegularExpressionKey(group_id, pattern), value)

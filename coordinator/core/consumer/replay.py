@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.consumer.group import LEFT, ConsumerGroup, Member, Resolved
+from coordinator.core.consumer.group import LEFT, ConsumerGroup, Member, ResolvedRegex
 from coordinator.core.consumer.owners import Inconsistent, Owned
 from coordinator.core.consumer.states import MemberState
 from coordinator.core.records import (
@@ -100,7 +100,7 @@ def _pattern(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
     if value is None:
         resolved.pop(key.regular_expression, None)
     else:
-        resolved[key.regular_expression] = Resolved(frozenset(value.topics), value.version, value.timestamp)
+        resolved[key.regular_expression] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
     return replace(group, resolved=resolved)
 
 

@@ -25,7 +25,7 @@ def member_topics(group: ConsumerGroup, member: Member) -> Iterable[str]:
     """The topics that one member subscribes to. A pattern that is not resolved yet stands for none."""
     if not member.pattern:
         return member.names
-    matched = group.matched_topics(member.pattern)
+    matched = group.topics_matching(member.pattern)
     return sorted(matched.union(member.names)) if member.names else sorted(matched)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coordinator.core.classic.replies import sync_refused
+from coordinator.core.classic.replies import refuse_sync
 from coordinator.core.classic.voting import CONSUMER
 from coordinator.core.consumer.downgrade import assignment_bytes
 from coordinator.core.consumer.group import ConsumerGroup, Member
@@ -30,7 +30,7 @@ def sync_group(group: ConsumerGroup, request: SyncGroupRequest, env: Env) -> Res
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, _protocol(member)):
         return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        refusal = sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
+        refusal = refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS)
         return Result(response=refusal, effects=rejoin_timer(group, member, call.now_ms))
     metadata = member.classic.supported_protocols[0].metadata
     response = SyncGroupResponse(
@@ -47,7 +47,7 @@ def sync_group(group: ConsumerGroup, request: SyncGroupRequest, env: Env) -> Res
 
 
 def _refuse(error: ErrorCode) -> Result[Any]:
-    return Result(response=sync_refused(error))
+    return Result(response=refuse_sync(error))
 
 
 def _protocol(member: Member) -> str:

@@ -24,16 +24,16 @@ Base = Callable[[OffsetCommitValue], int]  # from when on an offset's time runs
 def base(group: ClassicGroup) -> Base | None:
     """From when on a classic group's offsets run out; None if they do not."""
     if group.protocol_type is None:
-        return committed_at
+        return commit_time
     if group.is_empty:
         since_ms = group.state_since_ms
-        return committed_at if since_ms == -1 else lambda value: since_ms
+        return commit_time if since_ms == -1 else lambda value: since_ms
     if group.protocol_type == CONSUMER and group.state is State.STABLE and group.topics is not None:
-        return committed_at
+        return commit_time
     return None
 
 
-def committed_at(value: OffsetCommitValue) -> int:
+def commit_time(value: OffsetCommitValue) -> int:
     """When it was committed."""
     return value.commit_timestamp
 
@@ -56,7 +56,9 @@ def find_expired(
                 yield OffsetCommitKey(group_id, topic, partition)
 
 
-def expired_of(group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention_ms: int) -> list[OffsetCommitKey]:
+def find_expired_of_classic(
+    group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention_ms: int
+) -> list[OffsetCommitKey]:
     """What has run out in a classic group."""
     since = base(group)
     if since is None:
@@ -73,7 +75,7 @@ def find_orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) ->
     return [OffsetCommitKey(group_id, topic, partition) for topic, partition in sorted(found)]
 
 
-def forgotten(
+def find_forgotten(
     group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
 ) -> list[OffsetCommitKey]:
     """The offsets that a start finds of topics that are `gone`: those of a topic that is there again by its old ids.

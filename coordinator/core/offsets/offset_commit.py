@@ -42,7 +42,7 @@ def offset_commit(
     if error := validate_commit(group, request, env):
         return Result(response=_answer([_refuse(topic, meant, error) for topic, meant in named]))
     records: list[Record] = []
-    outcomes = [_taken(topic, meant, request, call, limits, records) for topic, meant in named]
+    outcomes = [_take(topic, meant, request, call, limits, records) for topic, meant in named]
     return Result(response=_answer(outcomes), records=tuple(records), effects=_renew_session(group, request, call))
 
 
@@ -50,7 +50,7 @@ def _has_any(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode) -> bool:
     return isinstance(meant, Topic) and any(exists(each.partition_index, meant) for each in topic.partitions)
 
 
-def _taken(
+def _take(
     topic: OffsetCommitRequestTopic,
     meant: Topic | ErrorCode,
     request: OffsetCommitRequest,

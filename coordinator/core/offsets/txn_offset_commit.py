@@ -27,7 +27,7 @@ def txn_offset_commit(group: Group | None, request: TxnOffsetCommitRequest, env:
     some = any(meant and exists(each.partition_index, meant) for topic, meant in named for each in topic.partitions)
     error = validate_txn_commit(group, request, env) if some else ErrorCode.NONE
     records: list[Record] = []
-    outcomes = [_taken(topic, meant, error, request, call, limits, records) for topic, meant in named]
+    outcomes = [_take(topic, meant, error, request, call, limits, records) for topic, meant in named]
     return Result(
         response=TxnOffsetCommitResponse(topics=tuple(outcomes)),
         records=tuple(records),
@@ -35,7 +35,7 @@ def txn_offset_commit(group: Group | None, request: TxnOffsetCommitRequest, env:
     )
 
 
-def _taken(
+def _take(
     topic: TxnOffsetCommitRequestTopic,
     meant: Topic | None,
     refused: ErrorCode,

@@ -30,7 +30,7 @@ def _describe(transactions: Transactions, transactional_id: str) -> Described:
         return Described(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
     return Described(
         transactional_id=transactional_id,
-        transaction_state=known.state.shown,
+        transaction_state=known.state.kafka_name,
         transaction_timeout_ms=known.timeout_ms,
         transaction_start_time_ms=known.started_ms,
         producer_id=known.producer_id,

@@ -26,7 +26,7 @@ def init_producer_id(transactions: Transactions, request: InitProducerIdRequest,
         return Result(response=answer, records=(transactions.producer_id_record,))
     known = transactions.by_id.get(request.transactional_id)
     if known is None:
-        return _begun(transactions, request, call)
+        return _begin(transactions, request, call)
     if not _is_its_own(known, request):
         return _refuse(ErrorCode.PRODUCER_FENCED, call)
     if known.state.is_prepared:
@@ -62,7 +62,7 @@ def _is_its_own(known: Transaction, request: InitProducerIdRequest) -> bool:
     return request.producer_id == known.previous_producer_id and is_exhausted(request.producer_epoch)
 
 
-def _begun(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Result[Any]:
+def _begin(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Result[Any]:
     begun = Transaction(
         transactional_id=request.transactional_id or "",
         producer_id=transactions.next_producer_id,
@@ -70,7 +70,7 @@ def _begun(transactions: Transactions, request: InitProducerIdRequest, call: Cal
         timeout_ms=request.transaction_timeout_ms,
         updated_ms=call.now_ms,
     )
-    return _given(begun, transactions.producer_id_record)
+    return _give_producer_id(begun, transactions.producer_id_record)
 
 
 def _bump_epoch(
@@ -89,17 +89,19 @@ def _bump_epoch(
     if known.is_exhausted and expected in (None, known.producer_epoch):
         last = NO_EPOCH if expected is None else known.producer_epoch
         renewed = replace(rest, producer_id=transactions.next_producer_id, producer_epoch=0, last_producer_epoch=last)
-        return _given(renewed, transactions.producer_id_record)
+        return _give_producer_id(renewed, transactions.producer_id_record)
     if expected is None:
-        return _given(replace(rest, producer_epoch=known.producer_epoch + 1, last_producer_epoch=NO_EPOCH))
+        return _give_producer_id(replace(rest, producer_epoch=known.producer_epoch + 1, last_producer_epoch=NO_EPOCH))
     if expected == known.producer_epoch:
-        return _given(replace(rest, producer_epoch=known.producer_epoch + 1, last_producer_epoch=known.producer_epoch))
+        return _give_producer_id(
+            replace(rest, producer_epoch=known.producer_epoch + 1, last_producer_epoch=known.producer_epoch)
+        )
     if expected == known.last_producer_epoch:
-        return _given(rest)  # the answer to the same question got lost: give it again
+        return _give_producer_id(rest)  # the answer to the same question got lost: give it again
     return _refuse(ErrorCode.PRODUCER_FENCED, call)
 
 
-def _given(transaction: Transaction, *first: CatalogRecord) -> Result[Any]:
+def _give_producer_id(transaction: Transaction, *first: CatalogRecord) -> Result[Any]:
     answer = InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch)
     return Result(response=answer, records=(*first, transaction.record))
 

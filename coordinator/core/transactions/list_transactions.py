@@ -42,12 +42,12 @@ def list_transactions(
             end += len(some)
         for name in some:
             if (one := by_id.get(name)) is not None and _passes(one, request, call.now_ms):
-                listed.append(ListTransactionsResponseTransactionState(name, one.producer_id, one.state.shown))
+                listed.append(ListTransactionsResponseTransactionState(name, one.producer_id, one.state.kafka_name))
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
 
 
 def _passes(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    if request.state_filters and one.state.shown not in request.state_filters:
+    if request.state_filters and one.state.kafka_name not in request.state_filters:
         return False
     if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
         return False

@@ -20,7 +20,7 @@ class State(IntEnum):
     COMPLETE_ABORT = 5
 
     @property
-    def shown(self) -> str:
+    def kafka_name(self) -> str:
         """Kafka's name: `PrepareCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
@@ -46,7 +46,7 @@ NEXT: Final[Mapping[State, frozenset[State]]] = {
     State.COMPLETE_COMMIT: _BEGINS | {State.PREPARE_ABORT},
     State.COMPLETE_ABORT: _BEGINS | {State.PREPARE_ABORT},
 }
-BY_SHOWN: Final[Mapping[str, State]] = {state.shown: state for state in State}
+BY_SHOWN: Final[Mapping[str, State]] = {state.kafka_name: state for state in State}
 # What Kafka's ListTransactions knows as well, though nothing is ever seen in them.
 NEVER_SEEN: Final = frozenset({"Dead", "PrepareEpochFence"})
 

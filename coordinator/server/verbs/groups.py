@@ -8,7 +8,7 @@ from coordinator.control.group_view import GroupView, MemberView, view_group
 from coordinator.core.assignors.spec import Assignment
 from coordinator.core.events import Cause
 from coordinator.core.groups import Group
-from coordinator.core.verbs import Done, Forget, Rebalance, RemoveMember, SetTarget, Verb
+from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb, VerbResponse
 from coordinator.runtime.edge import FAILED
 from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
@@ -125,7 +125,7 @@ class GroupVerbs:
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.fresh_id))
         if response is FAILED:
             raise Refusal("internal error: the server's log says why", is_conflict=True)
-        assert isinstance(response, Done), "a verb is answered by Done"
+        assert isinstance(response, VerbResponse), "a verb is answered by VerbResponse"
         if response.refusal:
             raise Refusal(response.refusal, is_conflict=True)
 

@@ -80,9 +80,9 @@ class RequestVerbs:
         rules = [rule for rule in self.faults if rule.spec.do.hold and rule.spec.on.group == group_id]
         return [self.remove_fault(rule.number) for rule in rules]
 
-    def held(self, number: int) -> int:
+    def count_held(self, number: int) -> int:
         """Return how many requests a fault holds."""
-        return self._gate.held(number)
+        return self._gate.count_held(number)
 
     def _set_gate(self) -> None:
         self._frontend.is_gated = self._gate.journal is not None or bool(self._gate.faults)

@@ -38,11 +38,11 @@ class Clock:
         The sessions of the members in `keep_alive` are renewed on the way: by client id, instance id or member id, or
         `connected`, or `all`.
         """
-        return self._post("advance", {"ms": ms, "keep_alive": _listed(keep_alive)})
+        return self._post("advance", {"ms": ms, "keep_alive": _list(keep_alive)})
 
     def step(self, keep_alive: KeepAlive = "none") -> Json:
         """Move the clock to the next deadline. Returns what has `fired`."""
-        return self._post("step", {"keep_alive": _listed(keep_alive)})
+        return self._post("step", {"keep_alive": _list(keep_alive)})
 
     def freeze(self) -> None:
         """Stop the clock. It moves by `advance` and `step` alone."""
@@ -316,5 +316,5 @@ def _expectation(error: MusterError, status: int) -> MusterError:
     return ExpectationError(str(error), error.status) if error.status == status else error
 
 
-def _listed(keep_alive: KeepAlive) -> str | list[str]:
+def _list(keep_alive: KeepAlive) -> str | list[str]:
     return keep_alive if isinstance(keep_alive, str) else list(keep_alive)

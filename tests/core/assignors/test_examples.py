@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.core.assignors import BUILT_IN
-from coordinator.core.assignors.hash_order import copied_table, grown_table, string_hash, uuid_hash
+from coordinator.core.assignors.hash_order import buckets_after_copy, buckets_after_inserts, string_hash, uuid_hash
 from coordinator.core.assignors.spec import GroupSpec, MemberSpec
 from coordinator.core.consumer.target import existing_partitions
 
@@ -85,8 +85,8 @@ def test_hashes_are_java_s() -> None:
         plain = (plain * 31 + 120) & 0xFFFFFFFF
     assert string_hash("x" * 300) == plain ^ plain >> 16
     assert uuid_hash(bytes(15) + b"\x05") == 5
-    assert [grown_table(n) for n in (0, 12, 13, 24, 25)] == [16, 16, 32, 32, 64]
-    assert [copied_table(n) for n in (0, 11, 12, 23, 24)] == [16, 16, 32, 32, 64]
+    assert [buckets_after_inserts(n) for n in (0, 12, 13, 24, 25)] == [16, 16, 32, 32, 64]
+    assert [buckets_after_copy(n) for n in (0, 11, 12, 23, 24)] == [16, 16, 32, 32, 64]
 
 
 def test_a_partition_that_is_no_more_is_not_in_the_question() -> None:

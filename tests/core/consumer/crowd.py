@@ -86,7 +86,7 @@ class Crowd:
     def set_topics(self, topics: Topics) -> None:
         gone = {name for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
         self.topics = topics
-        for result in self.shard.topics_changed(topics, gone, self.now_ms):
+        for result in self.shard.apply_topic_changes(topics, gone, self.now_ms):
             self.take(result)
 
     def restart(self, *, compacted: bool) -> None:
@@ -115,7 +115,7 @@ class Crowd:
         for waiting in self.waiting.values():
             waiting.phase = "lost"
         self.waiting.clear()
-        for result in self.shard.loaded(self.now_ms):
+        for result in self.shard.finish_loading(self.now_ms):
             self.take(result)
         self.check()
 

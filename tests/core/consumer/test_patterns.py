@@ -56,7 +56,7 @@ def test_the_topics_are_those_of_the_moment_when_it_was_asked() -> None:
     before = topics("t1")
     group = joining(None, "a", "t.", before)
     group, _ = resolved(group, before.with_topic(Topic("t2", b"2" * 16, 1)))
-    assert group.matched_topics("t.") == {"t1"}
+    assert group.topics_matching("t.") == {"t1"}
 
 
 @pytest.mark.rule("K-086 K-092")
@@ -84,7 +84,7 @@ def test_much_is_matched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_topics_are_matched_at_once() -> None:
     group, times = resolved(joining(None, "a", "t.", topics()), topics())
-    assert times == 1 and group.matched_topics("t.") == set()
+    assert times == 1 and group.topics_matching("t.") == set()
 
 
 def test_a_pattern_that_nobody_has_any_more_is_not_kept() -> None:
@@ -121,7 +121,7 @@ def test_each_step_on_hostile_patterns_is_bounded(monkeypatch: pytest.MonkeyPatc
     step = {"names": 0, "units": 0}
     match = regex.match
 
-    def counted(pattern: str, *arguments: Any) -> regex.Matched:
+    def counted(pattern: str, *arguments: Any) -> regex.Progress:
         found = match(pattern, *arguments)
         step["names"] += found.end - arguments[1]
         step["units"] += found.units

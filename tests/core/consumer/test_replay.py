@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core import records as r
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.consumer import record_builders
-from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, Resolved
+from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, ResolvedRegex
 from coordinator.core.consumer.owners import Inconsistent, holders
 from coordinator.core.consumer.replay import apply_record
 from coordinator.core.consumer.states import MemberState
@@ -40,7 +40,7 @@ def member(member_id: str, epoch: int, *partitions: int, **fields: Any) -> Membe
         record_builders.target_epoch("g", 7, 5),
         record_builders.target("g", "m", {T: (1,)}),
         record_builders.current("g", member("m", 7, 1)),
-        record_builders.pattern("g", "x", Resolved(frozenset("t"), 1, 2)),
+        record_builders.pattern("g", "x", ResolvedRegex(frozenset("t"), 1, 2)),
         r.Record(r.ConsumerGroupPartitionMetadataKey("g"), r.ConsumerGroupPartitionMetadataValue()),
     ],
     ids=lambda record: type(record.key).__name__,
@@ -64,14 +64,14 @@ def test_values_are_kept_as_they_are_written() -> None:
         record_builders.target("g", "n", {}),
         record_builders.target_epoch("g", 8, 1234),
         record_builders.current("g", member("m", 8, 0, 2)),
-        record_builders.pattern("g", "x", Resolved(frozenset({"a"}), 3, 4)),
+        record_builders.pattern("g", "x", ResolvedRegex(frozenset({"a"}), 3, 4)),
     )
     assert group is not None
     assert (group.epoch, group.metadata_hash, group.assignment_epoch, group.assignment_at_ms) == (9, 42, 8, 1234)
     assert group.target("m") == {T: (0, 2)} and group.target("n") == {} and "n" in group.targets
     assert group.members["m"].assigned == {T: {0: 8, 2: 8}} and holders(group.owners) == {(T, 0): 8, (T, 2): 8}
     assert (group.names, group.votes) == ({"a": 1, "b": 1}, {"range": 1}) and group.by_instance("i") is not None
-    assert group.matched_topics("x") == {"a"} and group.state == "Assigning"
+    assert group.topics_matching("x") == {"a"} and group.state == "Assigning"
 
 
 @pytest.mark.rule("K-359 K-362")
@@ -175,7 +175,7 @@ def test_replay_arms_no_timer_and_loading_arms_them_all() -> None:
     owing = replace(member("m", 2, 0), state=MemberState.UNREVOKED_PARTITIONS, pending={T: {1: 2}})
     shard.replay(record_builders.current("g", owing))
     assert shard.next_deadline_ms() is None
-    shard.loaded(1_000)
+    shard.finish_loading(1_000)
     assert dict(shard.timers.items())[("session", "g", "m")] == 46_000
     assert dict(shard.timers.items())[("rebalance", "g", "m")] == 8_000
 
@@ -189,7 +189,7 @@ def test_records_are_written_in_one_form() -> None:
         record_builders.member("g", "m", metadata),
         record_builders.target("g", "m", {T: (0, 1)}),
         record_builders.current("g", member("m", 3, 0)),
-        record_builders.pattern("g", "x", Resolved(frozenset({"b", "a"}), 1, 2)),
+        record_builders.pattern("g", "x", ResolvedRegex(frozenset({"b", "a"}), 1, 2)),
     ]
     for record in written:
         assert r.decode(*r.encode(record)) == record

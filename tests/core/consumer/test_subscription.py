@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, Resolved
+from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, ResolvedRegex
 from coordinator.core.consumer.patterns import may_refresh
 from coordinator.core.consumer.subscription import is_homogeneous, metadata_hash
 from coordinator.core.consumer.target import is_due
@@ -57,7 +57,7 @@ def test_an_index_of_votes_and_patterns_keeps_step() -> None:
     assert (made.names, made.patterns, made.votes) == ({"a": 1}, {"x": 1}, {"range": 1})
     gone = made.without(one)
     assert (gone.names, gone.patterns, gone.votes, len(gone.members)) == ({}, {}, {}, 0)
-    assert Resolved(frozenset(), 1, 2) == Resolved(frozenset(), 1, 2)
+    assert ResolvedRegex(frozenset(), 1, 2) == ResolvedRegex(frozenset(), 1, 2)
 
 
 def test_a_clock_that_was_put_back_delays_neither_a_target_nor_a_pattern() -> None:
@@ -70,5 +70,5 @@ def test_a_clock_that_was_put_back_delays_neither_a_target_nor_a_pattern() -> No
         False,
         True,
     ]
-    resolved = {"x": Resolved(frozenset(), 1, 3_600_000)}
+    resolved = {"x": ResolvedRegex(frozenset(), 1, 3_600_000)}
     assert may_refresh(resolved, 1) and not may_refresh(resolved, 3_600_001)

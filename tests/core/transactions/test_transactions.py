@@ -16,7 +16,7 @@ from coordinator.core.topics import Topic, Topics
 from coordinator.core.transactions.add_offsets_to_txn import add_offsets_to_txn
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.ending import complete, fence
-from coordinator.core.transactions.expiry import forgotten
+from coordinator.core.transactions.expiry import forget_unused
 from coordinator.core.transactions.membership import verify_partition
 from coordinator.core.transactions.states import NEXT, State
 from coordinator.core.transactions.transaction import EPOCH_MAX, Transaction
@@ -339,9 +339,9 @@ def test_ids_that_nobody_uses_are_forgotten(world: World) -> None:
     rest, busy = world.begun("rest"), world.begun("busy")
     world.add(busy, 0, name="busy")
     old = world.now_ms + world.transactions.settings.transactional_id_expiration_ms
-    world.take(forgotten(world.transactions, old - 1))
+    world.take(forget_unused(world.transactions, old - 1))
     assert set(world.transactions.by_id) == {"rest", "busy"}
-    world.take(forgotten(world.transactions, old))
+    world.take(forget_unused(world.transactions, old))
     assert set(world.transactions.by_id) == {"busy"}
     assert world.end(rest, name="rest") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert restored(world).by_id == world.transactions.by_id
@@ -409,7 +409,7 @@ def test_many_transactions_are_listed_in_steps(world: World) -> None:
 def test_the_table_of_states_names_each_and_leads_on_from_each() -> None:
     assert set(NEXT) == set(State)
     assert all(NEXT.values())
-    assert [state.shown for state in State][2:4] == ["PrepareCommit", "PrepareAbort"]
+    assert [state.kafka_name for state in State][2:4] == ["PrepareCommit", "PrepareAbort"]
 
 
 STEPS = st.lists(
