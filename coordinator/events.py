@@ -1,4 +1,4 @@
-"""What happened to the groups: the latest events in memory, all of them as JSON lines in the data directory.
+"""Keep the events of groups: the latest in memory, all of them as JSON lines in the data directory.
 
 Events are added during a turn, and written between turns: `tell` only encodes, `flush` appends all of them with one
 write. They are a story and not the truth: a disk that takes no more loses events and stops nobody, and how many

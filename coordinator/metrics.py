@@ -1,4 +1,4 @@
-"""What the server counts. On the way of a request these are plain numbers; Prometheus sees them at a scrape.
+"""The server's metrics: plain numbers on the way of a request, which Prometheus reads at a scrape.
 
 `Stats` is written by the turn and knows no Prometheus. `exposition(...)` reads it, and the gauges that are counted at
 that moment (`Snapshot`), into Prometheus' text by way of prometheus-client, which is imported only then: it costs a
@@ -157,7 +157,7 @@ class TopicTraffic(Protocol):
 
 
 class Snapshot(Struct, frozen=True):
-    """What is counted at the moment of a scrape."""
+    """The values that are counted at a scrape."""
 
     groups: Mapping[tuple[str, str], int]  # by (protocol, state)
     members: Mapping[str, int]  # by protocol

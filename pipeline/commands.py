@@ -63,7 +63,7 @@ def _failure(error: Exception) -> tuple[int, str] | None:
 
 
 def _failure_of_spark(error: Exception) -> tuple[int, str] | None:
-    """What a worker or Spark itself has to say; None for an error of any other origin."""
+    """Find the message of a worker or of Spark itself; None for an error of another origin."""
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
     lines = [line.strip() for line in str(error).splitlines()]
@@ -232,7 +232,7 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
 
 
 def _format(out: str) -> str | None:
-    """That of the tables that are there."""
+    """Return the schema of the tables that exist."""
     from pipeline import published
 
     try:

@@ -1,4 +1,4 @@
-"""What the user can mend, told apart from what is a mistake of ours."""
+"""Errors that the user can mend, apart from our own mistakes."""
 
 
 class UsageError(ValueError):

@@ -1,4 +1,4 @@
-"""Which files of a set of tables count, and up to where each log has been read: `<out>/manifest.json`.
+"""The manifest of a set of tables, `<out>/manifest.json`: the files that count, and how far each log has been read.
 
 It is the only truth: a Parquet file that it does not name does not exist, whatever lies in the directory. It is
 replaced in one step, so an ingestion that dies leaves the tables as they were, and the next one reads on from there.

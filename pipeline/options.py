@@ -1,4 +1,4 @@
-"""What `format("kafkalog")` can be told, checked when the reader is made."""
+"""The options of `format("kafkalog")`, validated when the reader is made."""
 
 import json
 from collections.abc import Mapping

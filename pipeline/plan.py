@@ -1,4 +1,4 @@
-"""Which task reads which spans. Everything here looks at listings and indexes only, never at records."""
+"""Plan which task reads which spans, from listings and indexes only, never from records."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ from pipeline.options import SourceOptions
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What one Spark task reads, in this order."""
+    """The spans that one Spark task reads, in this order."""
 
     spans: tuple[Span, ...]
 

@@ -34,7 +34,7 @@ class JavaNotFoundError(RuntimeError):
 
 
 def missing(*, on_spark: bool) -> list[str]:
-    """What of the optional extra is needed and not installed."""
+    """Find the packages of the optional extra that are needed and not installed."""
     needed = NEEDED + NEEDED_BY_SPARK if on_spark else NEEDED
     return [name for name in needed if importlib.util.find_spec(name) is None]
 
@@ -183,7 +183,7 @@ def session(
 
 
 def _configuration(settings: Settings, configured: dict[str, str]) -> dict[str, str]:
-    """What to set: the given settings, and defaults for whatever nobody has configured."""
+    """Return the Spark settings: those given, and defaults for those that nobody has configured."""
     asked = {
         "spark.master": settings.master,
         "spark.driver.memory": settings.memory,
@@ -226,7 +226,7 @@ SMALL = {
 
 
 def _is_configured() -> dict[str, str]:
-    """What spark-submit, the arguments of PySpark's shell or `spark-defaults.conf` have set already."""
+    """Find the settings that spark-submit, PySpark's shell or `spark-defaults.conf` have made already."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, which has read it all
         from pyspark import SparkConf, SparkContext
 

@@ -52,7 +52,7 @@ def stream_reader(options: SourceOptions) -> DataSourceStreamReader:
 
 
 def positions(offset: dict[str, str]) -> dict[str, Position]:
-    """What an offset of the stream says."""
+    """The position of the stream."""
     return {name: Position(*json.loads(text)) for name, text in offset.items()}
 
 

@@ -21,7 +21,7 @@ from protocol.records import EndMarker, Record, end_marker
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to write. Shares are probabilities; `batch` is the range of records a batch holds."""
+    """The shape of a synthetic log. Shares are probabilities; `batch` is the range of records in a batch."""
 
     seed: int = 1
     partitions: int = 4
@@ -99,7 +99,7 @@ class Writer:
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """What a producer with that codec would send."""
+    """Compress the batch as a producer with that codec does."""
     if codec == 2:
         return bytes(pa.Codec("snappy").compress(data, asbytes=True))
     sink = pa.BufferOutputStream()

@@ -25,7 +25,7 @@ KINDS = ("join", "join", "leave", "timeout", "static_rejoin", "subscription_chan
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """What made a group rebalance into a generation."""
+    """The cause of a generation."""
 
     group: str
     generation: int
@@ -121,7 +121,7 @@ class Life:
             self.writer.append(records)
 
     def _assign(self, member: _Member) -> dict[str, list[int]]:
-        """Who gets what: each topic's partitions in turns to those who want it."""
+        """Assign each topic's partitions in turns to its subscribers."""
         owned = {}
         for topic in member.topics:
             takers = [one for one in self.members if topic in one.topics]

@@ -1,4 +1,4 @@
-"""What the admin port answers: is the server alive, is it ready, what does it count, what happened to the groups."""
+"""Answer the admin port's read requests: liveness, readiness, metrics, and the events of groups."""
 
 import json
 from collections.abc import Callable, Mapping

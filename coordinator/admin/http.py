@@ -47,7 +47,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Hosts:
-    """Which `Host` and `Origin` headers are accepted.
+    """The `Host` and `Origin` headers that are accepted.
 
     A name server cannot lead a browser here by an address, by `localhost`, or by a name without a dot, so these are
     always accepted. Any other name is accepted if it is `allowed`.

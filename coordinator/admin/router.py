@@ -1,4 +1,4 @@
-"""Which handler answers which method and path.
+"""Route each request to its handler by method and path.
 
 A pattern is a path with names in braces, each of which stands for one segment:
 

@@ -1,4 +1,4 @@
-"""What operators see: values read off the node at the moment of asking. Changes nothing."""
+"""Read the values that operators see off the node. Nothing here changes anything."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

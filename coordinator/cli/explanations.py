@@ -1,4 +1,4 @@
-"""What Kafka's error codes mean to the person who ran a command. Not a subcommand."""
+"""Explain Kafka's error codes in sentences for the person who ran a command. Not a subcommand."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -54,7 +54,7 @@ def name_of(code: int) -> str:
 
 
 def explain(code: int, message: str | None = None, sentences: Mapping[int, str] | None = None) -> str:
-    """What a code means, with its name: `no such group (GROUP_ID_NOT_FOUND)`.
+    """Explain a code and add its name: `no such group (GROUP_ID_NOT_FOUND)`.
 
     `sentences` go before the general ones. A code without a sentence is explained by the broker's own `message`.
     """

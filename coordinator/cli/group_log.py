@@ -1,4 +1,4 @@
-"""What the server's log says about groups: one line for a rebalance, when it has ended. Not a subcommand.
+"""Write one line to the server's log for each rebalance, when it has ended. Not a subcommand.
 
     group=shop message="rebalanced: session expired" state=Stable generation=4 members=2 took_s=3.02 member=till-3 ...
 

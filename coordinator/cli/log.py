@@ -165,7 +165,7 @@ def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
 
 
 def _check_of(log: str) -> repair.Check | None:
-    """What a start makes of the records, where they are the coordinator's own."""
+    """Replay the records of the coordinator's own logs as a start does, and report what it finds."""
     partition = partition_of(Path(log).absolute().name)
     return None if partition is None else check_of(partition[0])
 

@@ -64,7 +64,7 @@ class Json(_Lines):
 
 
 class Repeats:
-    """Which lines were written lately, and how often each was repeated since."""
+    """The lines that were written lately, and how often each has been repeated since."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[Any, ...], tuple[float, int, logging.LogRecord]] = {}  # the oldest first

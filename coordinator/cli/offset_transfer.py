@@ -49,7 +49,7 @@ class ExportedOffset(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Export(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is in a file."""
+    """The contents of a file of offsets."""
 
     version: Literal[1]
     topics: dict[str, Annotated[int, Meta(ge=1)]]  # how many partitions each has
@@ -57,7 +57,7 @@ class Export(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Planned(Struct, frozen=True):
-    """What an import commits for one partition of a group."""
+    """The commit of one partition that an import makes for a group."""
 
     group: str
     topic: str

@@ -20,7 +20,7 @@ LOG_FORMATS: Final = ("text", "json")
 
 
 class Options(Struct, frozen=True):
-    """What to serve, and where."""
+    """The options of `muster serve`: addresses, data and settings."""
 
     config: Config
     ignored: Mapping[str, str]  # settings of Kafka that have no effect, with their sources
@@ -109,7 +109,7 @@ def _check_address(origin: Origin, text: str) -> None:
 
 
 def _reason(complaint: str) -> str:
-    """What the listener says beyond `'x' is not HOST:PORT`."""
+    """Return the part of a listener's complaint beyond `'x' is not HOST:PORT`."""
     _, _, reason = complaint.partition(": ")
     return f"; {reason}" if reason else ""
 

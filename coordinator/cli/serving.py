@@ -124,7 +124,7 @@ def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]
 
 
 def _find_one_line(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
-    """What says why itself among what ended the tasks, None if they ended for another reason."""
+    """Find the error that explains itself in one line among those that ended the tasks; None if there is none."""
     found = group.subgroup((StorageError, DamagedLog, StartFailed))
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]  # type: ignore[assignment]  # a group or at last a leaf

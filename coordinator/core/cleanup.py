@@ -1,4 +1,4 @@
-"""What goes: offsets whose time is over, groups that have nothing left, what is deleted on purpose."""
+"""Remove expired offsets, groups that have nothing left, and whatever a request deletes."""
 
 from collections.abc import Collection, Mapping
 from functools import partial

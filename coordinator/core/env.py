@@ -1,4 +1,4 @@
-"""What surrounds a handler: everything beside the group and the request that a decision may depend on."""
+"""The environment of a handler: all that a decision may depend on, beside the group and the request."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What happened to a group, and why: the pure vocabulary, carried by every `Result` that moves a group.
+"""Events of groups and their causes. Every `Result` that changes a group's state carries one.
 
 `coordinator/events.py` keeps the latest ones in memory and writes them to disk.
 """

@@ -1,4 +1,4 @@
-"""What is asked of a group whatever its type is."""
+"""The operations that groups of all types have."""
 
 from coordinator.core.classic import durable, voting
 from coordinator.core.classic.group import ClassicGroup

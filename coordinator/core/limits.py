@@ -15,7 +15,7 @@ _INT_MAX: Final = 2**31 - 1
 
 
 class MigrationPolicy(StrEnum):
-    """Which groups may change between the classic and the consumer protocol while they have members."""
+    """The groups that may change between the classic and the consumer protocol while they have members."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"

@@ -1,4 +1,4 @@
-"""Who a client is: the principal of its connection. Kafka: `KafkaPrincipal`."""
+"""The principal of a connection: the user that a client is. Kafka: `KafkaPrincipal`."""
 
 from typing import Final
 

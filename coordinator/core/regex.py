@@ -18,7 +18,7 @@ STEP_UNITS: Final = 1_000_000
 """The work of a step. A unit is one instruction of the compiled pattern held against one character: at most 4 ns."""
 
 COMPILE_UNITS: Final = STEP_UNITS // 4
-"""What to count for a pattern that may have to be compiled again: some milliseconds for the longest one."""
+"""The work that a pattern counts for when it may have to be compiled again: some milliseconds for the longest."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # the client gets the error

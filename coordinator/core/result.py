@@ -89,7 +89,7 @@ class Producer(Struct, frozen=True, gc=False):
 
 
 class Result(Struct, Generic[G], frozen=True):
-    """What an input leads to: a request, a timer, a change of topics, the end of a transaction.
+    """The result of one input: of a request, a timer, a change of topics, the end of a transaction.
 
     `group` is the group as it shall be, None when none is touched. `records` become one atomic batch of the log, plain
     or, with a `producer`, transactional: `Record`s of a group, or `CatalogRecord`s. `response` answers the request at

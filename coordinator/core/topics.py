@@ -1,4 +1,4 @@
-"""Which topics exist, as a value. A changed set of topics is another value; lookups are those of a dict."""
+"""The topics that exist, as a value. A changed set of topics is another value; lookups are those of a dict."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What an operator or a test does to a group: inputs of the same step as a client's requests.
+"""The operator's verbs on a group: inputs of the same step as a client's requests.
 
 A verb is a request by another road. `core/dispatch.py` gives it to the function for the type of its group, which
 returns a `Result` with a `Done`; one that cannot be done says why in a sentence, and has changed nothing.

@@ -1,4 +1,4 @@
-"""Who clients are told to talk to, and which of them leads which partition."""
+"""The brokers that clients are told of, and which of them leads which partition."""
 
 from collections.abc import Sequence
 from typing import Final

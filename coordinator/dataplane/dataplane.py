@@ -158,7 +158,7 @@ class DataPlane:
         self._state.polls.let_go(ticket)
 
     def note_unsent(self, unsent_bytes: int) -> None:
-        """So many bytes of answers wait, all together, for clients to take them."""
+        """Note how many bytes of responses wait for clients to take them, over all connections."""
         self._state.unsent_bytes = unsent_bytes
 
     def next_poll_ms(self) -> int | None:

@@ -41,7 +41,7 @@ _Read = tuple[FetchPartition, FetchResponsePartitionData]
 
 
 class Fetch(Struct, frozen=True):
-    """What a request means, once its session is known."""
+    """A Fetch request after its session was found."""
 
     asked: tuple[FetchPartition, ...]
     by_ids: bool
@@ -88,7 +88,7 @@ def overdue(state: State, waiting: Waiting) -> FetchResponse:
 
 
 def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCode:
-    """Which partitions the request is about: its own, or those of the session that it goes on with."""
+    """Return the partitions of the request: its own, or those of the session that it continues."""
     by_ids = version >= BY_ID_SINCE
     own = _own(state, request, by_ids)
     session: FetchSession | None = None
@@ -140,7 +140,7 @@ def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, FetchPa
 
 
 def _read(state: State, meant: Fetch) -> list[_Read]:
-    """What there is of each partition now. The first that has anything gives a batch at least, however large."""
+    """Read what each partition has now. The first that has anything gives at least one batch, however large."""
     found: list[_Read] = []
     room = min(meant.max_bytes, state.fetch_room)
     is_first = True

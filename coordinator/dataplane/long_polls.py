@@ -30,7 +30,7 @@ class Waiting(Struct):
 
 
 class LongPolls:
-    """Who waits for which partition, and until when."""
+    """The parked fetches, by partition and by deadline."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Waiting] = {}
@@ -80,12 +80,12 @@ class LongPolls:
         self._woken.update(waiting)
 
     def find_ready(self) -> list[Waiting]:
-        """Who may have enough now. They go on waiting until they are let go."""
+        """Find the parked fetches that may have enough now. They stay parked until they are released."""
         woken, self._woken = self._woken, {}
         return list(woken.values())
 
     def overdue(self, now_ms: int) -> list[Waiting]:
-        """Who has waited long enough."""
+        """Find the parked fetches whose wait is over."""
         found: list[Waiting] = []
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             waiting = self._waiting.get(heappop(self._deadlines)[1])

@@ -69,7 +69,7 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
 
 
 def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
-    """What is wrong with the request as a whole, and is told to each of its partitions."""
+    """Validate the request as a whole. The error is returned for each of its partitions."""
     if request.acks not in ACKS:
         return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")
     if request.transactional_id is None and any(
@@ -212,7 +212,7 @@ def _for_producers(error: ErrorCode, version: int) -> ErrorCode:
 
 
 def _rules(governing: TopicSettings, topic: str, index: int) -> Rules:
-    """What a topic asks of a batch."""
+    """Return the rules of a topic for its batches."""
     return Rules(
         topic=f"{topic}-{index}",
         compacted=governing.is_compacted,

@@ -45,7 +45,7 @@ class FetchPartition(Struct):
 
 
 class FetchSession(Struct):
-    """What one consumer fetches, in the order in which its partitions have their turn."""
+    """The fetch session of one consumer (KIP-227), with its partitions in the order in which they are read."""
 
     id: int
     by_ids: bool

@@ -1,4 +1,4 @@
-"""What the configuration says to the catalog, and to the logs of the coordinator itself."""
+"""Derive the settings of the catalog, and of the coordinator's own logs, from the configuration."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -34,7 +34,7 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
 
 
 def own_log_config(config: Config) -> LogConfig:
-    """What governs the logs of groups, offsets and the catalog."""
+    """Return the settings of the logs of groups, offsets and the catalog."""
     return LogConfig(
         segment_bytes=config["offsets.topic.segment.bytes"],
         delete_retention_ms=config["log.cleaner.delete.retention.ms"],

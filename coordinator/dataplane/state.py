@@ -1,4 +1,4 @@
-"""What the handlers of the data plane work on: facts, logs, and who waits."""
+"""The state that the data plane's handlers work on: the catalog, the logs, and the parked fetches."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -43,11 +43,11 @@ class EdgeLike(Protocol):
     """Where a failure of our own ends."""
 
     def attempt(self, kind: str, step: Callable[..., Any], *args: Any) -> Any:
-        """What the step returns, or what stands for its failure."""
+        """Return the result of the step, or the value that stands for its failure."""
 
 
 class Runtime(Protocol):
-    """What the data plane needs of the runtime that it is a part of."""
+    """The functions of the runtime that the data plane calls."""
 
     @property
     def ledger(self) -> LedgerLike: ...
@@ -61,7 +61,7 @@ class Runtime(Protocol):
 
 
 class Env(Struct, frozen=True, gc=False):
-    """What surrounds a request to the data plane: its call, and the brokers that the client is told of."""
+    """The environment of a request to the data plane: its call, and the brokers that the client is told of."""
 
     call: Call
     brokers: Sequence[Broker]  # at addresses that it can reach; the first leads

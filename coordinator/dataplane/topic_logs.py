@@ -247,7 +247,7 @@ def _directories(files: Files, data_dir: str) -> Iterator[tuple[str, TopicPartit
 
 
 def log_config(governing: TopicSettings) -> LogConfig:
-    """What a topic's settings say to its logs."""
+    """Derive the settings of a topic's logs."""
     return LogConfig(
         segment_bytes=governing.segment_bytes,
         delete_retention_ms=governing.delete_retention_ms,

@@ -1,4 +1,4 @@
-"""What happens to a node while the coordinator's clock is moved: sessions that are renewed, timers that are told of.
+"""Move the coordinator's clock from deadline to deadline: renew sessions, fire timers, and report them.
 
 Between `Advance(...)` and `arrive` the node has its turns at each deadline on the way.
 """

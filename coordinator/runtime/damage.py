@@ -24,7 +24,7 @@ def readable(source: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
 
 
 def describe_damage(source: Log, offset: int, reason: Exception) -> DamagedLog:
-    """What is at `offset` cannot be taken for what it says: its file, and where its batch begins in there."""
+    """Describe damage at `offset`: the file, and the position of the batch in it."""
     why = f"offset {offset}: {reason}"
     for segment in source.segments:
         for found in segment.batches(offset):

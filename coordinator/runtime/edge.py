@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Failure:
-    """What a step that failed returns."""
+    """The result of a step that failed."""
 
 
 FAILED: Final = Failure()
@@ -32,7 +32,7 @@ class Edge:
         self.failures: Counter[str] = Counter()
 
     def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failure:
-        """What the step returns, or FAILED. Raises StorageError and nothing else."""
+        """Return the result of the step, or FAILED. Raises StorageError and nothing else."""
         return self.decide(kind, lambda *_: step(*args), None, None, None, None)
 
     def decide(

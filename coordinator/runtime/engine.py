@@ -200,7 +200,7 @@ class Engine:
         self._steps.forget(ticket)
 
     def note_unsent(self, unsent_bytes: int) -> None:
-        """So many bytes of responses wait, all together, for clients to take them."""
+        """Note how many bytes of responses wait for clients to take them, over all connections."""
         if self.note_input is not None and unsent_bytes != self._held_bytes:
             self.note_input(Kind.HELD, unsent_bytes)
         self._held_bytes = unsent_bytes

@@ -148,7 +148,7 @@ def _requested_entries(name: str, asked: Any) -> Iterable[Any]:
 
 
 def _ids(schema: Schema, asked: Any) -> dict[str, Any]:
-    """What the entry `asked` is about: its fields of these names, or itself if it is a bare name or number."""
+    """Return the entry's fields of these names, or the entry itself if it is a bare name or number."""
     names = [name for name in _IDS if name in schema.cls.__struct_fields__]
     if isinstance(asked, str | int):
         return {names[0]: asked}

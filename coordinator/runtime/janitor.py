@@ -1,4 +1,4 @@
-"""What has to be done some time: logs compacted, old records deleted, unused transactional ids forgotten.
+"""Do the upkeep in small steps: compact logs, delete old records, forget unused transactional ids.
 
 All of it in short steps, so that whoever drives it can serve clients between two of them.
 """

@@ -28,7 +28,7 @@ DIRECTORY: Final = partition_directory(CATALOG_TOPIC, 0)
 
 
 class Ledger:
-    """What exists, and which transactions are open. Changed by records alone."""
+    """The catalog and the open transactions. Only records change them."""
 
     def __init__(self, settings: Settings, open_log: Callable[[], Log]) -> None:
         self.catalog = Catalog(settings)

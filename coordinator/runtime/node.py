@@ -38,7 +38,7 @@ __all__ = ["NO_ANSWER", "Loading", "Node", "Setup", "Where"]
 
 
 class Setup(Struct, frozen=True):
-    """What a node is made of."""
+    """The parts of a node."""
 
     config: Config
     files: Files

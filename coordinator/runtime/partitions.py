@@ -42,7 +42,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Which partition owns a group, as Kafka has it: |hash| modulo their number, where |-2**31| counts as 0 (G-030)."""
+    """Find the partition of a group as Kafka does: |hash| modulo their number, where |-2**31| is 0 (G-030)."""
     number = java_hash(group_id)
     return (0 if number == -(1 << 31) else abs(number)) % partitions
 

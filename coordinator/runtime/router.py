@@ -1,4 +1,4 @@
-"""Which function answers which API, and so what this server offers: the ApiVersions answer is read off this table."""
+"""The table of APIs and the functions that answer them. The ApiVersions response is derived from it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -22,7 +22,7 @@ COMPAT: Final = ("4.3", "3.9")
 
 
 class Route(Struct, frozen=True):
-    """Who answers an API; its name is that of its failures."""
+    """The part of the server that answers an API; failures are counted under its name."""
 
     api: str
     handle: Handler

@@ -1,4 +1,4 @@
-"""What the server's log says about topics: created, deleted, grown."""
+"""Write one line to the server's log for each topic that is created, deleted or gets partitions."""
 
 import logging
 from collections.abc import Sequence

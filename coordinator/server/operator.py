@@ -1,4 +1,4 @@
-"""What an operator or a test may do to a running server. HTTP, the page and the command line are faces of these verbs.
+"""The verbs of an operator or a test on a running server. HTTP, the page and the command line call these.
 
 Each verb is an input of the one step, in a turn of its own, and answers with data. A verb that cannot be done raises
 `Refusal` with a sentence, and has changed nothing. `verbs/` has them, by what they are done to.

@@ -13,7 +13,7 @@ EVENTS_MAX: Final = 1024  # of one poll
 
 
 class Selector(Protocol):
-    """What `Epoll` and `Kqueue` have in common."""
+    """The methods that `Epoll` and `Kqueue` have in common."""
 
     def fileno(self) -> int:
         """Readable when some registered descriptor is ready."""

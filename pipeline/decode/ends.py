@@ -66,7 +66,7 @@ def _samples(log: LogDir) -> list[tuple[int, int]]:
 
 
 def _by_index(log: LogDir, segment: Segment, listing: list[Entry]) -> list[tuple[int, int]]:
-    """What the `.timeindex` says: entries of (time, offset within the segment). It is zero where it was never used."""
+    """Read a `.timeindex`: entries of (time, offset within the segment). Unused entries are zero."""
     name = segment.path.removesuffix(".log") + ".timeindex"
     if not any(entry.name == name.rsplit("/", 1)[-1] and entry.size >= 12 for entry in listing):
         return []

@@ -123,7 +123,7 @@ def _member(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
 
 
 def _subscription_of(subscription: bytes) -> bytes:
-    """What a member asks for, without what it owns at the moment, which changes with every rebalance."""
+    """Read a member's subscription without its owned partitions, which change with every rebalance."""
     try:
         said = read_subscription(subscription)
     except ProtocolError:

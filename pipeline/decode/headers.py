@@ -106,7 +106,7 @@ def chain(data: bytes, start: int, end: int) -> tuple[Array, int]:
 
 
 def crc_ok(data: bytes, headers: Headers) -> Array:
-    """Which batches carry the checksum of their bytes. Old formats have another one and pass unasked."""
+    """Find the batches whose checksum is right. Old formats have another checksum and are not checked."""
     starts, ends = headers.pos + 21, headers.end
     actual = np.zeros(len(headers), np.uint32)
     short = ends - starts <= SHORT_BATCH

@@ -25,7 +25,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def identify(log: LogDir, position: Position) -> Identity | None:
-    """What to know a log by that was read up to a position; None as long as it has no batch."""
+    """Return the identity of a log that was read up to a position; None as long as it has no batch."""
     found = [segment for segment in segments(log) if segment.base_offset <= position.segment]
     for segment in reversed(found):
         if identity := _first_batch(log, segment):

@@ -69,7 +69,7 @@ def _before(rows: pa.Table, epoch: str, offset: str, ends: dict[int, int]) -> pa
 
 
 class Reduction:
-    """What may still win. `settled` rows count, `pending` ones wait for a marker.
+    """The candidates for the latest row of each key: `settled` rows count, `pending` ones wait for a marker.
 
     `marks` are the ends of transactions, producer id -> offset -> commits. They are forgotten when what waits has been
     settled by them: rows of the same log that come later lie behind them, and another copy of it brings its own.

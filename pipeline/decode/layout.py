@@ -1,4 +1,4 @@
-"""Which directories are logs, which files are segments, and how both are cut into spans that one task reads.
+"""Find the directories that are logs and the files that are segments, and cut them into spans of one task each.
 
 A log directory is named `<topic>-<partition>`. A given path may be one, may hold some, or may hold directories that
 hold some (copies of several brokers). Names that begin with `_` are ordinary names here: Spark's own file sources

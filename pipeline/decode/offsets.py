@@ -174,7 +174,7 @@ def key_versions(records: Records) -> Array:
 
 
 def is_commit(records: Records, versions: Array) -> Array:
-    """Which records have the whole key of an offset commit."""
+    """Find the records that have the whole key of an offset commit."""
     candidate = (versions == 0) | (versions == 1)
     limit = len(records.data) - 16
     end = records.key + records.key_length

@@ -1,4 +1,4 @@
-"""What a coordinator would know after reading a log from beginning to end, as Kafka does it: one record at a time.
+"""Replay a log from beginning to end as Kafka's coordinator does, one record at a time.
 
 This is the judge of everything faster. A tombstone removes an offset at once and from every open transaction of its
 group; a transaction's commits wait for its marker; on COMMIT each applies only if it was written after what stands

@@ -16,7 +16,7 @@ from pipeline.decode.spans import CHUNK_BYTES, Chunk, LogDamagedError, Problem, 
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What to decode and how. `groups` and the times keep rows, they never change what a row says."""
+    """Options of decoding. `groups` and the times select rows; they never change a row's values."""
 
     tables: frozenset[str] = frozenset(TABLES)
     on_error: str = "record"

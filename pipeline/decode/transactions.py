@@ -1,4 +1,4 @@
-"""Which transactional commits count: those whose producer's next marker in the same log is COMMIT.
+"""Find the transactional commits that count: their producer's next marker in the same log is COMMIT.
 
 A marker may lie in a later span than the commits that it ends, so reading looks ahead for it, over headers only.
 """

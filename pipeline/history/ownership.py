@@ -1,4 +1,4 @@
-"""Who owned each partition of a classic group from one generation to the next, also across a cooperative hand-over.
+"""Track the owner of each partition of a classic group from generation to generation, cooperative hand-overs included.
 
 A cooperative assignor moves a partition in two generations (KIP-429): in the first nobody has it, since its owner must
 give it up, in the second it has its new owner. The former owner is remembered in between.

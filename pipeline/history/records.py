@@ -1,4 +1,4 @@
-"""What a history is made of: a group's records, what its members committed between two of them, and the rows it yields.
+"""The input and output of a history: a group's records, the commits between two of them, and the rows it yields.
 
 A *step* begins with a record that states the whole group: a generation of a classic group (GroupMetadata), an epoch of
 a consumer group (ConsumerGroupMetadata), or the tombstone of either.

@@ -1,1 +1,1 @@
-"""What the commands do: reads, pure functions of `pipeline.tables`, writes."""
+"""The jobs of the commands: they read, call the pure functions of `pipeline.tables`, and write."""

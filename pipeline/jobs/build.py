@@ -117,7 +117,7 @@ GONE = "muster_gone"  # a column of changes: whether the row is to be removed
 
 
 class DeltaTable:
-    """What a table of Delta is asked, without any package beside its jar."""
+    """A table of Delta, read without any package beside its jar."""
 
     @staticmethod
     def is_there(spark: SparkSession, place: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a log consists of, without Spark: totals a log, and every problem."""
+"""Summarize logs without Spark: totals of each log, and every problem."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ Report = Callable[[str], None]
 
 
 class LogTotals(msgspec.Struct, frozen=True):
-    """What a log holds, and the files of a cleaner that were not read."""
+    """The contents of the logs in numbers, and the files of a cleaner that were not read."""
 
     bytes: int
     batches: int

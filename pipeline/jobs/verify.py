@@ -23,7 +23,7 @@ Row = tuple[Any, ...]  # by COLUMNS
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
-    """What the readers agree about, and what neither could read.
+    """The rows on which the readers agree, and those that neither could read.
 
     `differences` are keys that they know differently; `unexplained` counts those in sound logs. `unread_bytes` are all
     bytes that no reader believes, also an unfinished batch at the end of a log that is being written; `problems` are

@@ -18,7 +18,7 @@ DRAWN_PARTITIONS, DRAWN_SESSIONS, DRAWN_REBALANCES = 12, 40, 400  # of a group's
 
 
 class Story(msgspec.Struct):
-    """What happened to one group over time."""
+    """The history of one group."""
 
     group: str
     lag: Rows = []  # topic, partition, ts, lag

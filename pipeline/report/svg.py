@@ -165,7 +165,7 @@ def bars(rows: Iterable[tuple[str, str, float, str, str]], most: float | None = 
 
 
 def legend(colours: dict[str, str]) -> str:
-    """What the colours mean."""
+    """Draw the legend of the colours."""
     items = (f'<span><i style="background:{colour}"></i>{safe(name, 60)}</span>' for name, colour in colours.items())
     return f'<p class="legend">{"".join(items)}</p>'
 

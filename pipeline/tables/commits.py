@@ -1,4 +1,4 @@
-"""What committed offsets came to count: transactions' verdicts, and the last effective commit of every key.
+"""Find the effective offset commits: verdicts of transactions, and the last effective commit of every key.
 
 A transactional commit counts when the next marker of its producer in that log is COMMIT; tombstones count at once,
 whatever their producer, as in Kafka.

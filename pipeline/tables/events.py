@@ -50,7 +50,7 @@ def read_events(spark: SparkSession, files: list[Path]) -> DataFrame:
 
 
 def generations(events: DataFrame) -> DataFrame:
-    """Which generation each event led to, and its cause by our names (`event_cause`)."""
+    """Match each event with the generation that it led to, and its cause by our names (`event_cause`)."""
     names = F.create_map(*(F.lit(one) for one in chain.from_iterable(CAUSES.items())))
     stays = (F.col("type") == "consumer") | (
         F.col("cause").isin(*WITHIN) & ((F.col("before") == F.col("after")) | F.col("cause").startswith("protocol"))

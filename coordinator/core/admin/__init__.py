@@ -1,1 +1,1 @@
-"""What operators ask of groups of any type: to list, describe and delete them."""
+"""Requests of operators about groups of any type: list, describe and delete."""

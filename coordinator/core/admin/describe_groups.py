@@ -30,7 +30,7 @@ def describe_group(group_id: str, group: object, version: int) -> DescribeGroups
 
 
 def _describe_members(group: ClassicGroup) -> DescribeGroupsResponseDescribedGroup:
-    """Which protocol was chosen, and what the members said under it, counts only while the group is stable."""
+    """Describe the members. The protocol and the members' metadata are reported only while the group is stable."""
     protocol = group.protocol if group.state is State.STABLE else None
     return DescribeGroupsResponseDescribedGroup(
         group_id=group.group_id,

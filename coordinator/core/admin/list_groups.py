@@ -7,7 +7,7 @@ from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponseL
 
 
 class Listable(Protocol):
-    """What both types of groups tell of themselves."""
+    """The attributes that groups of both types have."""
 
     @property
     def group_id(self) -> str: ...

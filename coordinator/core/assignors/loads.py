@@ -1,4 +1,4 @@
-"""Who of a topic's subscribers owns least, and who most, while partitions move between them.
+"""Track which subscriber of a topic owns least, and which most, while partitions move between them.
 
 Subscribers are sorted once by how many partitions they own. Two ranges then grow towards each other: the low end, all
 of whose members own equally many and get one each in turn before the range widens, and the high end, likewise, giving.

@@ -12,7 +12,7 @@ from coordinator.core.assignors.spec import Assignment, GroupSpec
 
 
 def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Who owns what."""
+    """Assign each subscriber a range of each topic's partitions."""
     in_order = sorted(spec.members, key=lambda member_id: _rank(spec, member_id))
     blocks = {topic: iter(_blocks(spec.partition_count(topic), n)) for topic, n in _subscriber_counts(spec).items()}
     owned: dict[str, Assignment] = {}

@@ -1,4 +1,4 @@
-"""What an assignor is told and what it answers.
+"""The input and the output of an assignor.
 
 An assignor is one pure function, `assign(spec) -> {member id: assignment}`. It sees who is in the group, what each
 subscribes to and what each was meant to own so far, and says what each shall own. It must give the same answer to the

@@ -12,7 +12,7 @@ from coordinator.core.assignors.spec import Assignment, GroupSpec
 
 
 def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Who owns what."""
+    """Assign partitions so that all members own equally many, and few of them move."""
     if not spec.members:
         return {}
     return uniform_homogeneous.assign(spec) if spec.is_homogeneous else uniform_heterogeneous.assign(spec)

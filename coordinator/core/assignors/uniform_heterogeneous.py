@@ -20,7 +20,7 @@ _NOBODY = -1
 
 
 def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Who owns what."""
+    """Assign partitions to members with different subscriptions."""
     plan = _Plan(spec)
     if not plan.owners:
         return {}

@@ -19,7 +19,7 @@ Run = tuple[bytes, "range | tuple[int, ...]"]
 
 
 def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
-    """Who owns what. Everybody is expected to subscribe to what the first member subscribes to."""
+    """Assign partitions to members that all subscribe to what the first member subscribes to."""
     in_order = members_in_order(spec.members)
     topics = topics_in_order(spec.members[in_order[0]].topics, copied=True)
     if not topics:
@@ -36,7 +36,7 @@ def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
 def _keep(
     spec: GroupSpec, in_order: list[str], counts: Mapping[bytes, int]
 ) -> tuple[dict[str, Assignment], list[tuple[str, int]], list[Run]]:
-    """What each keeps; who may have how many more, in order; and what was taken away, in order."""
+    """Return what each member keeps, how many more each may get, and what was taken away, all in order."""
     base, extras = divmod(sum(counts.values()), len(in_order))
     kept: dict[str, Assignment] = {}
     below: list[tuple[str, int]] = []

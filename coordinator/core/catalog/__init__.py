@@ -1,1 +1,1 @@
-"""Which topics exist and what is set on them: decided and remembered without I/O."""
+"""The topics that exist and their settings: decided and remembered without I/O."""

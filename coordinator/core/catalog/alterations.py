@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: whether a resource can have the settings that it shall have."""
+"""Validate new settings of a resource, for AlterConfigs and IncrementalAlterConfigs."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What exists: topics and their settings, the broker's own settings that were changed, the settings of groups.
+"""The catalog: topics and their settings, changed settings of the broker, settings of groups.
 
 A machine without I/O: `replay` applies records, new ones or those of the log, so that a catalog read back from its log
 is the one that wrote it.
@@ -71,7 +71,7 @@ class Catalog:
 
     @property
     def topics(self) -> Topics:
-        """Which topics exist, as a value; the same one until something changes."""
+        """Return the topics that exist, as a value; the same object until something changes."""
         if self._topics is None:
             topics = (Topic(name, value.id, value.partitions) for name, value in self.topics_by_name.items())
             self._topics = Topics(topics, self._version, self._created_version)
@@ -115,7 +115,7 @@ class Catalog:
         return known.default, 5
 
     def governing(self, topic: str) -> TopicSettings:
-        """What governs a topic's records; kept until a setting changes."""
+        """Return the settings that govern a topic's records; cached until a setting changes."""
         found = self._governing.get(topic)
         if found is None:
             found = self._governing[topic] = self._resolve(topic)

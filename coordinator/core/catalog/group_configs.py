@@ -1,4 +1,4 @@
-"""What can be set on a group (resource type GROUP, KIP-848): each setting, the broker's behind it, and its bounds.
+"""The settings of a group (resource type GROUP, KIP-848), each with the broker's setting behind it and its bounds.
 
 The group need not exist, and its settings outlive it. Those of share and streams groups, which this server has none of,
 are checked, stored and shown, so that tools which set them go on working.

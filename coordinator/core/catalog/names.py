@@ -1,4 +1,4 @@
-"""Which words may name a topic.
+"""Validate the names of topics.
 
 A topic's name becomes the name of a directory, so nothing gets past `reason_invalid` that a file system reads as more
 than a name: no separator, no `.` or `..`, nothing longer than a directory entry may be.

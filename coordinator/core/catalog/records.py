@@ -41,7 +41,7 @@ class ConfigKey(Message):
 
 
 class ConfigValue(Message):
-    """What the setting is, as it was written."""
+    """The value of the setting, as it was written."""
 
     value: str = ""
 

@@ -1,4 +1,4 @@
-"""What the catalog is told about the server it describes, and what the data plane asks about a topic."""
+"""The facts that the catalog knows of its server, and the settings of a topic that the data plane reads."""
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ class Settings(Struct, frozen=True):
 
 
 class TopicSettings(Struct, frozen=True):
-    """What governs a topic's records, worked out from its own settings, the broker's and the defaults."""
+    """The settings that govern a topic's records, resolved from its own, the broker's and the defaults."""
 
     max_message_bytes: int
     is_log_append_time: bool

@@ -1,4 +1,4 @@
-"""What can be set on a topic: each setting's kind, default, bounds, and the broker setting that stands behind it.
+"""The settings of a topic, each with its kind, default, bounds, and the broker's setting behind it.
 
 One table, in Kafka's names. Some settings mean nothing to one node that keeps batches as they came (compression levels,
 tiered storage, replication throttles): they are checked, stored and shown, so that tools which set them go on working.

@@ -1,4 +1,4 @@
-"""What happened to a classic group, as an event: the group before and after it, and why."""
+"""Build the events of a classic group: its state before and after, and the cause."""
 
 from msgspec import Struct
 

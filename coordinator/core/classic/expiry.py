@@ -1,4 +1,4 @@
-"""What happens when a timer of a classic group fires: a session ends, a join phase is over, a SyncGroup never came."""
+"""Fire the timers of a classic group: the end of a session, of a join phase, of the wait for a SyncGroup."""
 
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup

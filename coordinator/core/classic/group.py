@@ -51,7 +51,7 @@ class Member(Struct, frozen=True, gc=False):
         return dict(self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said about itself under that protocol."""
+        """Return the member's metadata for that protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 

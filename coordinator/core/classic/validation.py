@@ -1,4 +1,4 @@
-"""Who may speak for a group: the checks that requests share."""
+"""Validate the sender of a request: the checks that requests share."""
 
 from collections.abc import Iterable
 from typing import assert_never

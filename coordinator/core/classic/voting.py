@@ -1,4 +1,4 @@
-"""Which protocol a generation uses, and which topics its members subscribe to."""
+"""Choose the protocol of a generation, and find the topics that its members subscribe to."""
 
 from coordinator.core.classic.group import ClassicGroup
 from protocol import codec

@@ -151,7 +151,7 @@ def _find_member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -
 
 
 def _metadata(member: Member, request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:
-    """What the member said about itself, with what the request says anew. Null means unchanged."""
+    """Return the member with the fields that the request changes. Null means unchanged."""
     said: dict[str, Any] = {
         "client_id": call.client_id or "",
         "client_host": call.client_host,

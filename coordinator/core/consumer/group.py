@@ -56,7 +56,7 @@ class Member(Struct, frozen=True, gc=False):
 
     @property
     def classic(self) -> ClassicMetadata | None:
-        """What a member that speaks the classic protocol said; None for one that speaks this one."""
+        """The JoinGroup data of a member of the classic protocol; None for a member of the consumer protocol."""
         return self.metadata.classic_member_metadata
 
     def is_at(self, epoch: int) -> bool:
@@ -65,7 +65,7 @@ class Member(Struct, frozen=True, gc=False):
 
 
 class ResolvedRegex(Struct, frozen=True, gc=False):
-    """What a regular expression matched."""
+    """The topics that a regular expression matched, and when."""
 
     topics: frozenset[str]
     version: int  # of the topics that were looked at
@@ -122,7 +122,7 @@ class ConsumerGroup(Struct, frozen=True):
         return not self.members
 
     def target(self, member_id: str) -> Assignment:
-        """What a member shall own."""
+        """Return the target assignment of a member."""
         target: Assignment = self.targets.get(member_id, NOTHING)
         return target
 

@@ -132,7 +132,7 @@ def _find_or_create_member(transition: GroupTransition, member_id: str, request:
 def _metadata(
     member: Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, call: Call
 ) -> Metadata:
-    """What the member says. All of its protocols are taken to carry the same subscription."""
+    """Read the member's subscription. All of its protocols are taken to carry the same one."""
     timeout_ms = request.rebalance_timeout_ms
     protocols = tuple(ConsumerGroupMemberMetadataValueClassicProtocol(p.name, p.metadata) for p in request.protocols)
     instance_id, rack_id = request.group_instance_id, subscription.rack_id

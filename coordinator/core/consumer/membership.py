@@ -1,4 +1,4 @@
-"""Who a request is from: the member it names, whether its epoch counts, and who takes over from a static member."""
+"""Find the member that a request is from, check its epoch, and let a new member take over from a static one."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""Who holds what: for each partition the epoch at which some member of the group holds it, or that it is free.
+"""Track for each partition the epoch at which a member of the group holds it, or that it is free.
 
 A member holds what it is assigned and what it has yet to give up. Whether a partition is free is asked for each one
 that a member wants, so a topic's epochs lie in one array: looking is an index, and a changed array is copied whole,

@@ -25,7 +25,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
 
 ReportedOwnership = Sequence[ConsumerGroupHeartbeatRequestTopicPartitions] | None
-"""What a member says that it owns; None when it says nothing, which acknowledges nothing."""
+"""The partitions that a member reports to own; None in a request without them, which acknowledges nothing."""
 
 
 def reconcile(
@@ -124,7 +124,7 @@ def _find_lost(assigned: Owned, kept: Owned) -> Owned:
 
 
 def _free(target: Assignment, kept: Owned, pending: Owned, owners: Owners) -> tuple[Mapping[bytes, list[int]], bool]:
-    """Which partitions of the target that it does not have it may take, and whether others hold some of them.
+    """Return the partitions of its target that the member may take now, and whether others still hold some of them.
 
     What the member itself has yet to give up does not stand in its way.
     """

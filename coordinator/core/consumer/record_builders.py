@@ -33,12 +33,12 @@ def no_epoch(group_id: str) -> Record:
 
 
 def no_topics(group_id: str) -> Record:
-    """What Kafka 4.0 kept of the group's topics is not needed any more."""
+    """Build the tombstone for the subscription metadata that Kafka 4.0 kept."""
     return Record(ConsumerGroupPartitionMetadataKey(group_id), None)
 
 
 def member(group_id: str, member_id: str, metadata: Metadata) -> Record:
-    """Who a member is, and what it subscribes to."""
+    """Build the record of a member and its subscription."""
     return Record(ConsumerGroupMemberMetadataKey(group_id, member_id), metadata)
 
 
@@ -59,7 +59,7 @@ def no_target_epoch(group_id: str) -> Record:
 
 
 def target(group_id: str, member_id: str, assignment: Assignment) -> Record:
-    """What a member shall own: nothing is an empty list, not a tombstone."""
+    """Build the record of a member's target assignment. An empty one is an empty list, not a tombstone."""
     partitions = tuple(
         ConsumerGroupTargetAssignmentMemberValueTopicPartition(topic_id, assignment[topic_id])
         for topic_id in sorted(assignment)
@@ -91,7 +91,7 @@ def no_current(group_id: str, member_id: str) -> Record:
 
 
 def pattern(group_id: str, pattern: str, resolved: ResolvedRegex) -> Record:
-    """What a regular expression matched."""
+    """Build the record of the topics that a regular expression matched."""
     value = ConsumerGroupRegularExpressionValue(tuple(sorted(resolved.topics)), resolved.version, resolved.at_ms)
     return Record(ConsumerGroupRegularExpressionKey(group_id, pattern), value)
 

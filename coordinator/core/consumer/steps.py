@@ -20,14 +20,14 @@ from protocol.errors import ErrorCode
 
 
 class Changes(Struct, frozen=True):
-    """What came of it."""
+    """The outcome of the step."""
 
     member: Member
     resubscribed: bool  # its topics or its pattern are others
 
 
 class PatternChange(Struct, frozen=True):
-    """What a member's change of its regular expression means for the group."""
+    """Update the group's regular expressions when a member changes its own."""
 
     is_changed: bool = False
     raises_epoch: bool = False  # the topics of the new one are known already, or there are none any more

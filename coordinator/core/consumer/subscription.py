@@ -1,4 +1,4 @@
-"""What a group's subscriptions come to: which topics, which of them a member gets, and whether anything changed.
+"""Compute the topics that a group subscribes to, those of each member, and whether any has changed.
 
 Members name topics, patterns match them; ids exist only for topics that do. A hash over everything that the group's
 topics are decides whether its epoch must rise: a topic created, deleted, made again or grown changes it.
@@ -64,7 +64,7 @@ def have_changed(group: ConsumerGroup, topics: Topics) -> bool:
 
 
 def topic_bytes(topic: Topic) -> bytes:
-    """What is hashed of a topic, number by number as Kafka does (KIP-1101). Partitions here are in no rack."""
+    """Return the numbers of a topic that are hashed, in Kafka's order (KIP-1101). Partitions here are in no rack."""
     high, low = unpack(">QQ", topic.id)
     name = topic.name.encode("utf-16-le")
     head = pack("<BQQ", _MAGIC, high, low) + name + pack("<ii", len(name) // 2, topic.partitions)

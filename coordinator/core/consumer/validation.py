@@ -140,7 +140,7 @@ def _owned_since(member: Member, topic_id: bytes, partition: int, epoch: int) ->
 
 
 def _partitions(request: Any, topics: Topics) -> Iterable[tuple[bytes, int]]:
-    """What is committed, as far as it exists, by topic ids. Versions with names have the zero id."""
+    """Return the committed partitions that exist, by topic id. Versions with names have the zero id."""
     for asked in request.topics:
         topic_id = getattr(asked, "topic_id", NO_ID)
         topic = topics.get(asked.name) if topic_id == NO_ID else topics.by_id(topic_id)

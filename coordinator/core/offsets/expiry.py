@@ -1,4 +1,4 @@
-"""Which offsets have been kept for long enough (KIP-211), and which belong to topics that are gone.
+"""Find the offsets that have been retained for long enough (KIP-211), and those of topics that are gone.
 
     the group                               its offsets run out, `offsets.retention.minutes` after
     never had members                       each was committed
@@ -59,7 +59,7 @@ def find_expired(
 def find_expired_of_classic(
     group: ClassicGroup, offsets: OffsetStore, now_ms: int, retention_ms: int
 ) -> list[OffsetCommitKey]:
-    """What has run out in a classic group."""
+    """Find the expired offsets of a classic group."""
     since = base(group)
     if since is None:
         return []

@@ -78,7 +78,7 @@ def _take(
 
 
 def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire_ms: int) -> OffsetCommitValue:
-    """What is kept. Only version 1 of the request brings a timestamp of its own.
+    """Build the value of a committed offset. Only version 1 of the request brings a timestamp of its own.
 
     With an expiry of its own it is written in the record's version 1, which has no place for an epoch and a topic id.
     """

@@ -146,7 +146,7 @@ class OffsetStore:
         return partitions
 
     def _overtake(self, key: OffsetCommitKey, order: int) -> None:
-        """What is pending from before `order` will not be committed any more; but it stays pending until its marker."""
+        """Void the pending commits from before `order`; they stay pending until their marker."""
         for producer_id in self._open[key.group].get((key.topic, key.partition), ()):
             entry = self._pending[producer_id][key]
             entry.overtaken = entry.overtaken or entry.order < order

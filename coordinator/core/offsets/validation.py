@@ -1,4 +1,4 @@
-"""What the requests about offsets share: which partitions exist, who may commit, how long metadata may be."""
+"""Checks that the requests about offsets share: that partitions exist, the sender, the length of metadata."""
 
 from typing import Final, Protocol
 

@@ -1,1 +1,1 @@
-"""Which transactional producers there are and how far their transactions have come: decided without I/O."""
+"""The transactional producers and the state of their transactions: decided without I/O."""

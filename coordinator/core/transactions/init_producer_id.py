@@ -39,7 +39,7 @@ def init_producer_id(transactions: Transactions, request: InitProducerIdRequest,
 
 
 def _refusal(transactions: Transactions, request: InitProducerIdRequest) -> ErrorCode:
-    """What is wrong with the request whatever is known of its id."""
+    """Validate the request itself, before its transactional id is looked up."""
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
     if request.transactional_id is None:

@@ -1,4 +1,4 @@
-"""Which partitions belong to a transaction: joining them to it, and asking whether they do.
+"""Add partitions to a transaction, and verify that they belong to it.
 
 Four requests come here: AddPartitionsToTxn and AddOffsetsToTxn say it outright; Produce and TxnOffsetCommit imply it
 from the versions of KIP-890 on, and are held to it in the versions before.

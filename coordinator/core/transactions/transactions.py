@@ -76,7 +76,7 @@ class Transactions:
 
 
 def markers(transaction: Transaction) -> Markers:
-    """What is to be written into the partitions of a transaction whose end is decided."""
+    """Return the markers to write into the partitions of a transaction whose end is decided."""
     assert transaction.state.is_prepared, f"{transaction.transactional_id} is {transaction.state.name}"
     return Markers(
         transaction.transactional_id,
