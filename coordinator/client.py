@@ -104,7 +104,8 @@ class Client:
         self._send(encode_request(api_of(message).key, version, self._correlation_id, self._client_id, message))
 
     def versions(self, message: Message) -> range:
-        """The versions of this request that both sides support; empty for none. Raises ClientError as `ask` does."""
+        """Return the versions of this request that both sides support; empty for none. Raises ClientError as `ask`
+        does."""
         return self._common(api_of(message))
 
     def _newest(self, api: API, up_to: int | None) -> int:

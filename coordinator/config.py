@@ -39,7 +39,7 @@ class Layer(Struct, frozen=True):
     ignored: dict[str, str] = {}  # settings of Kafka that have no effect here, with their sources
 
     def over(self, lower: "Layer") -> "Layer":
-        """Both layers in one; where both have a setting, this layer's value counts."""
+        """Return both layers in one; where both have a setting, this layer's value counts."""
         return Layer(lower.values | self.values, lower.sources | self.sources, lower.ignored | self.ignored)
 
 
@@ -99,14 +99,14 @@ class Setting(Struct, frozen=True):
         return value
 
     def _canonical(self, value: object, source: str) -> str:
-        """The choice that `value` names, in upper or lower case."""
+        """Return the choice that `value` names, in upper or lower case."""
         for choice in self.choices:
             if choice.lower() == str(value).lower():
                 return choice
         raise self.complaint(value, source)
 
     def complaint(self, value: object, source: str = "") -> ConfigError:
-        """The error about a value that the setting cannot have."""
+        """Return the error about a value that the setting cannot have."""
         came_from = f" ({source})" if source else ""
         return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {self.may_be}")
 
@@ -253,11 +253,11 @@ class Config:
         _refuse_contradictions(self)
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a setting: an int, a bool, a str or a tuple of str, as its default is."""
+        """Return the value of a setting: an int, a bool, a str or a tuple of str, as its default is."""
         return self._set.get(name, BY_NAME[name].default)
 
     def is_set(self, name: str) -> bool:
-        """Whether the setting was given, even with its default as the value."""
+        """Return whether the setting was given, even with its default as the value."""
         return name in self._set
 
     def given(self) -> dict[str, Value]:
@@ -275,11 +275,11 @@ class Config:
         return Config(self._set | dict(values), self._sources)
 
     def source(self, name: str) -> str:
-        """Where the value of a setting comes from: `--set`, a variable, a file and its line; "" if unknown."""
+        """Return where the value of a setting comes from: `--set`, a variable, a file and its line; "" if unknown."""
         return self._sources.get(name, "")
 
     def items(self) -> Iterator[tuple[Setting, Value]]:
-        """Each setting with its value, in the order of SETTINGS."""
+        """Yield each setting with its value, in the order of SETTINGS."""
         return ((setting, self[setting.name]) for setting in SETTINGS)
 
 
@@ -302,7 +302,7 @@ def _refuse_contradictions(config: Config) -> None:
 
 
 def find_setting(name: str, source: str = "") -> Setting:
-    """The setting of that name. Raises ConfigError with the nearest name."""
+    """Return the setting of that name. Raises ConfigError with the nearest name."""
     if name in BY_NAME:
         return BY_NAME[name]
     import difflib  # only a mistake needs it
@@ -316,14 +316,14 @@ def find_setting(name: str, source: str = "") -> Setting:
 
 
 def is_kafkas(name: str) -> bool:
-    """Whether a broker of Kafka has a setting of this name."""
+    """Return whether a broker of Kafka has a setting of this name."""
     from coordinator.kafka_settings import NAMES  # 340 names, which few starts need
 
     return name in NAMES
 
 
 def has_no_effect(name: str, source: str = "") -> str:
-    """The sentence about a setting of Kafka that is not used here, with what to use instead."""
+    """Return the sentence about a setting of Kafka that is not used here, with what to use instead."""
     from coordinator.kafka_settings import INSTEAD
 
     came_from = f" ({source})" if source else ""
@@ -332,7 +332,7 @@ def has_no_effect(name: str, source: str = "") -> str:
 
 
 def read_pairs(pairs: Iterable[str], source: str = "--set") -> Layer:
-    """The settings of `NAME=VALUE` words, as `--set` takes them. Raises ConfigError."""
+    """Return the settings of `NAME=VALUE` words, as `--set` takes them. Raises ConfigError."""
     layer = Layer({}, {}, {})
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -343,7 +343,7 @@ def read_pairs(pairs: Iterable[str], source: str = "--set") -> Layer:
 
 
 def read_environment(environment: Mapping[str, str]) -> Layer:
-    """The settings of variables as Kafka's image reads them: KAFKA_ and the name in capitals, `_` for `.`.
+    """Return the settings of variables as Kafka's image reads them: KAFKA_ and the name in capitals, `_` for `.`.
 
     Other variables are left alone: an image's environment has many, and KAFKA_HEAP_OPTS is not a setting.
     """
@@ -361,7 +361,7 @@ def read_environment(environment: Mapping[str, str]) -> Layer:
 
 
 def read_table(table: Mapping[str, Any], source: Callable[[str], str] = lambda name: "") -> Layer:
-    """The settings of a parsed TOML table; `group.max.size = 5` and `"group.max.size" = 5` mean the same.
+    """Return the settings of a parsed TOML table; `group.max.size = 5` and `"group.max.size" = 5` mean the same.
 
     `source` says where the table has a name, for messages. Raises ConfigError.
     """
@@ -390,6 +390,6 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def limits(config: Config) -> Limits:
-    """The bounds and delays that the core decides by: its fields are the settings' names with `_` for `.`."""
+    """Return the bounds and delays that the core decides by: its fields are the settings' names with `_` for `.`."""
     values = {field: config[field.replace("_", ".")] for field in Limits.__struct_fields__}
     return msgspec.convert(values, Limits, strict=False)

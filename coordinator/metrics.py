@@ -124,7 +124,8 @@ class Stats:
             self.rebalances[self.label(event.group), event.type, event.cause] += 1
 
     def label(self, group_id: str) -> str:
-        """The group's own name for the first GROUPS_MAX groups, then `other`: a label must not grow without bound."""
+        """Return the group's own name for the first GROUPS_MAX groups, then `other`: a label must not grow without
+        bound."""
         if group_id in self._named:
             return group_id
         if len(self._named) < GROUPS_MAX:
@@ -188,7 +189,8 @@ ERROR_FIELDS: Final = ("error_code", "partition_error_code")  # the latter in Ad
 
 
 def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
-    """A function that finds the error codes other than NONE in an answer of that class, however deep they lie."""
+    """Return a function that finds the error codes other than NONE in an answer of that class, however deep they
+    lie."""
     own = next((attrgetter(name) for name in cls.__struct_fields__ if name in ERROR_FIELDS), None)
     nested: list[tuple[str, Callable[[Any], Iterable[int]]]] = []
     for name, inner in _arrays_of_structs(cls):

@@ -17,7 +17,7 @@ def add_commands(parser: Parser) -> None:
 
 
 def _number(least: int) -> Callable[[str], int]:
-    """A whole number from `least` on."""
+    """Return a whole number from `least` on."""
 
     def number(text: str) -> int:
         try:

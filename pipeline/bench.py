@@ -55,7 +55,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def bench(mb: int, out: Path | None, settings: Settings, report: Report) -> dict[str, Any]:
-    """All figures with their goals, how time and memory grow, and under which conditions."""
+    """Return all figures with their goals, how time and memory grow, and under which conditions."""
     with tempfile.TemporaryDirectory(dir=out) as scratch:
         root = Path(scratch)
         figures = _decoding(root, report)
@@ -89,7 +89,7 @@ def fastest(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def make_log(root: Path, name: str, batch: tuple[int, int], records: int, copies: int = 1) -> Path:
-    """A made-up log of one partition in which one shape of batches is repeated."""
+    """Return a made-up log of one partition in which one shape of batches is repeated."""
     write_logs(
         root / f"{name}-seed",
         Plan(
@@ -109,7 +109,7 @@ def whole(log: LogDir, tables: tuple[str, ...] = ("offset_commits",)) -> int:
 
 
 def one_by_one(log: LogDir) -> int:
-    """The same with the plain reader, offset commits only."""
+    """Return the same with the plain reader, offset commits only."""
     count = 0
     for segment in segments(log):
         data = log.store.read(segment.path)
@@ -262,7 +262,7 @@ def _source_figures(spark: Any, root: Path, path: str, report: Report) -> list[F
 
 
 def _decode_in_spark(spark: Any, path: str) -> Any:
-    """The same spans, decoded in the workers by `mapInArrow`, of which no row comes back."""
+    """Return the same spans, decoded in the workers by `mapInArrow`, of which no row comes back."""
     from collections.abc import Iterator
 
     import pyarrow as pa
@@ -298,7 +298,7 @@ def _lag_figures(spark: Any, root: Path, path: str, report: Report) -> list[Figu
 
 
 def _measure_follow(root: Path, report: Report) -> Figure:
-    """How long one step of `follow` takes, against its usual pause: what a reader waits beside that pause."""
+    """Return how long one step of `follow` takes, against its usual pause: what a reader waits beside that pause."""
     from pipeline.synth import Writer, commit
 
     writer, steps = Writer(root / "followed" / f"{TOPIC}-0"), []

@@ -49,7 +49,8 @@ class SparkFailedError(RuntimeError):
 
 
 def _failure(error: Exception) -> tuple[int, str] | None:
-    """The exit code and one line for what the user can mend; None for mistakes of ours, which need their traceback."""
+    """Return the exit code and one line for what the user can mend; None for mistakes of ours, which need their
+    traceback."""
     from pipeline.decode.spans import LogDamagedError
     from pipeline.jobs.compact import CompactionRefusedError
 
@@ -111,7 +112,7 @@ def _in_words(value: Any) -> str:
 
 
 def _settings(args: argparse.Namespace, is_small: bool = False, more: dict[str, str] | None = None) -> Settings:
-    """The settings of the command line; `more` of Spark's go behind them."""
+    """Return the settings of the command line; `more` of Spark's go behind them."""
     conf = tuple(((more or {}) | dict(args.conf)).items())
     settings = Settings(args.master, args.memory, args.executor_memory, conf, tuple(args.py_files), is_small)
     check(settings)
@@ -144,7 +145,7 @@ def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> 
 
 
 def _telling_line(log: Path) -> str:
-    """The last line of Spark's log that names an error."""
+    """Return the last line of Spark's log that names an error."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()] if log.exists() else []
     return next((line for line in reversed(lines) if "Error" in line or "Exception" in line), "")
 
@@ -260,7 +261,8 @@ def follow(args: argparse.Namespace) -> int:
 
 
 def _problems(out: str, after: "manifest.Manifest") -> int:
-    """How many problems the raw tables tell of. A damaged spot is met each time that logs are read, and counts once."""
+    """Return how many problems the raw tables tell of. A damaged spot is met each time that logs are read, and counts
+    once."""
     import pyarrow.parquet as pq
 
     store = Store.of(out)
@@ -307,7 +309,7 @@ def compact(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """The HTML report, of tables or of logs."""
+    """Return the HTML report, of tables or of logs."""
     from pipeline.jobs.ingest import ingest as read_logs
     from pipeline.report.page import collect, page
 
@@ -330,7 +332,7 @@ def report(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """The columns against sequential replay, and tables against both."""
+    """Return the columns against sequential replay, and tables against both."""
     from pipeline.jobs.verify import verify as job
 
     found = job(_paths(args.paths), args.tables, Progress())
@@ -381,7 +383,7 @@ def synth(args: argparse.Namespace) -> int:
 
 
 def bench(args: argparse.Namespace) -> int:
-    """The table of ratios."""
+    """Return the table of ratios."""
     from pipeline.bench import bench as job
 
     if args.out and not Path(args.out).is_dir():

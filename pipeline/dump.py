@@ -30,7 +30,7 @@ HORIZON = 64
 
 
 def dump(name: str, data: bytes) -> Iterator[str]:
-    """The lines for one segment file."""
+    """Yield the lines for one segment file."""
     yield f"Dumping {name}"
     digits = name.rsplit("/", 1)[-1].removesuffix(".log")
     yield f"Log starting offset: {int(digits) if digits.isdigit() else 0}"
@@ -113,7 +113,8 @@ def _key_and_payload(record: plain.PlainRecord) -> str:
 
 
 def to_json(schema: Schema, message: Any, version: int) -> dict[str, Any]:
-    """A message as Kafka's JSON says it: camel case, fields of that version, no tagged one at its default but null."""
+    """Return a message as Kafka's JSON says it: camel case, fields of that version, no tagged one at its default but
+    null."""
     fields = {}
     for field in schema.fields:
         value = getattr(message, field.name)
@@ -127,7 +128,8 @@ def to_json(schema: Schema, message: Any, version: int) -> dict[str, Any]:
 
 
 def _consumer_protocol(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
-    """The subscription and assignment that consumers wrote, as Kafka's tool prints them; other protocols stay bytes."""
+    """Return the subscription and assignment that consumers wrote, as Kafka's tool prints them; other protocols stay
+    bytes."""
     parts: dict[str, Any] = {}
     try:
         parts["subscription"] = to_json(

@@ -89,7 +89,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def load(out: Place) -> Manifest:
-    """The manifest of a directory of tables; an empty one where there is none.
+    """Return the manifest of a directory of tables; an empty one where there is none.
 
     Raises UsageError for a file that is no manifest, and for tables that a later release has written.
     """

@@ -68,7 +68,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
         return self.reduce == "latest" or self.table == "latest_offsets"
 
     def decoding(self, tables: frozenset[str]) -> rows.Options:
-        """The same for the decoder."""
+        """Return the same for the decoder."""
         return rows.Options(
             tables=tables,
             on_error=self.on_error,

@@ -16,7 +16,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def logs(options: SourceOptions) -> list[LogDir]:
-    """The logs to read: all of the topic, or those that may hold the wanted groups."""
+    """Return the logs to read: all of the topic, or those that may hold the wanted groups."""
     found = logs_at(options.paths, options.topic)
     if options.log_partitions is not None:
         found = [log for log in found if log.partition in options.log_partitions]
@@ -32,7 +32,7 @@ def tasks(
     starts: Mapping[str, Position] | None = None,
     ends: Mapping[str, Position] | None = None,
 ) -> list[Task]:
-    """The logs from their starts to their ends, as tasks of about `split_bytes`.
+    """Return the logs from their starts to their ends, as tasks of about `split_bytes`.
 
     With `reduce=latest` a partition is one task, since only the whole of it says what counts.
     """

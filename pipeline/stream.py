@@ -24,15 +24,15 @@ class StreamReader(DataSourceStreamReader):
         self.options = options
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
-        """Where `starting` says; else the beginning of every log, also of one that appears later."""
+        """Return the position that `starting` names; else the beginning of every log, later ones too."""
         return offset_of(self.options.starts)
 
     def latestOffset(self) -> dict[str, str]:  # type: ignore[override]  # noqa: N802 - as before Spark 4.2
-        """The last whole batch of every log."""
+        """Return the last whole batch of every log."""
         return self.initialOffset() | offset_of({log.name: newest(log) for log in plan.logs(self.options)})
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """The tasks between two offsets."""
+        """Return the tasks between two offsets."""
         logs = [log for log in plan.logs(self.options) if log.name in end and start.get(log.name) != end[log.name]]
         tasks = plan.tasks(self.options, logs, positions(start), positions(end))
         return [LogPartition(task, self.options) for task in tasks]
@@ -43,7 +43,7 @@ class StreamReader(DataSourceStreamReader):
 
 
 def stream_reader(options: SourceOptions) -> DataSourceStreamReader:
-    """The reader that this release of Spark can use best."""
+    """Return the reader that this release of Spark can use best."""
     try:
         from pipeline.stream_limits import LimitedStreamReader
     except ImportError:
@@ -52,10 +52,10 @@ def stream_reader(options: SourceOptions) -> DataSourceStreamReader:
 
 
 def positions(offset: dict[str, str]) -> dict[str, Position]:
-    """The position of the stream."""
+    """Return the position of the stream."""
     return {name: Position(*json.loads(text)) for name, text in offset.items()}
 
 
 def offset_of(positions: dict[str, Position]) -> dict[str, str]:
-    """The same as an offset of the stream."""
+    """Return the same as an offset of the stream."""
     return {name: json.dumps(list(msgspec.structs.astuple(position))) for name, position in positions.items()}

@@ -25,7 +25,7 @@ class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # type: ignore[override]  # noqa: N802 - as from 4.2 on
-        """The last whole batch of every log; within the limit, which the logs share equally."""
+        """Return the last whole batch of every log; within the limit, which the logs share equally."""
         starts, logs = positions(start), plan.logs(self.options)
         most = max(1, limit.max_bytes // len(logs)) if isinstance(limit, ReadMaxBytes) else None
         ends = {log.name: newest(log, starts.get(log.name, Position()), most) for log in logs}

@@ -116,7 +116,7 @@ def commit(
     metadata: str = "",
     topic_id: bytes = b"",
 ) -> Record:
-    """An offset commit in one version of its value, or the tombstone of one."""
+    """Return an offset commit in one version of its value, or the tombstone of one."""
     head = facts.OffsetCommitKey(*key)
     raw, _ = facts.encode(facts.Record(head, None))
     if offset is None:
@@ -187,7 +187,7 @@ def _record(
 
 
 def enlarge_log(source: Path, directory: Path, copies: int) -> int:
-    """A log of many copies of one segment's batches, each at the next offsets; bytes written. For the benchmark.
+    """Return a log of many copies of one segment's batches, each at the next offsets; bytes written. For the benchmark.
 
     Base offsets lie outside the checksum, so that a copy costs no more than writing its bytes.
     """

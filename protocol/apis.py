@@ -50,7 +50,7 @@ class API(msgspec.Struct, frozen=True, eq=False, dict=True):
         return changes
 
     def is_flexible(self, version: int) -> bool:
-        """Whether a version has compact lengths and tagged fields (KIP-482)."""
+        """Return whether a version has compact lengths and tagged fields (KIP-482)."""
         return self.flexible_since is not None and version >= self.flexible_since
 
     def request_header_version(self, version: int) -> int:
@@ -150,6 +150,6 @@ assert len(APIS) == len(BY_NAME) == len(_BY_MODULE) == len(TABLE), "a key, name 
 
 
 def api_of(message: "type[Message] | Message") -> API:
-    """The API to which a message, or the class of one, belongs."""
+    """Return the API to which a message, or the class of one, belongs."""
     cls = message if isinstance(message, type) else type(message)
     return _BY_MODULE[cls.__module__]

@@ -216,7 +216,7 @@ def _check_header(data: bytes, header: BatchHeader, version: int, rules: Rules) 
 
 
 def _check_records(header: BatchHeader, walk: RecordWalk, rules: Rules, now_ms: int) -> Refusal | None:
-    """Offsets without holes, keys where the topic is compacted, times near now where they count."""
+    """Return offsets without holes, keys where the topic is compacted, times near now where they count."""
     if walk.misplaced is not None:
         return _invalid(f"Record {walk.misplaced} does not have its place as its offset")
     if rules.compacted and walk.keyless:

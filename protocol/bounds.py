@@ -32,5 +32,5 @@ class OverBudget(ValueError):  # noqa: N818 - reads as the fact that it is
 
 
 def budget_of(frame_bytes: int) -> int:
-    """How many bytes of memory the values read from so long a frame may cost."""
+    """Return how many bytes of memory the values read from so long a frame may cost."""
     return min(max(BUDGET_FLOOR, BUDGET_RATIO * frame_bytes), BUDGET_CEILING)

@@ -43,7 +43,8 @@ _writers: dict[tuple[Schema, int, bool], Encoder] = {}
 
 
 def decode_request(frame: bytes) -> Request:
-    """A server's reading of a frame, its size already taken off. Bytes behind the message are ignored, as Kafka does.
+    """Return a server's reading of a frame, its size already taken off. Bytes behind the message are ignored, as Kafka
+    does.
 
     Raises `UnsupportedVersion` for an API or a version that nobody here can read, `ProtocolError` for all else.
     """
@@ -57,7 +58,7 @@ def decode_request(frame: bytes) -> Request:
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes:
-    """A server's frame, with its size."""
+    """Return a server's frame, with its size."""
     encode = _response_encoders.get((api_key, version))
     if encode is None:
         encode = encoder(response_frame(_api(api_key, version, correlation_id), version), framed=True)
@@ -70,7 +71,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
 
 
 def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message) -> bytes:
-    """A client's frame, with its size."""
+    """Return a client's frame, with its size."""
     encode = _request_encoders.get((api_key, version))
     if encode is None:
         encode = encoder(request_frame(_api(api_key, version, correlation_id), version), framed=True)
@@ -83,7 +84,7 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
 
 
 def decode_response(api_key: int, version: int, frame: bytes) -> Response:
-    """A client's reading of a frame, its size already taken off."""
+    """Return a client's reading of a frame, its size already taken off."""
     decode = _response_decoders.get((api_key, version))
     if decode is None:
         decode = decoder(response_frame(_api(api_key, version, -1), version))
@@ -96,7 +97,7 @@ def decode_response(api_key: int, version: int, frame: bytes) -> Response:
 
 
 def read(schema: Schema, data: bytes, version: int, *, flexible: bool = False) -> Any:
-    """A message that is neither request nor response: one inside another, or a record of a log.
+    """Return a message that is neither request nor response: one inside another, or a record of a log.
 
     What is behind it in `data` is ignored.
     """
@@ -110,7 +111,7 @@ def read(schema: Schema, data: bytes, version: int, *, flexible: bool = False) -
 
 
 def write(schema: Schema, message: Message, version: int, *, flexible: bool = False) -> bytes:
-    """The bytes of a message that is neither request nor response."""
+    """Return the bytes of a message that is neither request nor response."""
     encode = _writers.get((schema, version, flexible))
     if encode is None:
         encode = _writers[schema, version, flexible] = encoder(schema.at(version, flexible))

@@ -33,7 +33,7 @@ class DecompressionTooLargeError(ProtocolError):
 
 
 def decompress(compression: int, data: bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The plain bytes of `data`, at most `limit` of them.
+    """Return the plain bytes of `data`, at most `limit` of them.
 
     Raises `DecompressionTooLargeError` past the limit and `ProtocolError` for bytes that are not of that compression.
     """

@@ -92,7 +92,7 @@ class Uvarint(Construct):  # type: ignore[misc]
 
 
 def uvarint(value: int) -> bytes:
-    """The bytes of an unsigned varint."""
+    """Return the bytes of an unsigned varint."""
     groups = bytearray()
     while value > 0x7F:
         groups.append(value & 0x7F | 0x80)
@@ -115,7 +115,7 @@ class CountedArray(Construct):  # type: ignore[misc]
         self.wire_min = wire_min(prefix)
 
     def count(self, stream: Reader, context: Any, path: Any) -> int | None:
-        """What the prefix says, None for null; never negative, not yet compared with what is left."""
+        """Return what the prefix says, None for null; never negative, not yet compared with what is left."""
         count: int = self.prefix._parse(stream, context, path) - self.compact
         if count >= 0:
             return count
@@ -158,7 +158,7 @@ class Text(CountedArray):
 
 
 def text_bytes(obj: Any, path: Any) -> bytes:
-    """A string as the wire has it, or `Malformed`."""
+    """Return a string as the wire has it, or `Malformed`."""
     try:
         data: bytes = obj.encode()
     except (AttributeError, UnicodeEncodeError):
@@ -224,12 +224,12 @@ class ArrayOf(CountedArray):
 
 
 def wire_min(subcon: Construct) -> int:
-    """The fewest bytes that a value of this construct has on the wire."""
+    """Return the fewest bytes that a value of this construct has on the wire."""
     return subcon.length if isinstance(subcon, FormatField | Bytes) else subcon.wire_min  # type: ignore[no-any-return]
 
 
 def heap(subcon: Construct) -> int:
-    """The memory a value costs, in bytes, before what its strings, bytes and arrays charge for themselves."""
+    """Return the memory a value costs, in bytes, before what its strings, bytes and arrays charge for themselves."""
     if isinstance(subcon, FormatField):
         return 0 if subcon.fmtstr == ">?" else SCALAR_HEAP
     return UUID_HEAP if isinstance(subcon, Bytes) else getattr(subcon, "heap", 0)

@@ -39,7 +39,7 @@ _NAMES = {
 
 
 def decoder(root: StructOf, *, is_small: bool = False) -> Callable[[bytes], Any]:
-    """A function from bytes to the value that they begin with. It raises one of `UNREADABLE`.
+    """Return a function from bytes to the value that they begin with. It raises one of `UNREADABLE`.
 
     Where it `is_small`, a long frame may cost no more memory than a short one.
     """
@@ -277,14 +277,15 @@ class _Decoder:
 
 
 def fixed_layout(subcon: Construct) -> str:
-    """The struct format of a construct of fixed size, else ""."""
+    """Return the struct format of a construct of fixed size, else ""."""
     if isinstance(subcon, FormatField):
         return str(subcon.fmtstr[1:])
     return f"{subcon.length}s" if isinstance(subcon, Bytes) else ""
 
 
 def constructor_call(source: Source, root: StructOf, values: dict[str, str]) -> str:
-    """The expression that makes a message of its values, by position; the defaults at the end are left to the class."""
+    """Return the expression that makes a message of its values, by position; the defaults at the end are left to the
+    class."""
     defaults = root.cls.__struct_defaults__
     arguments = [
         values.get(name) or source.constant(default)

@@ -32,7 +32,7 @@ _NAMES = {
 
 
 def encoder(root: StructOf, *, framed: bool = False) -> Callable[..., bytes]:
-    """A function from the values of the root's members, in their order, to bytes. It raises one of `UNWRITABLE`.
+    """Return a function from the values of the root's members, in their order, to bytes. It raises one of `UNWRITABLE`.
 
     `framed`: with the size of it all before it, as a frame is sent.
     """
@@ -40,7 +40,7 @@ def encoder(root: StructOf, *, framed: bool = False) -> Callable[..., bytes]:
 
 
 def has_tags(struct_of: StructOf) -> bool:
-    """Whether tagged fields are defined for a struct, so that its size depends on its values."""
+    """Return whether tagged fields are defined for a struct, so that its size depends on its values."""
     return any(isinstance(subcon, TagSection) and subcon.fields for _, subcon in struct_of.members)
 
 
@@ -63,7 +63,7 @@ class _Encoder:
         self.function = self.source.function(", ".join(names))
 
     def join_expression(self) -> str:
-        """The expression for all that has been written."""
+        """Return the expression for all that has been written."""
         if self.parts:
             self.spill()
             return f"join({self.parts})"
@@ -71,7 +71,7 @@ class _Encoder:
         return self.pieces[0] if len(self.pieces) == 1 else f"join(({', '.join(self.pieces)}))"
 
     def frame_expression(self) -> str:
-        """The same, with its size before it; known now, if all is of fixed size."""
+        """Return the same, with its size before it; known now, if all is of fixed size."""
         if not self.pieces and not self.parts:
             size = struct.calcsize(">" + "".join(layout for layout, _ in self.run))
             self.run.insert(0, ("l", str(size)))
@@ -82,7 +82,7 @@ class _Encoder:
     # What waits: first the run, then pieces, then the list.
 
     def pack_expression(self, layout: str = "", value: str = "") -> str:
-        """The expression that packs the run and one value more."""
+        """Return the expression that packs the run and one value more."""
         run = [*self.run, (layout, value)]
         function = self.source.struct("".join(part for part, _ in run), "pack")
         return f"{function}({', '.join(expression for _, expression in run if expression)})"
@@ -170,7 +170,7 @@ class _Encoder:
         self.pieces.append(data)
 
     def sized(self, subcon: CountedArray, value: str, convert: str, empty: str) -> tuple[str, str]:
-        """The names of a variable-sized value and of its count, once they are known."""
+        """Return the names of a variable-sized value and of its count, once they are known."""
         name, count = self.source.fresh("v"), self.source.fresh("n")
         more = " + 1" if subcon.compact else ""
         self.source.line(f"{name} = {value}")

@@ -216,7 +216,7 @@ class ProtocolError(Exception):
         super().__init__(self._sentence())
 
     def of(self, api: str, version: int) -> ProtocolError:
-        """The same, where it is known whose bytes they are."""
+        """Return the same, where it is known whose bytes they are."""
         return ProtocolError(self.reason, path=self.path, offset=self.offset, api=api, version=version)
 
     def _sentence(self) -> str:

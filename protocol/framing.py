@@ -35,7 +35,7 @@ class FrameBuffer:
         self._position = 0  # what lies before it has been handed out
 
     def __len__(self) -> int:
-        """How many bytes are held, waiting for the rest of a frame or to be looked at."""
+        """Return how many bytes are held, waiting for the rest of a frame or to be looked at."""
         return len(self._data) - self._position
 
     def take(self, chunk: bytes) -> Iterable[bytes]:
@@ -60,7 +60,7 @@ class FrameBuffer:
         self._position = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """The frames that are whole, without their sizes. Raises `ProtocolError` where a size cannot be one."""
+        """Yield the frames that are whole, without their sizes. Raises `ProtocolError` where a size cannot be one."""
         data, end, read_size = self._data, self._position, _SIZE.unpack_from
         held = len(data)
         while (start := end + _SIZE_BYTES) <= held:

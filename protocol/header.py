@@ -42,7 +42,7 @@ class Response(Message):
 
 
 def request_frame(api: API, version: int) -> StructOf:
-    """The construct of a whole request, header and body, without the frame's size."""
+    """Return the construct of a whole request, header and body, without the frame's size."""
     members: list[tuple[str, Construct]] = [
         ("api_key", _API_KEY),
         ("version", _VERSION),
@@ -55,7 +55,7 @@ def request_frame(api: API, version: int) -> StructOf:
 
 
 def response_frame(api: API, version: int) -> StructOf:
-    """The construct of a whole response, header and body, without the frame's size."""
+    """Return the construct of a whole response, header and body, without the frame's size."""
     members: list[tuple[str, Construct]] = [("correlation_id", _CORRELATION_ID)]
     if api.response_header_version(version) == 1:
         members.append(("", TagSection()))

@@ -29,7 +29,7 @@ def parse_prefix(root: Construct, data: bytes) -> tuple[Any, int]:
 
 
 def build(root: Construct, value: Any) -> bytes:
-    """The bytes of `value`. Raises `ProtocolError` where a field's value has no bytes."""
+    """Return the bytes of `value`. Raises `ProtocolError` where a field's value has no bytes."""
     try:
         data: bytes = root.build(value)
     except ConstructError as error:
@@ -38,11 +38,11 @@ def build(root: Construct, value: Any) -> bytes:
 
 
 def _path(error: ConstructError) -> str:
-    """The field's path. The header's fields and the message's stand side by side, as in Kafka's documents."""
+    """Return the field's path. The header's fields and the message's stand side by side, as in Kafka's documents."""
     return join_path(error.path).removeprefix("body.")
 
 
 def _reason(error: ConstructError) -> str:
-    """The error's sentence, without construct's own line about the path."""
+    """Return the error's sentence, without construct's own line about the path."""
     sentence = str(error).rsplit("\n", 1)[-1]
     return sentence.replace("stream read less than specified amount", "the frame ends early")

@@ -114,7 +114,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, its length and magic checked but not its crc. Raises `ProtocolError`."""
+    """Return the header at `position`, its length and magic checked but not its crc. Raises `ProtocolError`."""
     if position + HEADER_BYTES > len(buffer):
         raise ProtocolError("a record batch is cut off in its header", offset=position)
     header = BatchHeader(*HEADER_FAST.unpack_from(buffer, position))
@@ -126,7 +126,8 @@ def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Each batch's position and header, to the end of the buffer. A batch that is not whole raises `ProtocolError`."""
+    """Yield each batch's position and header, to the end of the buffer. A batch that is not whole raises
+    `ProtocolError`."""
     while position < len(buffer):
         header = header_at(buffer, position)
         if position + header.size > len(buffer):
@@ -136,7 +137,7 @@ def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeade
 
 
 def crc_of(buffer: Buffer, position: int, size: int) -> int:
-    """The checksum that the batch at `position` ought to have."""
+    """Return the checksum that the batch at `position` ought to have."""
     return crc32c(memoryview(buffer)[position + CRC_FROM : position + size])
 
 
@@ -147,7 +148,7 @@ def is_intact(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 def read(
     buffer: bytes, position: int, header: BatchHeader, limit: int = compression.DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
-    """The records of the batch at `position`, decompressed to at most `limit` bytes. Raises `ProtocolError`."""
+    """Return the records of the batch at `position`, decompressed to at most `limit` bytes. Raises `ProtocolError`."""
     buffer, start, end = plain(buffer, position, header, limit)
     return records.read(buffer, start, end, header.count, header.base_offset, header.base_timestamp)
 
@@ -155,7 +156,7 @@ def read(
 def plain(
     buffer: bytes, position: int, header: BatchHeader, limit: int = compression.DECOMPRESSED_BYTES_MAX
 ) -> tuple[bytes, int, int]:
-    """Where the batch's records are: a buffer, their start and their end in it. Raises `ProtocolError`."""
+    """Return where the batch's records are: a buffer, their start and their end in it. Raises `ProtocolError`."""
     start, end = position + HEADER_BYTES, position + header.size
     if header.attributes & COMPRESSION_MASK and header.count:
         buffer = compression.decompress(header.compression, buffer[start:end], limit)
@@ -173,7 +174,8 @@ def encode(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """A batch of these records one offset after the other from `base_offset`, whatever their own `offset` says."""
+    """Return a batch of these records one offset after the other from `base_offset`, whatever their own `offset`
+    says."""
     if not facts:
         raise ProtocolError("a record batch without records")
     base = facts[0].timestamp
@@ -218,7 +220,7 @@ class PlainBatch:
 def encode_marker(
     marker: EndMarker, timestamp: int, *, producer_id: int, producer_epoch: int, base_offset: int = 0
 ) -> bytes:
-    """The control batch that ends a producer's transaction."""
+    """Return the control batch that ends a producer's transaction."""
     return encode(
         [records.end_marker(marker, timestamp)],
         base_offset=base_offset,

@@ -55,7 +55,7 @@ def _write_varint(number: int) -> bytes:
 
 
 def write(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
-    """The record's bytes, its length before them."""
+    """Return the record's bytes, its length before them."""
     key, value, small = record.key, record.value, VARINTS
     key_bytes = -1 if key is None else len(key)
     value_bytes = -1 if value is None else len(value)
@@ -86,7 +86,7 @@ _FOUR_BYTES = struct.Struct("4B")
 
 
 def read(data: bytes, position: int, end: int, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
-    """The `count` records of `data[position:end]`. Raises `ProtocolError` unless they fill it exactly."""
+    """Return the `count` records of `data[position:end]`. Raises `ProtocolError` unless they fill it exactly."""
     if not 0 <= count * RECORD_BYTES_MIN <= end - position:
         raise ProtocolError(f"{count} records do not fit in {end - position} bytes", path="records", offset=position)
     records: list[Record] = []
@@ -168,7 +168,7 @@ class Outline(msgspec.Struct, frozen=True, gc=False):
 
 
 def outlines(data: bytes, position: int, end: int, count: int, base_offset: int, base_timestamp: int) -> list[Outline]:
-    """The outlines of the `count` records of `data[position:end]`. Raises `ProtocolError` as `read` does."""
+    """Return the outlines of the `count` records of `data[position:end]`. Raises `ProtocolError` as `read` does."""
     if not 0 <= count * RECORD_BYTES_MIN <= end - position:
         raise ProtocolError(f"{count} records do not fit in {end - position} bytes", path="records", offset=position)
     found: list[Outline] = []
@@ -253,7 +253,7 @@ def read_keys(data: bytes, position: int, end: int, count: int) -> tuple[list[by
 
 
 def _rest(data: bytes, position: int, first: int, bytes_max: int) -> tuple[int, int]:
-    """The raw (still zigzag) number whose first byte asked for more, and the position after it."""
+    """Return the raw (still zigzag) number whose first byte asked for more, and the position after it."""
     number = first & 0x7F
     for shift in range(7, 7 * bytes_max, 7):
         byte = data[position]
@@ -265,7 +265,7 @@ def _rest(data: bytes, position: int, first: int, bytes_max: int) -> tuple[int, 
 
 
 def _raw(data: bytes, position: int, bytes_max: int) -> tuple[int, int]:
-    """The zigzag number at `position`, and the position after it."""
+    """Return the zigzag number at `position`, and the position after it."""
     first = data[position]
     return _rest(data, position + 1, first, bytes_max) if first & 0x80 else (first, position + 1)
 
@@ -276,12 +276,12 @@ def _number(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _negative(size: int, position: int) -> ProtocolError:
-    """A length below -1, which is null."""
+    """Return a length below -1, which is null."""
     return ProtocolError(f"a length of {(size >> 1) ^ -1}", path="records", offset=position)
 
 
 def _headers(data: bytes, position: int, stop: int) -> tuple[Headers, int]:
-    """Names and values up to `stop`: a header takes at least two bytes, which bounds their number."""
+    """Return names and values up to `stop`: a header takes at least two bytes, which bounds their number."""
     count, position = _number(data, position)
     if not 0 <= 2 * count <= stop - position:
         raise ProtocolError(f"{count} headers in {stop - position} bytes", path="records.headers", offset=position)
@@ -315,13 +315,13 @@ class EndMarker(msgspec.Struct, frozen=True, gc=False):
 
 
 def end_marker(marker: EndMarker, timestamp: int) -> Record:
-    """The record of a control batch that ends a transaction."""
+    """Return the record of a control batch that ends a transaction."""
     key = _CONTROL_KEY.pack(0, COMMIT if marker.commits else ABORT)
     return Record(key, _CONTROL_VALUE.pack(0, marker.coordinator_epoch), timestamp=timestamp)
 
 
 def read_end_marker(record: Record) -> EndMarker | None:
-    """What a control record says, or None when it ends no transaction (a leader change, say)."""
+    """Return what a control record says, or None when it ends no transaction (a leader change, say)."""
     if record.key is None or len(record.key) < _CONTROL_KEY.size:
         raise ProtocolError("a control record without a type", path="records.key")
     _, kind = _CONTROL_KEY.unpack_from(record.key)

@@ -44,7 +44,7 @@ class Field(msgspec.Struct, frozen=True):
         return self.since <= version and (self.until is None or version <= self.until)
 
     def at(self, version: int, flexible: bool) -> Construct:
-        """The field's construct in a version that has it."""
+        """Return the field's construct in a version that has it."""
         kind: Any = self.type
         if self.nullable_since is not None and version >= self.nullable_since:
             kind = Nullable(kind) if isinstance(kind, Schema) else kind.or_null
@@ -62,7 +62,7 @@ class Schema:
         self._constructs: dict[tuple[int, bool], StructOf] = {}
 
     def at(self, version: int, flexible: bool) -> StructOf:
-        """The construct of one version. `flexible`: lengths are varints, and tagged fields end each struct."""
+        """Return the construct of one version. `flexible`: lengths are varints, and tagged fields end each struct."""
         key = (version, flexible)
         if key not in self._constructs:
             self._constructs[key] = StructOf(self.cls, self._members(version, flexible))

@@ -14,7 +14,7 @@ SHORT_UVARINTS = tuple(bytes((value,)) for value in range(128))
 
 
 def long_uvarint(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte, above 127, has been read; and the position behind it."""
+    """Return the rest of a varint whose first byte, above 127, has been read; and the position behind it."""
     value &= 0x7F
     for shift in range(7, 35, 7):
         byte = data[at]
@@ -28,7 +28,7 @@ def long_uvarint(data: bytes, at: int, value: int) -> tuple[int, int]:
 
 
 def long_text(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """The same for the length of a string, which has a limit."""
+    """Return the same for the length of a string, which has a limit."""
     value, at = long_uvarint(data, at, value)
     if value > bounds.TEXT_BYTES_MAX + 1:
         raise ValueError("a string above its limit")
@@ -58,7 +58,7 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def text_uvarint(value: int) -> bytes:
-    """The length of a compact string, which has a limit."""
+    """Return the length of a compact string, which has a limit."""
     if value > bounds.TEXT_BYTES_MAX + 1:
         raise ValueError("a string above its limit")
     return uvarint(value)

@@ -31,18 +31,18 @@ class Source:
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A name that nothing else has."""
+        """Return a name that nothing else has."""
         self._fresh += 1
         return f"{prefix}{self._fresh}"
 
     def struct(self, layout: str, method: str) -> str:
-        """The name of one method of `Struct(">" + layout)`."""
+        """Return the name of one method of `Struct(">" + layout)`."""
         name = f"{method}_{layout.replace('?', 'bool')}"
         self.names.setdefault(name, getattr(Struct(">" + layout), method))
         return name
 
     def constant(self, value: Any) -> str:
-        """An expression for a value that never changes."""
+        """Return an expression for a value that never changes."""
         if type(value) in _LITERALS or value == ():
             return repr(value)
         name = self.fresh("constant")
@@ -50,12 +50,12 @@ class Source:
         return name
 
     def cls(self, cls: type[Any]) -> str:
-        """The name of a class."""
+        """Return the name of a class."""
         self.names[cls.__name__] = cls
         return cls.__name__
 
     def function(self, parameters: str) -> Callable[..., Any]:
-        """The function, whose docstring is its own source."""
+        """Return the function, whose docstring is its own source."""
         text = "\n".join([f"def generated({parameters}):", *self._lines, ""])
         exec(compile(text, "<generated from a schema>", "exec"), self.names)  # noqa: S102 - our own text, from schemas
         function: Callable[..., Any] = self.names["generated"]

@@ -152,7 +152,7 @@ class NullableStruct(Construct):  # type: ignore[misc]
 
 
 def subconstructs(root: Construct) -> Iterator[Construct]:
-    """The construct and all that it is made of."""
+    """Yield the construct and all that it is made of."""
     yield root
     if isinstance(root, StructOf):
         for _, subcon in root.members:

@@ -20,7 +20,7 @@ class Type(Protocol):
     """What a field holds: one of the types below, or a schema."""
 
     def at(self, version: int, flexible: bool) -> Construct:
-        """The construct of this type in one version."""
+        """Return the construct of this type in one version."""
 
 
 class Scalar:

@@ -87,7 +87,7 @@ def write(files: Files, directory: str, checkpoint: Checkpoint) -> None:
 
 
 def read(files: Files, directory: str) -> bytes | None:
-    """The file's bytes, or None when there is none."""
+    """Return the file's bytes, or None when there is none."""
     path = f"{directory}/{NAME}"
     if not files.exists(path):
         return None

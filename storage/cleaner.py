@@ -41,7 +41,7 @@ class CompactionReport(msgspec.Struct, frozen=True):
 
 
 def is_due(log: Log) -> bool:
-    """Whether so much of the log is new since the last compaction that another one pays."""
+    """Return whether so much of the log is new since the last compaction that another one pays."""
     if log.failure is not None or log.compaction_failure is not None:
         return False
     stable, cleaned_to = log.last_stable_offset, log.checkpoint.cleaned_to
@@ -83,7 +83,7 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
 
 
 def run(log: Log, now_ms: int) -> CompactionReport | None:
-    """A whole compaction at once, for tools and tests."""
+    """Return a whole compaction at once, for tools and tests."""
     steps = compact(log, now_ms)
     while True:
         try:
@@ -101,8 +101,8 @@ def _index_keys(
     step_bytes: int,
     keys_max: int,
 ) -> Generator[None, None, KeyIndex | None]:
-    """The latest offsets of the keys in what is new: those of `appended`, and what was appended before it is read, up
-    to where there are too many keys."""
+    """Yield the latest offsets of the keys in what is new: those of `appended`, and what was appended before it is
+    read, up to where there are too many keys."""
     cleaned_to, until = log.checkpoint.cleaned_to, appended.offsets.start
     key_index = KeyIndex(range(cleaned_to, cleaned_to))
     done = 0

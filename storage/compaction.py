@@ -64,7 +64,7 @@ class DecidedTransactions(msgspec.Struct, frozen=True):
         return cls(aborted, frozenset(last))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether the batch belongs to an aborted transaction."""
+        """Return whether the batch belongs to an aborted transaction."""
         transactions = self.aborted.get(header.producer_id, ()) if header.is_transactional else ()
         return any(t.first_offset <= header.base_offset <= t.last_offset for t in transactions)
 
@@ -168,14 +168,15 @@ class KeyIndex(msgspec.Struct):
         self.marks, self.stops = marks, stops
 
     def count(self, header: BatchHeader) -> int | None:
-        """How many records of a batch are the latest of their keys; None where only the records themselves can tell."""
+        """Return how many records of a batch are the latest of their keys; None where only the records themselves can
+        tell."""
         if self.marks is None or header.is_control or header.base_offset not in self.offsets:
             return None
         at = header.base_offset - self.offsets.start
         return self.marks.count(1, at, at + header.last_offset_delta + 1)
 
     def next_stop(self, offset: int) -> int:
-        """The first offset from `offset` on whose batch may survive; the batches before it need not be read."""
+        """Return the first offset from `offset` on whose batch may survive; the batches before it need not be read."""
         if self.marks is None or offset not in self.offsets:
             return offset
         at = self.stops.find(1, offset - self.offsets.start)
@@ -205,15 +206,16 @@ class Survivors:
         """Producers of whose current transaction a record has survived."""
 
     def has_any(self, header: BatchHeader) -> bool:
-        """Whether something of a batch may survive, told without looking into it: most of what is new is dead."""
+        """Return whether something of a batch may survive, told without looking into it: most of what is new is
+        dead."""
         return self._key_index.count(header) != 0 or header.last_offset in self._decided.last_offsets
 
     def next_stop(self, offset: int) -> int:
-        """The first offset from `offset` on of which something may survive, told without reading the log."""
+        """Return the first offset from `offset` on of which something may survive, told without reading the log."""
         return self._key_index.next_stop(offset)
 
     def of(self, batch: Batch) -> Remainder | None:
-        """What of the batch survives; None for a batch of which nothing need be known any more."""
+        """Return what of the batch survives; None for a batch of which nothing need be known any more."""
         header = batch.header
         if self._is_left_alone(batch):
             if header.is_transactional:
@@ -239,7 +241,8 @@ class Survivors:
         return Remainder(kept, None if is_over or not kept else horizon)
 
     def _is_left_alone(self, batch: Batch) -> bool:
-        """Whether the batch is copied as it is: it has no tombstone and no marker, and no key has a later value."""
+        """Return whether the batch is copied as it is: it has no tombstone and no marker, and no key has a later
+        value."""
         header = batch.header
         if header.is_control or header.attributes & (COMPRESSION_MASK | DELETE_HORIZON) or not header.count:
             return False
@@ -273,7 +276,7 @@ class Repacker:
         """Leader epoch and delete horizon that the collected plain records share."""
 
     def take(self, batch: Batch, kept: Remainder | None) -> list[bytes]:
-        """The batches that are finished once this one is known. Batches come in the order of the log."""
+        """Return the batches that are finished once this one is known. Batches come in the order of the log."""
         if kept is None:
             return []
         header = batch.header
@@ -294,7 +297,7 @@ class Repacker:
         return finished
 
     def upto(self, end_offset: int, leader_epoch: int) -> list[bytes]:
-        """What has been collected, as batches that reach to `end_offset`."""
+        """Return what has been collected, as batches that reach to `end_offset`."""
         finished: list[bytes] = []
         while self._next < end_offset:
             last = min(end_offset - 1, self._next + RELATIVE_MAX)
@@ -316,7 +319,7 @@ class Repacker:
         return record_batch.rewrite(header, records)
 
     def _alone(self, batch: Batch, kept: Remainder) -> bytes:
-        """A batch that keeps its header, because it is large, or says something of a producer or of its records'
+        """Return a batch that keeps its header, because it is large, or says something of a producer or of its records'
         time."""
         header, outlines = batch.header, kept.outlines
         self._next = header.next_offset
@@ -333,7 +336,8 @@ class Repacker:
         return record_batch.seal(changed, b"".join([batch.data[o.start : o.end] for o in outlines]))
 
     def _with_horizon(self, batch: Batch, outlines: list[Outline], horizon_ms: int | None) -> bytes:
-        """The batch with another delete horizon, or none any more: timestamps are told from the base, which changes."""
+        """Return the batch with another delete horizon, or none any more: timestamps are told from the base, which
+        changes."""
         header = batch.header
         latest = max([o.timestamp for o in outlines], default=header.max_timestamp)
         attributes, base_timestamp = header.attributes | DELETE_HORIZON, horizon_ms

@@ -74,7 +74,7 @@ class Files(Protocol):
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File: ...
     def exists(self, path: str) -> bool: ...
     def list(self, directory: str) -> list[str]:
-        """The names in a directory, sorted; none when there is no such directory."""
+        """Return the names in a directory, sorted; none when there is no such directory."""
 
     def make_directory(self, path: str) -> None:
         """Make it and what is missing above it; each new name is made durable."""
@@ -84,10 +84,10 @@ class Files(Protocol):
     def remove_directory(self, path: str) -> None: ...
     def sync_directory(self, path: str) -> None: ...
     def absolute(self, path: str) -> str:
-        """The same path from the root on."""
+        """Return the same path from the root on."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume that holds `path`, and those that are free; -1 where that is unknown."""
+        """Return bytes of the volume that holds `path`, and those that are free; -1 where that is unknown."""
 
     def together(self, syncs: Sequence[Callable[[], None]]) -> None:
         """Make these syncs, of different files; return when all have. Raises what one of them raised."""
@@ -326,7 +326,7 @@ class RealLock:
 
 
 def _linked_directories(directory: str) -> list[str]:
-    """The directories that symbolic links in this one lead to: a log may be kept on another disk."""
+    """Return the directories that symbolic links in this one lead to: a log may be kept on another disk."""
     try:
         linked = {path.resolve() for path in Path(directory).iterdir() if path.is_symlink() and path.is_dir()}
         return sorted(str(path) for path in linked - {Path(directory).resolve()})

@@ -48,12 +48,13 @@ class Index:
             self._time_offsets.append(max_timestamp_offset)
 
     def position(self, offset: int) -> int:
-        """A position at or before the batch that holds `offset`, some `every_bytes` away at most."""
+        """Return a position at or before the batch that holds `offset`, some `every_bytes` away at most."""
         at = bisect_right(self._offsets, offset)
         return self._positions[at - 1] if at else 0
 
     def offset_before(self, timestamp: int) -> int:
-        """An offset up to which no record is as late as `timestamp`; the base offset when nothing nearer is known."""
+        """Return an offset up to which no record is as late as `timestamp`; the base offset when nothing nearer is
+        known."""
         at = bisect_right(self._times, timestamp - 1)
         return self._time_offsets[at - 1] if at else self.base_offset
 
@@ -70,5 +71,6 @@ class Index:
         return b"".join([_TIME_ENTRY.pack(t, o - self.base_offset) for t, o in entries if self._is_near(o)])
 
     def _is_near(self, offset: int) -> bool:
-        """Whether Kafka's format can tell the offset: no segment of Muster spans more, one that was repaired may."""
+        """Return whether Kafka's format can tell the offset: no segment of Muster spans more, one that was repaired
+        may."""
         return offset - self.base_offset <= RELATIVE_MAX

@@ -58,7 +58,7 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def _final(method: _Method) -> _Method:
-    """A call whose failure is the end of this log: it is remembered, and nothing is written after it."""
+    """Return a call whose failure is the end of this log: it is remembered, and nothing is written after it."""
 
     def guarded(self: Log, *arguments: object, **named: object) -> object:
         if self.failure is not None:
@@ -101,8 +101,8 @@ class Log:
     def open(
         cls, files: Files, directory: str, config: LogConfig | None = None, on_progress: Progress | None = None
     ) -> Log:
-        """The log in `directory`, recovered; a directory that is not there is an empty log and is made when first
-        written.
+        """Return the log in `directory`, recovered; a directory that is not there is an empty log and is made when
+        first written.
 
         Raises `DamagedLog` and then changes nothing. `log.cut` says whether a torn write was taken off the end.
         """
@@ -255,7 +255,7 @@ class Log:
             self.segments[-1].open().sync()
 
     def _segment_for(self, size: int, end_offset: int) -> Segment:
-        """The segment to append `size` bytes to: a new one when they would not fit."""
+        """Return the segment to append `size` bytes to: a new one when they would not fit."""
         if not self.segments:
             self._begin()
         active = self.segments[-1]
@@ -389,8 +389,8 @@ class Log:
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[BatchPosition]:
-        """Every batch from the one that holds `offset` (from the first) on, up to what is there when the reader gets
-        there."""
+        """Yield every batch from the one that holds `offset` (from the first) on, up to what is there when the reader
+        gets there."""
         at = self.segments[0].base_offset if offset is None and self.segments else offset or 0
         while segment := next((s for s in self.segments[self._segment_index(at) :] if s.end_offset > at), None):
             for found in segment.batches(at):
@@ -398,7 +398,7 @@ class Log:
                 at = found.header.next_offset
 
     def _segment_index(self, offset: int) -> int:
-        """The segment that may hold `offset`: the last one that begins at or before it."""
+        """Return the segment that may hold `offset`: the last one that begins at or before it."""
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
     def offset_for_time(self, timestamp: int) -> tuple[int, int] | None:
@@ -423,7 +423,7 @@ class Log:
 
 
 def scan(log: Log, offset: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Every batch of the log with its records, for replay: one step a batch, so that records cost no generator.
+    """Yield every batch of the log with its records, for replay: one step a batch, so that records cost no generator.
 
     Checksums were compared when the log was opened. Empty batches, which compaction leaves, are passed over.
     """

@@ -10,8 +10,8 @@ _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.DOTALL)
 
 
 def partition_directory(topic: str, partition: int) -> str:
-    """The directory's name. Raises ValueError for a topic that Kafka would not take, whoever has let it come this
-    far."""
+    """Return the directory's name. Raises ValueError for a topic that Kafka would not take, whoever has let it come
+    this far."""
     if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
         raise ValueError(f"{topic!r} cannot be a topic's name")
     if not 0 <= partition < 2**31:

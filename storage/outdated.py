@@ -25,7 +25,7 @@ class OutdatedRecords:
     def may_be(
         self, directory: str, now_ms: int, retention_ms: int, retention_bytes: int
     ) -> Generator[None, None, bool]:
-        """Whether `retain` would delete anything, worked out in short steps. -1 is for ever and without bound.
+        """Return whether `retain` would delete anything, worked out in short steps. -1 is for ever and without bound.
 
         Also so where the oldest segment cannot be read to its end: to open it tells what that means.
         """
@@ -45,7 +45,7 @@ class OutdatedRecords:
         self._latest = {path: ms for path, ms in self._latest.items() if not path.startswith(f"{directory}/")}
 
     def _is_old(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:
-        """Whether all of a segment is from before the horizon. Most are told by their first batch."""
+        """Return whether all of a segment is from before the horizon. Most are told by their first batch."""
         if (latest_ms := self._latest.get(path)) is not None:
             return latest_ms < horizon_ms
         file = self._files.open(path, readonly=True)
@@ -62,12 +62,12 @@ class OutdatedRecords:
 
 
 def segments_size(files: Files, directory: str) -> int:
-    """Bytes of all segments of a log that is not open; 0 if there is no such log."""
+    """Return bytes of all segments of a log that is not open; 0 if there is no such log."""
     return sum([_size(files, path) for path in segment_paths(files, directory)])
 
 
 def segment_paths(files: Files, directory: str) -> list[str]:
-    """The paths of all segments of a log, the oldest first."""
+    """Return the paths of all segments of a log, the oldest first."""
     bases = [base for name in files.list(directory) if (base := base_offset_of(name)) is not None]
     return [f"{directory}/{file_name(base)}" for base in bases]
 

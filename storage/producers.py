@@ -152,12 +152,12 @@ class Producers:
             self.aborted.append(AbortedTransaction(header.producer_id, first, header.last_offset, stable))
 
     def last_stable_offset(self, end_offset: int) -> int:
-        """The first offset of the earliest open transaction, or the log's end when none is open."""
+        """Return the first offset of the earliest open transaction, or the log's end when none is open."""
         opened = [p.first_open_offset for p in self._producers.values() if p.first_open_offset is not None]
         return min(opened, default=end_offset)
 
     def find_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions that touch the offsets from `first` up to, not including, `end`."""
+        """Return the aborted transactions that touch the offsets from `first` up to, not including, `end`."""
         return [a for a in self.aborted if a.last_offset >= first and a.first_offset < end]
 
     def forget_before(self, offset: int) -> None:
@@ -182,7 +182,7 @@ class Producers:
 
 
 def _after(sequence: int, count: int) -> int:
-    """The sequence `count` after this one; after 2^31 - 1 comes 0."""
+    """Return the sequence `count` after this one; after 2^31 - 1 comes 0."""
     return (sequence + count) & SEQUENCE_MAX
 
 

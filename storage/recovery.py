@@ -237,7 +237,7 @@ def keep_torn(files: Files, path: str, torn: bytes) -> str:
 
 
 def end_marker_of(data: bytes, at: int, header: BatchHeader) -> EndMarker | None:
-    """How the transaction ended that the batch at `at` ends; None when it is no end marker, or was emptied."""
+    """Return how the transaction ended that the batch at `at` ends; None when it is no end marker, or was emptied."""
     if not header.is_control or header.count == 0:
         return None
     return read_end_marker(record_batch.read(data, at, header)[0])

@@ -161,7 +161,7 @@ class _Salvage:
         return position + header.size
 
     def _without_unreadable(self, position: int, batch: bytes) -> bytes:
-        """The batch without the records that `check` refuses; it spans the same offsets."""
+        """Return the batch without the records that `check` refuses; it spans the same offsets."""
         header = record_batch.header_at(batch)
         if self.check is None or not header.count:
             return batch
@@ -178,8 +178,8 @@ class _Salvage:
         return record_batch.rewrite(header, [record for record in records if record.offset not in reasons])
 
     def _whole_at(self, position: int) -> bytes | None:
-        """The batch, its offset and epoch put right if they contradict what is known; None if its checksum does not
-        fit."""
+        """Return the batch, its offset and epoch put right if they contradict what is known; None if its checksum does
+        not fit."""
         if position + HEADER_BYTES > len(self.content):
             return None
         header = BatchHeader(*HEADER_FAST.unpack_from(self.content, position))
@@ -200,7 +200,7 @@ class _Salvage:
         return b"".join(record_batch.place(batch, self.expected, epoch))
 
     def _mend(self, position: int, size: int) -> bytes | None:
-        """The batch as it was before a header field or one bit of it changed, if its checksum proves that."""
+        """Return the batch as it was before a header field or one bit of it changed, if its checksum proves that."""
         mended = mending.mend(self.content[position : position + size])
         if mended is None:
             return None

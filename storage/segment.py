@@ -30,7 +30,7 @@ def file_name(base_offset: int, suffix: str = ".log") -> str:
 
 
 def base_offset_of(name: str, suffix: str = ".log") -> int | None:
-    """The base offset in a segment's file name, or None when the name is of no segment."""
+    """Return the base offset in a segment's file name, or None when the name is of no segment."""
     digits = name.removesuffix(suffix)
     if digits == name or len(digits) != NAME_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
@@ -65,7 +65,7 @@ def walk(
     checked: bool = True,
     skip: Callable[[int], int] | None = None,
 ) -> Iterator[BatchPosition]:
-    """The batches from `position` to `end`, their checksums compared if `checked`. Raises `BadBatch` at the first
+    """Yield the batches from `position` to `end`, their checksums compared if `checked`. Raises `BadBatch` at the first
     misfit.
 
     `skip` is given the offset that follows a batch, and returns a position: the batches before it are passed over.
@@ -152,7 +152,8 @@ class Segment:
     def batches(
         self, offset: int | None = None, *, checked: bool = False, next_stop: Callable[[int], int] | None = None
     ) -> Iterator[BatchPosition]:
-        """The batches from the one that holds `offset` on. They were checked when they were appended or recovered.
+        """Yield the batches from the one that holds `offset` on. They were checked when they were appended or
+        recovered.
 
         `next_stop` returns, for an offset, the first one from there on that is asked for: as many of the batches
         between them are passed over as the index allows. Raises `StorageError` where the file has changed since.
@@ -187,7 +188,8 @@ class Segment:
             return data[:whole]
 
     def _position_of(self, file: File, offset: int) -> int:
-        """Where the batch begins that holds `offset`, or the first one after it; the file's size when there is none."""
+        """Return where the batch begins that holds `offset`, or the first one after it; the file's size when there is
+        none."""
         position = self.index.position(offset)
         chunk, start = b"", position
         while position < self.size:
@@ -237,7 +239,7 @@ def _header(chunk: bytes, at: int = 0) -> BatchHeader:
 
 
 def _whole(data: bytes, max_bytes: int, before: int | None) -> int:
-    """How many bytes at the start of `data` are whole batches within the bounds."""
+    """Return how many bytes at the start of `data` are whole batches within the bounds."""
     at = 0
     while at + HEADER_BYTES <= len(data):
         header = _header(data, at)

@@ -32,7 +32,7 @@ class Router:
         methods[method] = handle
 
     def paths(self) -> list[str]:
-        """The patterns that have a handler, in alphabetical order."""
+        """Return the patterns that have a handler, in alphabetical order."""
         return sorted("/" + "/".join(pattern) for pattern in self._routes)
 
     async def __call__(self, request: Request) -> Response:

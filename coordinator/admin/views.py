@@ -25,7 +25,7 @@ _STATES: Final = (
 
 
 def readiness(node: Node, is_ready: bool) -> Readiness:
-    """Whether all is loaded."""
+    """Return whether all is loaded."""
     closed = {f"{topic}-{index}": reason for (topic, index), reason in node.dataplane.closed_partitions.items()}
     return Readiness(is_ready, node.loading, len(node.partitions), closed)
 

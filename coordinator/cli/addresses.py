@@ -8,7 +8,7 @@ EXPECTED: Final = "HOST[:PORT], with commas between several"
 
 
 def parse_addresses(text: str, default_port: int = DEFAULT_PORT) -> tuple[str, ...]:
-    """The addresses as `HOST:PORT`, an IPv6 host in brackets. Raises ValueError."""
+    """Return the addresses as `HOST:PORT`, an IPv6 host in brackets. Raises ValueError."""
     return tuple(_parse_address(one.strip(), default_port) for one in text.split(","))
 
 

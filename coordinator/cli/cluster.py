@@ -71,13 +71,13 @@ class Cluster:
             client.close()
 
     def metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
-        """The metadata of these topics, of all topics with None. Creates no topic."""
+        """Return the metadata of these topics, of all topics with None. Creates no topic."""
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
         response: MetadataResponse = self.any.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
         return response
 
     def brokers(self) -> dict[int, Client]:
-        """A connection to each broker, by its id."""
+        """Return a connection to each broker, by its id."""
         return {one.node_id: self._connect(one.host, one.port) for one in self.metadata(()).brokers}
 
     def ask_coordinator(
@@ -126,7 +126,8 @@ class Cluster:
 
 
 def bootstrap_of(args: argparse.Namespace) -> Sequence[str]:
-    """The addresses to try: those of `--bootstrap-server`, of the environment, or the default. Raises WrongUse."""
+    """Return the addresses to try: those of `--bootstrap-server`, of the environment, or the default. Raises
+    WrongUse."""
     if args.bootstrap_server:
         given: Sequence[str] = args.bootstrap_server
         return given

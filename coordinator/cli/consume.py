@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_start(text: str) -> int:
-    """An offset, or one of the two special timestamps. Raises ValueError."""
+    """Return an offset, or one of the two special timestamps. Raises ValueError."""
     if text not in _STARTS and not (text.isascii() and text.isdecimal()):
         raise ValueError(text)
     return _STARTS[text] if text in _STARTS else int(text)
@@ -158,7 +158,7 @@ def _consume(cluster: Cluster, args: argparse.Namespace) -> Records:
 
 
 def _consume_alone(args: argparse.Namespace, positions: Sequence[Position], fetcher: "Fetcher") -> Records:
-    """The records from where each partition is to be read, to its end, or on and on."""
+    """Return the records from where each partition is to be read, to its end, or on and on."""
     while unread := [one for one in positions if not one.is_at_end]:
         yield from fetcher.fetch(unread)
 
@@ -172,7 +172,7 @@ def _positions(cluster: Cluster, args: argparse.Namespace, known: Sequence[int])
 
 
 def _ends(cluster: Cluster, args: argparse.Namespace, numbers: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Where to begin in each partition, and where it ends now."""
+    """Return where to begin in each partition, and where it ends now."""
     keys = [(args.topic, number) for number in numbers]
     first = list_offsets(cluster, keys, EARLIEST, is_strict=True)
     last = list_offsets(cluster, keys, LATEST, is_strict=True)
@@ -184,7 +184,8 @@ def _ends(cluster: Cluster, args: argparse.Namespace, numbers: Iterable[int]) ->
 
 
 def _consume_as_member(cluster: Cluster, args: argparse.Namespace, known: Sequence[int], fetcher: "Fetcher") -> Records:
-    """The records of the partitions that the group assigns. A record counts as read when the next one is asked for."""
+    """Return the records of the partitions that the group assigns. A record counts as read when the next one is asked
+    for."""
     starts, ends = _ends(cluster, args, known)
     topic_id = cluster.metadata([args.topic]).topics[0].topic_id
     member = GroupConsumer(cluster, args.group, args.topic, topic_id, starts)
@@ -250,7 +251,7 @@ class Fetcher:
 
 
 def _read(data: FetchResponsePartitionData, position: Position) -> Iterator[Record]:
-    """The records from the position on, without control records and without those of aborted transactions."""
+    """Yield the records from the position on, without control records and without those of aborted transactions."""
     aborted = sorted(((one.first_offset, one.producer_id) for one in data.aborted_transactions or ()), reverse=True)
     dropped: set[int] = set()
     raw = data.records or b""

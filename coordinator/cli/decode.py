@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def to_json(frame: bytes, is_response: bool, api_word: str | None, version: int | None) -> dict[str, Any]:
-    """The frame as a JSON object: what it is, and its fields by their paths."""
+    """Return the frame as a JSON object: what it is, and its fields by their paths."""
     if is_response:
         if api_word is None or version is None:
             raise InputError("a response does not name its API: give --api and --version")
@@ -87,7 +87,8 @@ def to_json(frame: bytes, is_response: bool, api_word: str | None, version: int 
 
 
 def _identify(frame: bytes, api_word: str | None, version: int | None) -> tuple[API, int]:
-    """The API and version that a request names. Raises InputError if `--api` or `--version` names another one."""
+    """Return the API and version that a request names. Raises InputError if `--api` or `--version` names another
+    one."""
     if len(frame) < 4:
         raise InputError(f"{count(len(frame), 'byte')} too few for a request: expected 4 at least")
     key, own = int.from_bytes(frame[:2], signed=True), int.from_bytes(frame[2:4], signed=True)
@@ -98,7 +99,7 @@ def _identify(frame: bytes, api_word: str | None, version: int | None) -> tuple[
 
 
 def _find_key(word: str) -> int:
-    """An API by its key or its name, in upper or lower case."""
+    """Return an API by its key or its name, in upper or lower case."""
     keys = {api.name.lower(): api.key for api in BY_NAME.values()}
     if word.lower() in keys:
         return keys[word.lower()]
@@ -120,7 +121,7 @@ def _find_api(key: int, version: int) -> API:
 
 
 def _read_input(word: str) -> bytes:
-    """The bytes of hex digits, of a file, or of standard input. Raises InputError, OSError."""
+    """Return the bytes of hex digits, of a file, or of standard input. Raises InputError, OSError."""
     if word == "-":
         data = sys.stdin.buffer.read()
     elif (digits := read_hex(word)) is not None:
@@ -146,12 +147,12 @@ def _shorten(word: str) -> str:
 
 
 def _strip_size(data: bytes) -> bytes:
-    """A frame without its size, if it has one."""
+    """Return a frame without its size, if it has one."""
     return data[4:] if len(data) > 4 and int.from_bytes(data[:4]) == len(data) - 4 else data
 
 
 def _fields(subcon: Construct, value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Each field of a value, by its path: `topics[0].name`."""
+    """Yield each field of a value, by its path: `topics[0].name`."""
     if isinstance(subcon, StructOf) and value is not None:
         for name, member in subcon.members:
             if isinstance(member, TagSection):
@@ -169,12 +170,12 @@ def _fields(subcon: Construct, value: Any, path: str) -> Iterator[tuple[str, Any
 
 
 def _join(path: str, name: str) -> str:
-    """The header's fields and the message's stand side by side, as in Kafka's documents."""
+    """Return the header's fields and the message's stand side by side, as in Kafka's documents."""
     return name if path in ("", "body") else f"{path}.{name}"
 
 
 def _format(subcon: Construct, value: Any) -> Any:
-    """A value as JSON: UUIDs in Kafka's base 64, bytes as hex."""
+    """Return a value as JSON: UUIDs in Kafka's base 64, bytes as hex."""
     if isinstance(subcon, Bytes):
         return urlsafe_b64encode(value).decode().rstrip("=")
     return value.hex() if isinstance(value, bytes) else value

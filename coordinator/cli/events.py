@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_events(admin: str, args: argparse.Namespace) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The events that the server has kept, and with --follow those that come. A restart of the server begins anew."""
+    """Yield the events that the server has kept, and with --follow those that come. A restart of the server begins
+    anew."""
     kept = list(_read_pages(admin, args, 0))
     yield from kept if args.count is None else kept[-args.count :]
     last = kept[-1][0] if kept else 0
@@ -79,7 +80,7 @@ def _get(admin: str, args: argparse.Namespace, after: int) -> dict[str, Any]:
 
 
 def format_event(event: dict[str, Any]) -> str:
-    """A line for people: the time, the group, the cause, and what it changed."""
+    """Return a line for people: the time, the group, the cause, and what it changed."""
     at = datetime.fromtimestamp(event["at_ms"] / 1000, UTC)
     before, after = event.get("before", ""), event.get("after", "")
     parts = [

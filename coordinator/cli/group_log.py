@@ -43,7 +43,7 @@ class GroupLog:
         self._open: dict[str, Rebalance] = {}
 
     def lines(self, event: Event, *, is_debug: bool = False) -> Iterator[Line]:
-        """The lines that an event leads to: none for a step of a rebalance, unless `is_debug`."""
+        """Yield the lines that an event leads to: none for a step of a rebalance, unless `is_debug`."""
         if is_debug:
             yield logging.DEBUG, event.cause.words, dict(_event_facts(event))
         rebalance = self._open.get(event.group)
@@ -75,7 +75,7 @@ def _describe(rebalance: Rebalance, end: Event) -> tuple[str, dict[str, Any]]:
 
 
 def _summary(began: Event, end: Event) -> Iterator[tuple[str, Any]]:
-    """The facts of a line: the group and its state at the end, and who or what began it."""
+    """Yield the facts of a line: the group and its state at the end, and who or what began it."""
     yield "group", end.group
     yield "state", end.after
     yield ("epoch" if end.type == "consumer" else "generation"), end.generation
@@ -104,6 +104,6 @@ def _event_facts(event: Event) -> Iterator[tuple[str, Any]]:
 
 
 def shorten_id(member_id: str) -> str:
-    """A member id that a person can tell from the others: a UUID at its end is cut to its first eight digits."""
+    """Return a member id that a person can tell from the others: a UUID at its end is cut to its first eight digits."""
     short = _UUID.sub(r"\1", member_id)
     return short if len(short) <= ID_LENGTH else f"{short[: ID_LENGTH - 1]}…"

@@ -75,7 +75,7 @@ def _group_part(response: Any) -> Any:
 
 
 def partitions_of(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[int]]:
-    """The partitions of topics. Raises Refused for an unknown topic."""
+    """Return the partitions of topics. Raises Refused for an unknown topic."""
     found = {}
     for topic in cluster.metadata(topics).topics if topics else ():
         check(f"use topic {topic.name}", topic.error_code)
@@ -166,7 +166,7 @@ def _check_partitions(task: str, response: Any, sentences: Mapping[int, str] | N
 def _group_by_topic(
     partitions: Iterable[TopicPartition], kind: Callable[..., Any], part: Callable[[TopicPartition], Any]
 ) -> tuple[Any, ...]:
-    """Partitions as the nested arrays of a request: topics, each with its partitions."""
+    """Return partitions as the nested arrays of a request: topics, each with its partitions."""
     topics: dict[str, list[Any]] = defaultdict(list)
     for place in sorted(partitions):
         topics[place[0]].append(part(place))
@@ -174,12 +174,12 @@ def _group_by_topic(
 
 
 def no_partition(topic: str, number: int, count: int) -> str:
-    """The complaint about a partition that a topic does not have."""
+    """Return the complaint about a partition that a topic does not have."""
     return f"topic {topic} has no partition {number}: expected 0" + (f" to {count - 1}" if count > 1 else "")
 
 
 def parse_partitions(cluster: Cluster, texts: Iterable[str]) -> list[TopicPartition]:
-    """The partitions that `TOPIC` and `TOPIC:0,1,2` mean. Raises ClientError."""
+    """Return the partitions that `TOPIC` and `TOPIC:0,1,2` mean. Raises ClientError."""
     named: list[tuple[str, list[int] | None]] = [_parse_partition(text) for text in texts]
     there = partitions_of(cluster, sorted({topic for topic, _ in named}))
     found: set[TopicPartition] = set()

@@ -88,7 +88,7 @@ def _list(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 def _list_groups(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The groups of every broker: each knows those that it coordinates."""
+    """Yield the groups of every broker: each knows those that it coordinates."""
     for client in cluster.brokers().values():
         response = client.ask(ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types)))
         check("list groups", response.error_code)
@@ -134,13 +134,14 @@ def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
 
 
 def _total_lag(positions: list[dict[str, Any]]) -> int | None:
-    """The lag of all partitions with a committed offset; None if there is none."""
+    """Return the lag of all partitions with a committed offset; None if there is none."""
     lags = [one["lag"] for one in positions if one["lag"] is not None]
     return sum(lags) if lags else None
 
 
 def _positions(cluster: Cluster, group: GroupView) -> list[dict[str, Any]]:
-    """The partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of each."""
+    """Return the partitions that have a committed offset or an owner: the offset, the end, the lag and the owner of
+    each."""
     committed = {(one.topic, one.partition): one.offset for one in fetch_offsets(cluster, group.group)}
     owners = {
         (topic, number): member

@@ -16,7 +16,7 @@ LINE_BYTES_MAX: Final = 16
 
 
 def read_hex(text: str) -> bytes | None:
-    """The bytes that the text stands for; None if it is neither hex digits nor a hex dump."""
+    """Return the bytes that the text stands for; None if it is neither hex digits nor a hex dump."""
     return _read_dump(text) if _OFFSET.match(text.strip()) else _read_digits(text)
 
 
@@ -31,8 +31,8 @@ def _read_digits(text: str) -> bytes | None:
 
 
 def _read_dump(text: str) -> bytes | None:
-    """The bytes of a dump. Each line's offset must be where the line before it ended: it tells how far the columns of
-    hex digits reach where the column of characters looks like more of them."""
+    """Return the bytes of a dump. Each line's offset must be where the line before it ended: it tells how far the
+    columns of hex digits reach where the column of characters looks like more of them."""
     found = bytearray()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     offsets = [_OFFSET.match(line) for line in lines]

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def logs_of(path: str) -> list[str]:
-    """The directories of the logs in a data directory, or the one log that `path` is."""
+    """Return the directories of the logs in a data directory, or the one log that `path` is."""
     directory = Path(path)
     if any(directory.glob("*.log")) or (directory / "muster.checkpoint").exists():
         return [str(directory)]
@@ -98,7 +98,7 @@ def _segments(log: str) -> list[Path]:
 
 
 def _format(line: dict[str, Any]) -> str:
-    """A line for people: records are indented under their batch, and values are JSON where they have blanks."""
+    """Return a line for people: records are indented under their batch, and values are JSON where they have blanks."""
     indent = "  " if "key" in line else ""
     return indent + " ".join(f"{name}={_format_value(value)}" for name, value in line.items())
 

@@ -26,7 +26,7 @@ FACTS: Final[dict[str, Decode]] = {OFFSETS_TOPIC: records.decode, CATALOG_TOPIC:
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    """A dict for each batch, and behind it one for each of its records. Raises `DamagedLog` where batches end too
+    """Yield a dict for each batch, and behind it one for each of its records. Raises `DamagedLog` where batches end too
     early."""
     partition = partition_of(path.resolve().parent.name)
     decode = None if partition is None else FACTS.get(partition[0])

@@ -222,7 +222,7 @@ def _plan(cluster: Cluster, export: Export, missing: frozenset[str], args: argpa
 
 
 def _ranges(cluster: Cluster, export: Export, missing: frozenset[str]) -> dict[TopicPartition, tuple[int, int]]:
-    """The start and the end of each partition; those of a topic that was or will be created are empty."""
+    """Return the start and the end of each partition; those of a topic that was or will be created are empty."""
     every = {
         (topic, partition)
         for topics in export.groups.values()
@@ -259,7 +259,7 @@ def _offset(
 
 
 def _portions(plan: Sequence[Planned]) -> Iterator[list[Planned]]:
-    """The offsets of each group, as many as one request takes."""
+    """Yield the offsets of each group, as many as one request takes."""
     portion: list[Planned] = []
     for one in plan:
         if portion and (one.group != portion[0].group or len(portion) == OFFSETS_AT_ONCE):

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_offset(text: str) -> tuple[TopicPartition, int]:
-    """The partition and the offset of `TOPIC:PARTITION=OFFSET`. Raises ValueError."""
+    """Return the partition and the offset of `TOPIC:PARTITION=OFFSET`. Raises ValueError."""
     where, equals, offset = text.rpartition("=")
     topic, colon, number = where.rpartition(":")
     if not (equals and colon and topic and number.isdecimal() and offset.isdecimal() and text.isascii()):

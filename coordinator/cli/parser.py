@@ -62,7 +62,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def rewrite(message: str) -> str:
-    """A complaint of argparse in the form that all of ours have."""
+    """Return a complaint of argparse in the form that all of ours have."""
     if choice := _CHOICE.fullmatch(message):
         name, value, choices = _first_name(choice[1]), choice[2], re.findall(r"[^\s,']+", choice[3])
         return f"invalid {name} {value!r}: expected {list_choices(choices)}" + suggest(value, choices)
@@ -96,7 +96,7 @@ def suggest(word: str, known: Any) -> str:
 
 
 def expect(expected: str, parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A type for `add_argument`: `parse`, whose ValueError becomes `invalid NAME 'text': expected ...`."""
+    """Return a type for `add_argument`: `parse`, whose ValueError becomes `invalid NAME 'text': expected ...`."""
 
     def parse_or_complain(text: str) -> T:
         try:
@@ -108,7 +108,7 @@ def expect(expected: str, parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def integer(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A type for `add_argument`: a whole number within bounds."""
+    """Return a type for `add_argument`: a whole number within bounds."""
 
     def parse(text: str) -> int:
         number = int(text)
@@ -126,7 +126,7 @@ def one_of(choices: Sequence[str]) -> dict[str, Any]:
 
 
 def name_and_value(expected: str) -> Callable[[str], tuple[str, str]]:
-    """A type for `add_argument`: the two sides of the first `=`."""
+    """Return a type for `add_argument`: the two sides of the first `=`."""
 
     def parse(text: str) -> tuple[str, str]:
         name, equals, value = text.partition("=")
@@ -138,7 +138,7 @@ def name_and_value(expected: str) -> Callable[[str], tuple[str, str]]:
 
 
 def seconds(text: str) -> float:
-    """A number of seconds above 0. Raises ValueError."""
+    """Return a number of seconds above 0. Raises ValueError."""
     number = float(text)
     if not 0 < number < 1e9:
         raise ValueError(text)
@@ -177,5 +177,5 @@ def add_json_option(parser: argparse.ArgumentParser, help: str = "print JSON ins
 
 
 def add_actions(parser: argparse.ArgumentParser) -> "argparse._SubParsersAction[Parser]":
-    """The subcommands of a subcommand, such as `list` of `muster groups`."""
+    """Return the subcommands of a subcommand, such as `list` of `muster groups`."""
     return parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions", parser_class=Parser)

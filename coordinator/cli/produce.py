@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_separator(text: str) -> str:
-    """The separator, with its escapes read. Raises ValueError if it is empty."""
+    """Return the separator, with its escapes read. Raises ValueError if it is empty."""
     if not text:
         raise ValueError(text)
     return re.sub(r"\\[tnr0\\]", lambda escape: _ESCAPES[escape[0]], text)
@@ -161,7 +161,7 @@ class Writer:
 
 
 def _find_leaders(cluster: Cluster, topic: str) -> dict[int, Client]:
-    """A connection to the leader of each partition. The broker may create the topic."""
+    """Return a connection to the leader of each partition. The broker may create the topic."""
     cluster.any.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=True))
     partitions = partitions_of(cluster, [topic])[topic]
     brokers = cluster.brokers()

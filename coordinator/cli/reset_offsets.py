@@ -79,7 +79,7 @@ def reset_offsets(cluster: Cluster, args: argparse.Namespace) -> int:
 def _new_offsets(
     cluster: Cluster, args: argparse.Namespace, partitions: list[TopicPartition], before: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The new offset of each partition that exists."""
+    """Return the new offset of each partition that exists."""
     earliest, latest = list_offsets(cluster, partitions, EARLIEST), list_offsets(cluster, partitions, LATEST)
     known = [one for one in partitions if one in earliest and one in latest]
     if args.to_earliest:

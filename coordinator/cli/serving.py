@@ -80,7 +80,8 @@ def serve(options: Options) -> int:
 
 
 def _report_storage_failure(options: Options, failure: BaseException) -> int:
-    """The log is the truth, and the next start reads it. A full disk gets the reserve back, so that it can."""
+    """Report a failed log and end: the log is the truth, and the next start reads it. A full disk gets the reserve
+    back, so that it can."""
     if isinstance(failure, StorageError) and failure.is_full and options.data_dir is not None:
         with contextlib.suppress(StorageError):
             reserve.give_way(RealFiles(), options.data_dir)
@@ -101,7 +102,7 @@ def _bind(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, node_id:
 
 
 def _with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:
-    """The configuration that clients are shown: with the addresses in force, however they were given."""
+    """Return the configuration that clients are shown: with the addresses in force, however they were given."""
     return config.override(
         {
             "listeners": tuple(f"{one.name}://{one.address}" for one in listeners),
@@ -111,7 +112,7 @@ def _with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:
 
 
 def _storage(stack: contextlib.ExitStack, options: Options) -> tuple[Files, str]:
-    """Where the logs are kept, held against a second process."""
+    """Return where the logs are kept, held against a second process."""
     if options.data_dir is None:
         from storage.memory_files import MemoryFiles
 
@@ -269,7 +270,7 @@ class Server:
         self._operator.wake()
 
     def _room_for_clients(self) -> int:
-        """What the logs and the admin port may come to need is kept from the clients: an append that finds no
+        """Keep the descriptors that the logs and the admin port may need from the clients: an append that finds no
         descriptor ends the process."""
         kept = FILES_MAX + len(self._node.partitions) + CONNECTIONS_MAX
         return descriptors.room_for_clients(descriptors.raise_limit(), kept)

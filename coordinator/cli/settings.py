@@ -44,7 +44,7 @@ class Origin(Struct, frozen=True):
     source: str = ""
 
     def complaint(self, value: object, expected: str) -> ConfigError:
-        """The error about a value that the option cannot have."""
+        """Return the error about a value that the option cannot have."""
         came_from = f" ({self.source})" if self.source else ""
         return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {expected}")
 
@@ -114,7 +114,7 @@ def _parse(file: str, text: str) -> dict[str, Any]:
 
 
 def find_line(text: str, name: str) -> int:
-    """The line of a TOML text, counted from 1, that sets `name`; 0 if none does. For messages only."""
+    """Return the line of a TOML text, counted from 1, that sets `name`; 0 if none does. For messages only."""
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[([^\[\]]+)\]", line):

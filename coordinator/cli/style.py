@@ -11,7 +11,7 @@ _HEADINGS: Final = re.compile(r"^(usage:|[a-z][a-z ]*:$)", re.MULTILINE)
 
 
 def is_colourful(stream: TextIO) -> bool:
-    """Whether `stream` is a terminal whose user has not asked for plain text (https://no-color.org)."""
+    """Return whether `stream` is a terminal whose user has not asked for plain text (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -25,5 +25,5 @@ def emphasize_error(text: str) -> str:
 
 
 def emphasize_headings(text: str, stream: TextIO) -> str:
-    """The text of a help page with its headings in bold."""
+    """Return the text of a help page with its headings in bold."""
     return _HEADINGS.sub(lambda match: paint(match[0], BOLD, stream), text)

@@ -17,7 +17,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def format_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """The lines of a table. A cell that is None or empty shows as `-`."""
+    """Yield the lines of a table. A cell that is None or empty shows as `-`."""
     listed = [list(row) for row in rows]
     numeric = [_is_numeric([row[at] for row in listed]) for at in range(len(head))]
     cells = [list(head), *([_format_cell(cell) for cell in row] for row in listed)]
@@ -31,7 +31,7 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 
 def _is_numeric(column: Sequence[Any]) -> bool:
-    """Whether a column has numbers and nothing else, but for empty cells."""
+    """Return whether a column has numbers and nothing else, but for empty cells."""
     return any(cell is not None for cell in column) and all(isinstance(cell, int | None) for cell in column)
 
 

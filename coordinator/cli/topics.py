@@ -151,7 +151,7 @@ def _describe_topic(cluster: Cluster, topic: MetadataResponseTopic) -> dict[str,
 
 
 def _settings(cluster: Cluster, topic: str) -> dict[str, str | None]:
-    """The topic's own settings, not those that it has from the broker."""
+    """Return the topic's own settings, not those that it has from the broker."""
     request = DescribeConfigsRequest((DescribeConfigsRequestResource(TOPIC, topic, None),))
     (result,) = cluster.any.ask(request).results
     check(f"read the settings of {topic}", result.error_code, result.error_message)

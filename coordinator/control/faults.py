@@ -122,7 +122,7 @@ class FaultPlan:
         self._numbers = 0
 
     def __bool__(self) -> bool:
-        """Whether there is any rule: without one, requests are not even looked at."""
+        """Return whether there is any rule: without one, requests are not even looked at."""
         return bool(self._rules)
 
     def __iter__(self) -> Iterator[Rule]:

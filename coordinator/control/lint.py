@@ -74,7 +74,7 @@ def _busiest_window(times: list[int]) -> tuple[int, int]:
 
 
 def _find_stale_commits(requests: list[_ClientRecord]) -> Iterator[Finding]:
-    """A commit by a member whose partitions may belong to somebody else by now."""
+    """Yield a commit by a member whose partitions may belong to somebody else by now."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for seen in requests:
         if seen.subject.api in ("OffsetCommit", "TxnOffsetCommit"):

@@ -80,7 +80,7 @@ def _ipv4(host: str) -> bytes:
 
 
 def _checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """Return the Internet checksum (RFC 1071)."""
     total = sum(int.from_bytes(data[at : at + 2].ljust(2, b"\0"), "big") for at in range(0, len(data), 2))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)

@@ -11,12 +11,13 @@ Group = ClassicGroup | ConsumerGroup
 
 
 def is_subscribed(group: Group, topic: str) -> bool:
-    """Whether a member subscribes to the topic, by name or by a pattern that is resolved: its offsets are in use."""
+    """Return whether a member subscribes to the topic, by name or by a pattern that is resolved: its offsets are in
+    use."""
     if isinstance(group, ConsumerGroup):
         return topic in group.names or topic in topic_names(group)
     return voting.is_subscribed(group, topic)
 
 
 def group_tombstones(group: Group) -> tuple[Record, ...]:
-    """The records that end the group; its offsets have their own."""
+    """Return the records that end the group; its offsets have their own."""
     return tombstones(group) if isinstance(group, ConsumerGroup) else (durable.tombstone(group.group_id),)

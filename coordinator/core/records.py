@@ -89,7 +89,7 @@ TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tagged field: tag 0, 16 bytes
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and the value of a record of the log; no value for a tombstone."""
+    """Return the key and the value of a record of the log; no value for a tombstone."""
     key, value = record.key, record.value
     if type(key) is OffsetCommitKey:
         if value is None:
@@ -105,12 +105,12 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def encode_value(kind: Kind, value: Any, version: int) -> bytes:
-    """A value in one of its versions, by the schema."""
+    """Return a value in one of its versions, by the schema."""
     return _INT16.pack(version) + codec.write(kind.value, value, version, flexible=version >= kind.flexible_since)
 
 
 def decode(key: bytes, value: bytes | None) -> Record:
-    """The fact that a record of the log states. Raises ProtocolError for bytes that cannot be read.
+    """Return the fact that a record of the log states. Raises ProtocolError for bytes that cannot be read.
 
     A key of an unknown type becomes an `UnknownKey`, to be skipped; an unknown version of a known value is an error.
     """
@@ -128,7 +128,7 @@ def decode(key: bytes, value: bytes | None) -> Record:
 
 
 def decode_value(kind: Kind, value: bytes) -> Any:
-    """A value by the schema, in the version that it names."""
+    """Return a value by the schema, in the version that it names."""
     (version,) = _INT16.unpack_from(value)
     if not 0 <= version <= kind.reads:
         raise ProtocolError(f"version {version} of record type {kind.type} is not known")
@@ -141,7 +141,7 @@ def _offset_key(key: OffsetCommitKey) -> bytes:
 
 @lru_cache(maxsize=1024)
 def offset_key_head(group_id: str, topic_name: str) -> bytes:
-    """All but the partition: a commit names many partitions of few topics."""
+    """Return all but the partition: a commit names many partitions of few topics."""
     group, topic = group_id.encode(), topic_name.encode()
     return b"".join((_KEY_HEAD.pack(1, len(group)), group, _INT16.pack(len(topic)), topic))
 

@@ -26,7 +26,7 @@ _OPTIONS.max_mem = PATTERN_BYTES_MAX
 
 
 def reason_invalid(pattern: str) -> str | None:
-    """Why the pattern is none, in the engine's words, or None when it is one."""
+    """Return why the pattern is none, in the engine's words, or None when it is one."""
     try:
         re2.compile(pattern, _OPTIONS)
     except re2.error as error:

@@ -104,13 +104,13 @@ class Result(Struct, Generic[G], frozen=True):
     producer: Producer | None = None
 
     def preceded_by(self, *effects: Effect, events: tuple[Event, ...] = ()) -> "Result[G]":
-        """The same, but `effects` and `events` come first."""
+        """Return the same, but `effects` and `events` come first."""
         if not effects and not events:
             return self
         return replace(self, effects=effects + self.effects, events=events + self.events)
 
     def answering(self, response: Any) -> "Result[G]":
-        """The same, and the request at hand is answered with `response`."""
+        """Return the same result, with `response` for the request at hand."""
         return replace(self, response=response)
 
     @property

@@ -80,7 +80,7 @@ def _no_write(result: Result[Any], now_ms: int) -> None:
 
 
 def _no_attempt(kind: str, step: Step) -> Result[Any]:
-    """A failed step raises."""
+    """Return a failed step raises."""
     return step()
 
 
@@ -154,7 +154,8 @@ class Shard:
         return results
 
     def apply_topic_changes(self, topics: Topics, gone: Collection[str], now_ms: int) -> list[Result[Any]]:
-        """Topics have been created, grown or deleted. What was committed to those that are `gone` goes with them."""
+        """Apply that topics were created, grew or were deleted. What was committed to those that are `gone` goes with
+        them."""
         self.topics = topics
         if not gone:
             return []
@@ -167,7 +168,7 @@ class Shard:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
-        """When `fire` has something to do, None for never."""
+        """Return when `fire` has something to do, None for never."""
         return self.timers.next_deadline_ms()
 
     def renew_session(self, key: TimerKey, now_ms: int) -> None:
@@ -186,7 +187,7 @@ class Shard:
         self.timers.set(key, max(now_ms + timeout_ms, self.timers.deadline(key) or 0))
 
     def limits_of(self, group_id: str) -> Limits:
-        """The limits of a group: the server's, unless it has settings of its own."""
+        """Return the limits of a group: the server's, unless it has settings of its own."""
         return self.own_limits.get(group_id, self.limits)
 
     # -- start-up ------------------------------------------------------------------------------------------------------
@@ -212,7 +213,8 @@ class Shard:
                 self.replay(record, producer_id)
 
     def finish_loading(self, now_ms: int, gone: Mapping[str, Collection[bytes]] = _NO_TOPICS) -> list[Result[Any]]:
-        """All records have been applied: sessions run from now on, though members may have been gone for long.
+        """Finish loading, after all records were applied: sessions run from now on, though members may have been gone
+        for long.
 
         `gone` has, by name, the ids of topics that are no more: what was committed to them goes now, if the server
         stopped before it went, or if they were deleted meanwhile.
@@ -269,7 +271,7 @@ class Shard:
         return Env(call, self.limits_of(group_id), self.topics, self.assignors, self.offsets)
 
     def _env_at(self, group_id: str, now_ms: int) -> Env:
-        """The environment of what no client has asked for."""
+        """Return the environment of what no client has asked for."""
         return self._env(group_id, Call(0, now_ms, 0, None, "", _no_id))
 
     def _fire(self, due: Due, now_ms: int) -> Result[Any]:
@@ -281,7 +283,8 @@ class Shard:
         return self._finish(RESTARTED[type(group)](group, self._env_at(group.group_id, now_ms)), now_ms)
 
     def _for_groups(self, kind: str, decide: Callable[[str], Result[Any]], now_ms: int) -> list[Result[Any]]:
-        """A step for each group that has offsets; what the groups for which there is something to write lead to."""
+        """Return a step for each group that has offsets; what the groups for which there is something to write lead
+        to."""
 
         def step(group_id: str) -> Result[Any]:
             return self._finish(decide(group_id), now_ms)
@@ -291,7 +294,7 @@ class Shard:
         return [result for result in results if result is not None and result.records]
 
     def _clean(self, now_ms: int) -> list[Result[Any]]:
-        """A part of the pass over all offsets; the rest follows in the next turn, the next pass in its time."""
+        """Return a part of the pass over all offsets; the rest follows in the next turn, the next pass in its time."""
         if self._uncleaned is None:
             self._uncleaned = iter(tuple(self.groups))
         results: list[Result[Any]] = []

@@ -62,7 +62,7 @@ class Table(Mapping[K, V]):
         return f"Table({self._fold()!r})"
 
     def first(self) -> K | None:
-        """The key that has been here longest, None in an empty table."""
+        """Return the key that has been here longest, None in an empty table."""
         for key in self._base:
             if self._changes.get(key) is not _GONE:
                 return key
@@ -87,7 +87,7 @@ class Table(Mapping[K, V]):
         return table
 
     def _fold(self) -> dict[K, Any]:
-        """All entries in one dict, which nobody may change."""
+        """Return all entries in one dict, which nobody may change."""
         if not self._changes:
             return self._base
         entries = self._base.copy()

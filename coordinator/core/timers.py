@@ -30,7 +30,7 @@ def sync(group_id: str) -> TimerKey:
 
 
 def rebalance(group_id: str, member_id: str) -> TimerKey:
-    """A consumer-group member that has not given up its partitions by then is fenced (KIP-848)."""
+    """Return a consumer-group member that has not given up its partitions by then is fenced (KIP-848)."""
     return ("rebalance", group_id, member_id)
 
 
@@ -104,11 +104,11 @@ class Timers:
             self.cancel(key)
 
     def deadline(self, key: TimerKey) -> int | None:
-        """When `key` fires, None if it is not set."""
+        """Return when `key` fires, None if it is not set."""
         return self._due.get(key)
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest deadline, None without any."""
+        """Return the earliest deadline, None without any."""
         while self._heap:
             at_ms, _, key = self._heap[0]
             if self._looks.get(key) == at_ms and self._due.get(key) == at_ms:
@@ -117,7 +117,8 @@ class Timers:
         return None
 
     def earliest_wakeup_ms(self) -> int | None:
-        """A lower bound of the earliest deadline, cheap enough to ask for after every request; None without any."""
+        """Return a lower bound of the earliest deadline, cheap enough to ask for after every request; None without
+        any."""
         return self._heap[0][0] if self._heap else None
 
     def fire(self, now_ms: int) -> Iterator[Due]:
@@ -149,7 +150,7 @@ class Timers:
         return None
 
     def items(self) -> list[tuple[TimerKey, int]]:
-        """All (key, deadline), earliest first: for tests and for people."""
+        """Return all (key, deadline), earliest first: for tests and for people."""
         return sorted(self._due.items(), key=lambda item: (item[1], item[0]))
 
     def _leave_group(self, key: TimerKey) -> None:

@@ -41,16 +41,16 @@ class Topics(Mapping[str, Topic]):
         return f"Topics({', '.join(f'{topic.name}:{topic.partitions}' for topic in self._by_name.values())})"
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic of that id, None if there is none."""
+        """Return the topic of that id, None if there is none."""
         return self._by_id.get(topic_id)
 
     def id_of(self, name: str) -> bytes:
-        """The id of a topic, the zero id if there is no such topic."""
+        """Return the id of a topic, the zero id if there is no such topic."""
         topic = self._by_name.get(name)
         return NO_ID if topic is None else topic.id
 
     def has_partition(self, name: str, partition: int) -> bool:
-        """Whether there is such a topic with such a partition."""
+        """Return whether there is such a topic with such a partition."""
         topic = self._by_name.get(name)
         return topic is not None and 0 <= partition < topic.partitions
 

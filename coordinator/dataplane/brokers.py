@@ -25,6 +25,7 @@ class Where(Struct, frozen=True):
 
 
 def replicas_of(partition: int, copies: int, brokers: Sequence[Broker]) -> tuple[int, ...]:
-    """The node ids of a partition's replicas, the leader first: as many as are asked for, and as there are nodes."""
+    """Return the node ids of a partition's replicas, the leader first: as many as are asked for, and as there are
+    nodes."""
     count = len(brokers)
     return tuple([brokers[(partition + step) % count].node_id for step in range(min(max(copies, 1), count))])

@@ -130,7 +130,8 @@ class DataPlane:
         return HANDLERS[type(request)](self._state, request, Env(call, where.brokers))
 
     def replies(self) -> list[tuple[int, Any]]:
-        """The fetches that are answered now, as (ticket, response): those that have enough, or waited long enough.
+        """Return the fetches that are answered now, as (ticket, response): those that have enough, or waited long
+        enough.
 
         Each is a step of its own; one that fails is answered with an error, like any other request.
         """
@@ -166,7 +167,7 @@ class DataPlane:
         return self._state.polls.next_deadline_ms()
 
     def take_written(self) -> list[Log]:
-        """The turn ends: the logs that it has written to, which are to be synced, if any is."""
+        """End the turn: the logs that it has written to, which are to be synced, if any is."""
         self._state.given_bytes = 0
         return self._state.logs.take_written()
 
@@ -252,7 +253,8 @@ class DataPlane:
             log.retain(now_ms, governing.retention_ms, governing.retention_bytes)
 
     def compacted_logs(self) -> Iterator[Log]:
-        """The open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked for."""
+        """Yield the open logs of topics whose `cleanup.policy` says so; each is left alone before the next is asked
+        for."""
         for partition, log in self._state.logs.open_logs():
             if self._state.catalog.governing(partition[0]).is_compacted:
                 yield log
@@ -266,7 +268,7 @@ class DataPlane:
         return self._state.logs.closed_partitions
 
     def log_bytes(self) -> dict[str, int]:
-        """Bytes by topic, of the logs that are open or have been measured."""
+        """Return bytes by topic, of the logs that are open or have been measured."""
         return self._state.logs.sizes()
 
     def measure(self, has_time: Callable[[], bool]) -> None:
@@ -274,7 +276,8 @@ class DataPlane:
         self._state.logs.measure(has_time)
 
     def end_offset(self, topic: str, index: int) -> int | None:
-        """The offset of the next record of a partition; None if there is no such partition, or it is not known yet."""
+        """Return the offset of the next record of a partition; None if there is no such partition, or it is not known
+        yet."""
         if not self._state.has(topic, index):
             return None
         if topic == OFFSETS_TOPIC:
@@ -288,7 +291,7 @@ class DataPlane:
         return self._state.traffic.topics
 
     def space(self) -> tuple[int, int]:
-        """Bytes of the volume that holds the logs, and those that are free; -1 where that is unknown."""
+        """Return bytes of the volume that holds the logs, and those that are free; -1 where that is unknown."""
         return self._state.logs.space()
 
     def close(self) -> None:
@@ -304,7 +307,7 @@ def _catalog(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
 
 
 def _configs(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
-    """The same for what may change the settings of topics, which their open logs are to follow."""
+    """Return the same for what may change the settings of topics, which their open logs are to follow."""
 
     def handle(state: State, request: Any, env: Env) -> Any:
         response = state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)

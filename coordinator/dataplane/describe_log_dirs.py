@@ -34,7 +34,7 @@ def describe_log_dirs(
 
 
 def _select(state: State, request: DescribeLogDirsRequest) -> dict[str, Iterable[int]]:
-    """The partitions to describe, by topic."""
+    """Return the partitions to describe, by topic."""
     if request.topics is None:
         return {name: range(fact.partitions) for name, fact in state.catalog.topics_by_name.items()}
     wanted: dict[str, dict[int, None]] = {}

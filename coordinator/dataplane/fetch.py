@@ -53,7 +53,7 @@ class Fetch(Struct, frozen=True):
 
 
 def fetch(state: State, request: FetchRequest, env: Env) -> FetchResponse | None:
-    """The response, or None while it waits under `call.ticket` for as long as the request says."""
+    """Return the response, or None while it waits under `call.ticket` for as long as the request says."""
     meant = _meant(state, request, env.call.version)
     if isinstance(meant, ErrorCode):
         return FetchResponse(error_code=meant)
@@ -72,7 +72,7 @@ def fetch(state: State, request: FetchRequest, env: Env) -> FetchResponse | None
 
 
 def resume(state: State, waiting: Waiting) -> FetchResponse | None:
-    """The answer to a fetch whose partitions have changed, or None when that is still not enough."""
+    """Return the answer to a fetch whose partitions have changed, or None when that is still not enough."""
     meant: Fetch = waiting.fetch
     found = _read(state, meant)
     if not _is_enough(meant, found):
@@ -82,7 +82,7 @@ def resume(state: State, waiting: Waiting) -> FetchResponse | None:
 
 
 def overdue(state: State, waiting: Waiting) -> FetchResponse:
-    """The answer to a fetch that has waited long enough: whatever there is."""
+    """Return the answer to a fetch that has waited long enough: whatever there is."""
     meant: Fetch = waiting.fetch
     return _answer(state, meant, _read(state, meant) if waiting.is_stale else waiting.found)
 
@@ -190,7 +190,7 @@ def _read_one(
 
 
 def _refuse(index: int, error: ErrorCode) -> FetchResponsePartitionData:
-    """A partition that is there, but not as the client believes."""
+    """Return a partition that is there, but not as the client believes."""
     return replace(_error(index, error), aborted_transactions=None)
 
 
@@ -199,13 +199,13 @@ def _error(index: int, error: ErrorCode) -> FetchResponsePartitionData:
 
 
 def _nothing(index: int, committed: bool) -> FetchResponsePartitionData:
-    """A partition that nothing was ever written to."""
+    """Return a partition that nothing was ever written to."""
     aborted = () if committed else None
     return FetchResponsePartitionData(index, 0, 0, 0, 0, aborted_transactions=aborted, records=b"")
 
 
 def _collect_aborted(log: Log, offset: int, records: bytes) -> tuple[FetchResponseAbortedTransaction, ...]:
-    """The aborted transactions among the records that are returned."""
+    """Return the aborted transactions among the records that are returned."""
     if not log.producers.aborted or not records:
         return ()
     found = log.collect_aborted(offset, _end_of(records))
@@ -213,7 +213,7 @@ def _collect_aborted(log: Log, offset: int, records: bytes) -> tuple[FetchRespon
 
 
 def _end_of(records: bytes) -> int:
-    """The offset after the last of these batches."""
+    """Return the offset after the last of these batches."""
     at = end = 0
     while at < len(records):
         header = HEADER_FAST.unpack_from(records, at)
@@ -227,7 +227,7 @@ def _size(found: Iterable[_Read]) -> int:
 
 
 def _is_enough(meant: Fetch, found: list[_Read]) -> bool:
-    """Whether to answer now: enough bytes, nothing to wait for, or an error of a partition that exists.
+    """Return whether to answer now: enough bytes, nothing to wait for, or an error of a partition that exists.
 
     A partition that is not there is no reason to hurry, in Kafka neither: the client would only ask again at once.
     """

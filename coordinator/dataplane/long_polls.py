@@ -94,7 +94,8 @@ class LongPolls:
         return found
 
     def next_deadline_ms(self) -> int | None:
-        """When somebody has waited long enough, in real time: at once for who is woken, None while nobody waits."""
+        """Return when somebody has waited long enough, in real time: at once for who is woken, None while nobody
+        waits."""
         if self._woken:
             return 0
         while self._deadlines and self._deadlines[0][1] not in self._waiting:
@@ -103,6 +104,6 @@ class LongPolls:
 
 
 def deadline_ms(now_ms: int, wait_ms: int) -> int:
-    """When a wait that begins now ends: where it meets others of about its length, never too early."""
+    """Return when a wait that begins now ends: where it meets others of about its length, never too early."""
     grain_ms = max(min(wait_ms // GRAINS_A_WAIT, GRAIN_MS_MAX), 1)
     return -(-(now_ms + wait_ms) // grain_ms) * grain_ms

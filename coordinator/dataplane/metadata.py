@@ -30,7 +30,7 @@ CLUSTER_OPERATIONS: Final = (
 
 
 def wants_all(request: MetadataRequest, version: int) -> bool:
-    """Whether all topics are asked for: by null, and in version 0 by an empty list."""
+    """Return whether all topics are asked for: by null, and in version 0 by an empty list."""
     return request.topics is None or (version == 0 and not request.topics)
 
 
@@ -42,7 +42,7 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> MetadataRespon
 
 
 def _missing(request: MetadataRequest, catalog: Catalog) -> tuple[str, ...]:
-    """The names of topics that are asked for, are not there, and may be created because they were asked for."""
+    """Return the names of topics that are asked for, are not there, and may be created because they were asked for."""
     creates = catalog.settings.auto_create_topics and request.allow_auto_topic_creation
     if not creates or request.topics is None:
         return ()
@@ -77,7 +77,7 @@ def _describe(
 def _select_topics(
     asked: Sequence[MetadataRequestTopic], version: int, catalog: Catalog, brokers: Sequence[Broker]
 ) -> list[MetadataResponseTopic]:
-    """Each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
+    """Return each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
     if version < NAMES_MAY_BE_NULL_SINCE and any(t.name is None or t.topic_id != NO_ID for t in asked):
         return [_error(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
     ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != NO_ID)

@@ -144,7 +144,7 @@ def _append(
 
 
 def _stamp(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
-    """The batch with these attributes and this greatest time, and the checksum over them; the records stay."""
+    """Return the batch with these attributes and this greatest time, and the checksum over them; the records stay."""
     raw = bytearray(batch)
     _ATTRIBUTES.pack_into(raw, 21, attributes)
     _MAX_TIMESTAMP.pack_into(raw, 35, max_timestamp)
@@ -155,7 +155,7 @@ def _stamp(batch: bytes, attributes: int, max_timestamp: int) -> bytes:
 def _of_producer(
     state: State, log: Log, transactional_id: str | None, partition: tuple[str, int], header: BatchHeader, call: Call
 ) -> Refusal | ProducedBatch | None:
-    """Why this producer may not write this batch now, or the batch that it repeats, or None when it may."""
+    """Return why this producer may not write this batch now, or the batch that it repeats, or None when it may."""
     known = log.producers.get(header.producer_id)
     is_open = known is not None and known.first_open_offset is not None
     goes_on = is_open and known is not None and known.epoch == header.producer_epoch
@@ -175,7 +175,7 @@ def _of_producer(
 def _of_transaction(
     state: State, transactional_id: str, partition: tuple[str, int], header: BatchHeader, call: Call
 ) -> Refusal | None:
-    """The first batch of a transaction in this partition: it joins it, or must have been announced."""
+    """Return the first batch of a transaction in this partition: it joins it, or must have been announced."""
     producer = (header.producer_id, header.producer_epoch)
     if call.version >= JOINS_SINCE:
         outcome = add_to_transaction(state.transactions, transactional_id, producer, (partition,), call.now_ms)
@@ -201,7 +201,7 @@ _NOT_JOINED: Final = "The partition could not be verified to be in the producer'
 
 
 def _for_producers(error: ErrorCode, version: int) -> ErrorCode:
-    """The transaction's error as producers of that version understand it."""
+    """Return the transaction's error as producers of that version understand it."""
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:

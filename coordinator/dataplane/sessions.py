@@ -35,7 +35,7 @@ class FetchPartition(Struct):
     log_start_offset: int = -1
 
     def has_news(self, data: FetchResponsePartitionData) -> bool:
-        """Whether the client must hear of `data`; remembers that it did."""
+        """Return whether the client must hear of `data`; remembers that it did."""
         news = bool(data.records) or data.error_code != 0
         news = news or data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
         # After an error the partition is told of again, whatever it has to say by then.
@@ -66,7 +66,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(self, by_ids: bool, partitions: dict[Key, FetchPartition]) -> int:
-        """The id of a new session, or NO_SESSION when there is no room for it."""
+        """Return the id of a new session, or NO_SESSION when there is no room for it."""
         size = len(partitions)
         if not self._slots or size > SESSIONS_PARTITIONS_MAX or _has_absurd(partitions):
             return NO_SESSION
@@ -88,7 +88,7 @@ class FetchSessions:
     def resume(
         self, request: FetchRequest, by_ids: bool, changed: dict[Key, FetchPartition], forgotten: Iterable[Key]
     ) -> FetchSession | ErrorCode:
-        """The session that the request goes on with, changed as it says; or what is wrong with it.
+        """Return the session that the request goes on with, changed as it says; or what is wrong with it.
 
         Partitions need not exist, so a session could grow with each request for ever: others give way to it as to a
         new one, and when it is too large alone it is over.
@@ -119,7 +119,7 @@ class FetchSessions:
 
 
 def _has_absurd(keys: Iterable[Key]) -> bool:
-    """Whether a name is longer than any topic's: a million of those would be no bound."""
+    """Return whether a name is longer than any topic's: a million of those would be no bound."""
     return any(len(topic) > NAME_MAX for topic, _ in keys)
 
 

@@ -12,7 +12,7 @@ _KINDS: Final[dict[type, int]] = {bool: BOOLEAN, float: DOUBLE, str: STRING, tup
 
 
 def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
-    """The catalog's settings. Each of the broker's own is among them, to be described to who asks."""
+    """Return the catalog's settings. Each of the broker's own is among them, to be described to who asks."""
     return Settings(
         broker_ids=tuple(broker_ids),
         num_partitions=config["num.partitions"],

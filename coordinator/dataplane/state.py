@@ -57,7 +57,7 @@ class Runtime(Protocol):
         """Make a result so: its records, then its markers. Returns its response."""
 
     def offsets_log(self, index: int) -> Log | None:
-        """The log of a partition of `__consumer_offsets`, None where nothing was ever written."""
+        """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
 
 
 class Env(Struct, frozen=True, gc=False):
@@ -93,24 +93,24 @@ class State:
         return max(min(self.fetch_bytes_max, HELD_BYTES_MAX - self.unsent_bytes - self.given_bytes), 0)
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The topic of that id, None if there is none."""
+        """Return the topic of that id, None if there is none."""
         topic = self.catalog.topics.by_id(topic_id) if topic_id != NO_ID else None
         return None if topic is None else topic.name
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether there is such a partition."""
+        """Return whether there is such a partition."""
         fact = self.catalog.topics_by_name.get(topic)
         return fact is not None and 0 <= partition < fact.partitions
 
     def refusal(self, topic: str, partition: int) -> ErrorCode:
-        """Why nothing can be read from a partition nor written to it; NONE when it can."""
+        """Return why nothing can be read from a partition nor written to it; NONE when it can."""
         if not self.has(topic, partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         is_whole = topic == OFFSETS_TOPIC or self.logs.is_whole(topic, partition)
         return ErrorCode.NONE if is_whole else ErrorCode.KAFKA_STORAGE_ERROR
 
     def log(self, topic: str, partition: int) -> Log | None:
-        """The log of a partition that exists; None for one of the coordinator's that holds nothing yet."""
+        """Return the log of a partition that exists; None for one of the coordinator's that holds nothing yet."""
         if topic == OFFSETS_TOPIC:
             return self.runtime.offsets_log(partition)
         return self.logs.log(topic, partition)

@@ -50,7 +50,7 @@ class TopicLogs:
         self._unopened = Unopened(files, self.on_disk, self._directory)
 
     def log(self, topic: str, partition: int) -> Log:
-        """The log of a partition that exists, opened and recovered. Raises DamagedLog."""
+        """Return the log of a partition that exists, opened and recovered. Raises DamagedLog."""
         found = self._open.get((topic, partition))
         if found is None:
             found = Log.open(self._files, self._directory(topic, partition), log_config(self._governing(topic)))
@@ -61,7 +61,7 @@ class TopicLogs:
         return found
 
     def is_whole(self, topic: str, partition: int) -> bool:
-        """Whether the log can be opened. One that is damaged stays closed until the next start, and as it is."""
+        """Return whether the log can be opened. One that is damaged stays closed until the next start, and as it is."""
         if (topic, partition) in self._open:
             return True
         if (topic, partition) in self.closed_partitions:
@@ -94,7 +94,7 @@ class TopicLogs:
         return self._open.pop(partition, None)
 
     def is_to_be_tended(self, partition: TopicPartition, now_ms: int) -> Generator[None, None, bool]:
-        """Whether the log is open, or may hold records past their time or beyond their size; in short steps."""
+        """Return whether the log is open, or may hold records past their time or beyond their size; in short steps."""
         if partition in self._open:
             return True
         governing = self._governing(partition[0])
@@ -136,7 +136,8 @@ class TopicLogs:
         return offset
 
     def _first_batch_ms(self, partition: TopicPartition, log: Log) -> int:
-        """The time of the first batch in the active segment; looked up once for each segment that is found at start."""
+        """Return the time of the first batch in the active segment; looked up once for each segment that is found at
+        start."""
         active = log.segments[-1]
         base_offset, begun = self._begun.get(partition, (-1, 0))
         if base_offset != active.base_offset:
@@ -145,7 +146,7 @@ class TopicLogs:
         return begun
 
     def take_written(self) -> list[Log]:
-        """The logs that were written to since this was last asked."""
+        """Return the logs that were written to since this was last asked."""
         written = list(self._dirty.values())
         self._dirty.clear()
         return written
@@ -174,11 +175,11 @@ class TopicLogs:
         removal.purge(self._files, self._data_dir)
 
     def on_disk(self) -> list[TopicPartition]:
-        """The partitions that have anything on the disk."""
+        """Return the partitions that have anything on the disk."""
         return [found for _, found in self._directories()]
 
     def open_logs(self) -> list[tuple[TopicPartition, Log]]:
-        """The logs that are open, with their partitions."""
+        """Return the logs that are open, with their partitions."""
         return list(self._open.items())
 
     @property
@@ -187,17 +188,17 @@ class TopicLogs:
         return self._files.absolute(self._data_dir)
 
     def space(self) -> tuple[int, int]:
-        """Bytes of the volume, and those that are free; -1 where that is unknown."""
+        """Return bytes of the volume, and those that are free; -1 where that is unknown."""
         return self._files.space(self._data_dir)
 
     def size(self, topic: str, partition: int) -> int:
-        """Bytes of a partition's segments. One that is not open is measured on the disk, and stays as it is."""
+        """Return bytes of a partition's segments. One that is not open is measured on the disk, and stays as it is."""
         if (found := self._open.get((topic, partition))) is not None:
             return found.size
         return segments_size(self._files, self._directory(topic, partition))
 
     def sizes(self) -> dict[str, int]:
-        """Bytes by topic, of the logs that are open or have been measured."""
+        """Return bytes by topic, of the logs that are open or have been measured."""
         sizes: dict[str, int] = {}
         for (topic, _), log in self._open.items():
             sizes[topic] = sizes.get(topic, 0) + log.size
@@ -206,7 +207,7 @@ class TopicLogs:
         return sizes
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record; None while that is not known without opening the log."""
+        """Return the offset of the next record; None while that is not known without opening the log."""
         found = self._open.get(partition)
         if found is not None:
             return found.end_offset

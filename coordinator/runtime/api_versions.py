@@ -67,7 +67,8 @@ def api_versions(request: ApiVersionsRequest, version: int, offered: Mapping[int
 
 
 def unknown_version(known: range, api_key: int) -> ApiVersionsResponse:
-    """The answer, in version 0, to a version that is not known: the one range that helps the client on (KIP-511)."""
+    """Return the answer, in version 0, to a version that is not known: the one range that helps the client on
+    (KIP-511)."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(_entry(api_key, known),))
 
 

@@ -13,7 +13,7 @@ from storage.log import Log, scan
 
 
 def readable(source: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Every batch of the log with its records. Raises `DamagedLog` for one whose records cannot be told apart."""
+    """Yield every batch of the log with its records. Raises `DamagedLog` for one whose records cannot be told apart."""
     offset = source.start_offset
     try:
         for header, facts in scan(source):

@@ -38,7 +38,8 @@ class Edge:
     def decide(
         self, kind: str, handle: Callable[..., T], engine: Any, request: Any, call: Any, where: Any
     ) -> T | Failure:
-        """The same for the handler of a request. The arguments are spelled out: `*args` costs 5 % of a heartbeat."""
+        """Return the same for the handler of a request. The arguments are spelled out: `*args` costs 5 % of a
+        heartbeat."""
         try:
             return handle(engine, request, call, where)
         except StorageError:

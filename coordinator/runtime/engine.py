@@ -79,7 +79,7 @@ class Engine:
         return sum(not partition.is_loaded for partition in self.partitions)
 
     def offsets_log(self, index: int) -> Log | None:
-        """The log of a partition of `__consumer_offsets`, None where nothing was ever written."""
+        """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
         partition = self.partitions[index]
         return partition.log if partition.has_log else None
 
@@ -174,7 +174,7 @@ class Engine:
             self._due_ms = due_ms
 
     def next_deadline_ms(self) -> int | None:
-        """When `fire` may have something to do; None for never."""
+        """Return when `fire` may have something to do; None for never."""
         due_ms = self._due_ms
         transactions_ms = self.ledger.transactions.next_deadline_ms()
         if transactions_ms is None or (due_ms is not None and due_ms <= transactions_ms):
@@ -182,11 +182,11 @@ class Engine:
         return transactions_ms
 
     def next_poll_ms(self) -> int | None:
-        """When a long poll ends, by the real clock; None for never."""
+        """Return when a long poll ends, by the real clock; None for never."""
         return self.dataplane.next_poll_ms()
 
     def replies(self) -> Replies:
-        """The parked requests that are answered, since this was last asked."""
+        """Return the parked requests that are answered, since this was last asked."""
         if self.note_input is not None and (self._replies or self.next_poll_ms() is not None):
             self.note_input(Kind.REPLIES, None)
         replies, self._replies = self._replies, []
@@ -277,13 +277,13 @@ class Engine:
 
 
 def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) -> bytes:
-    """The batch that ends a transaction, the same in each of its partitions."""
+    """Return the batch that ends a transaction, the same in each of its partitions."""
     end = EndMarker(commits=committed, coordinator_epoch=COORDINATOR_EPOCH)
     return record_batch.encode_marker(end, now_ms, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
 def failure_response(request: Any, version: int) -> Any:
-    """The answer to a request that the server has failed to decide; a producer that wants none gets none."""
+    """Return the answer to a request that the server has failed to decide; a producer that wants none gets none."""
     if type(request) is ProduceRequest and not request.acks:
         return NO_ANSWER
     return error_response(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)

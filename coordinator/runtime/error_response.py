@@ -58,7 +58,7 @@ _BY_MODULE: Final = {api.module: api for api in TABLE}
 
 
 def error_response(request: Any, version: int, code: int) -> Any:
-    """The response to a request of which everything has failed with `code`."""
+    """Return the response to a request of which everything has failed with `code`."""
     if isinstance(request, AlterReplicaLogDirsRequest):
         return _no_directory_altered(request, code)
     api = _BY_MODULE[type(request).__module__.rpartition(".")[2]]
@@ -66,7 +66,7 @@ def error_response(request: Any, version: int, code: int) -> Any:
 
 
 def _no_directory_altered(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
-    """The response whose topics are one level higher than in the request."""
+    """Return the response whose topics are one level higher than in the request."""
     topics = [topic for one in request.dirs for topic in one.topics]
     return AlterReplicaLogDirsResponse(
         results=tuple([
@@ -83,7 +83,7 @@ def _no_directory_altered(request: AlterReplicaLogDirsRequest, code: int) -> Alt
 
 
 def loading_response(request: Any, version: int) -> Any:
-    """The response to a request for one group whose partition is not loaded yet.
+    """Return the response to a request for one group whose partition is not loaded yet.
 
     Where the error goes is Kafka's (G-042), as is the API that does not mind: a Heartbeat is told that all is well, so
     that a restart throws nobody out.
@@ -101,7 +101,7 @@ def loading_response(request: Any, version: int) -> Any:
 
 
 def groups_full_response(request: Any, version: int) -> Any:
-    """The response to a request that would create a group, when `groups.max.bytes` leaves no room for it.
+    """Return the response to a request that would create a group, when `groups.max.bytes` leaves no room for it.
 
     To clients GROUP_MAX_SIZE_REACHED is an error that they raise. They would retry COORDINATOR_NOT_AVAILABLE for ever.
     """
@@ -130,7 +130,7 @@ def _error_of(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[
 
 
 def _array_with_codes(field: Field, version: int) -> Schema | None:
-    """The schema of the array's entries, if an error has a place in them."""
+    """Return the schema of the array's entries, if an error has a place in them."""
     of = field.type.of if isinstance(field.type, Array) else None
     return of if isinstance(of, Schema) and _has_codes(of, version) else None
 
@@ -141,7 +141,7 @@ def _has_codes(schema: Schema, version: int) -> bool:
 
 
 def _requested_entries(name: str, asked: Any) -> Iterable[Any]:
-    """The entries of the request that the array of that name answers; null stands for all of something, which is
+    """Return the entries of the request that the array of that name answers; null stands for all of something, which is
     unknown."""
     found = (getattr(asked, source, None) for source in (name, *_ANSWERED.get(name, ())))
     return next((entries for entries in found if entries), ())

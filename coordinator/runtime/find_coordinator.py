@@ -41,7 +41,7 @@ def _coordinators(keys: Iterable[str], key_type: int, broker: Broker) -> Iterabl
 
 
 def _refusal(key_type: int) -> str:
-    """Why no coordinator can be found for keys of that type, "" where one can."""
+    """Return why no coordinator can be found for keys of that type, "" where one can."""
     if key_type in (GROUP, TRANSACTION):
         return ""
     return "share groups are not coordinated here" if key_type == SHARE else f"key type {key_type} is not known"

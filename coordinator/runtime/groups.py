@@ -55,7 +55,7 @@ _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 
 
 def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-    """A request that names one group. Returns its response, None while it is parked."""
+    """Return a request that names one group. Returns its response, None while it is parked."""
     partition = engine.partitions.owner(request.group_id)
     if not partition.is_loaded:
         return loading_response(request, call.version)
@@ -70,7 +70,7 @@ def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, wher
 
 
 def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where) -> Any:
-    """A heartbeat that is malformed is told so, whether its group is loaded or not."""
+    """Return a heartbeat that is malformed is told so, whether its group is loaded or not."""
     partition = engine.partitions.owner(request.group_id)
     if partition.is_loaded:
         return engine.take(partition, partition.shard.handle(request, call))
@@ -170,7 +170,7 @@ def delete_groups(
 
 
 def _delete(engine: Engine, group_id: str, call: Call) -> DeleteGroupsResponseDeletableGroupResult:
-    """A step of its own for each group: one that fails leaves the others deleted."""
+    """Return a step of its own for each group: one that fails leaves the others deleted."""
     partition = engine.partitions.owner(group_id)
     if not partition.is_loaded:
         return DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING)
@@ -182,7 +182,7 @@ def _delete(engine: Engine, group_id: str, call: Call) -> DeleteGroupsResponseDe
 
 
 def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Call, where: Where) -> Any:
-    """The partition that keeps the group's offsets joins the transaction."""
+    """Return the partition that keeps the group's offsets joins the transaction."""
     index = engine.partitions.owner(request.group_id).index
     return engine.record(adding.add_offsets_to_txn(engine.ledger.transactions, index, request, call), call.now_ms)
 
@@ -203,7 +203,7 @@ def _txn_commit(engine: Engine, request: TxnOffsetCommitRequest, call: Call, whe
 
 
 def _not_in_transaction(engine: Engine, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
-    """Why the producer may not commit this group's offsets now; NONE when it may (O-116, KIP-890)."""
+    """Return why the producer may not commit this group's offsets now; NONE when it may (O-116, KIP-890)."""
     transactions = engine.ledger.transactions
     producer = (request.producer_id, request.producer_epoch)
     partition = (OFFSETS_TOPIC, engine.partitions.owner(request.group_id).index)

@@ -25,7 +25,7 @@ AWAY_MS: Final = 86_400_000  # a server that was away for longer, or whose clock
 
 
 def _newest_ms(node: Node) -> int:
-    """The time of the newest record in the coordinator's own logs, -1 where there is none."""
+    """Return the time of the newest record in the coordinator's own logs, -1 where there is none."""
     logs = [node.ledger.log, *(partition.log for partition in node.partitions if partition.has_log)]
     return max([segment.max_timestamp for one in logs for segment in one.segments], default=-1)
 

@@ -61,7 +61,7 @@ class Ledger:
                     raise describe_damage(self.log, fact.offset, error) from error
 
     def _checkpoints(self) -> list[str]:
-        """The checkpoints of other logs that Muster has written: a copy of another broker's logs has none."""
+        """Return the checkpoints of other logs that Muster has written: a copy of another broker's logs has none."""
         files, data_dir = self.log.files, self.log.directory.rpartition("/")[0]
         names = [name for name in files.list(data_dir) if partition_of(name) is not None and name != DIRECTORY]
         paths = [f"{data_dir}/{name}/{checkpoint.NAME}" for name in names]

@@ -147,7 +147,7 @@ class Node(Engine):
         return now_ms
 
     def _is_stored(self, partition: Partition) -> bool:
-        """Whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
+        """Return whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
         return bool(self._setup.files.list(self._directory(OFFSETS_TOPIC, partition.index)))
 
     def _serve(self, partition: Partition, now_ms: int) -> None:
@@ -213,12 +213,12 @@ class Node(Engine):
         return f"{self._setup.data_dir}/{partition_directory(topic, partition)}"
 
     def log_bytes(self) -> dict[str, int]:
-        """Bytes of all logs by topic."""
+        """Return bytes of all logs by topic."""
         own = sum(partition.log.size for partition in self.partitions if partition.has_log)
         return {OFFSETS_TOPIC: own, CATALOG_TOPIC: self.ledger.log.size, **self.dataplane.log_bytes()}
 
     def compacted_logs(self) -> Iterator[Log]:
-        """The logs of which only the latest record of each key counts."""
+        """Yield the logs of which only the latest record of each key counts."""
         yield self.ledger.log
         for partition in self.partitions:
             if partition.has_log and partition.is_loaded:

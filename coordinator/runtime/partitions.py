@@ -65,7 +65,7 @@ class Partitions:
         return iter(self._all)
 
     def owner(self, group_id: str) -> Partition:
-        """The partition that owns a group."""
+        """Return the partition that owns a group."""
         partition = self._owners.get(group_id)
         if partition is None:
             size = getsizeof(group_id) + ENTRY_BYTES

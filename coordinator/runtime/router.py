@@ -52,7 +52,8 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 
 
 def supported_versions(compat: str) -> dict[int, range]:
-    """The versions that a server of that compatibility offers: Kafka 4.3's, or with those that only 3.9 still had."""
+    """Return the versions that a server of that compatibility offers: Kafka 4.3's, or with those that only 3.9 still
+    had."""
     if compat == "4.3":
         return intersect_versions(LATEST_RANGES)
     older = (KAFKA_3_9_RANGES.get(key, span) for key, span in LATEST_RANGES.items())
@@ -61,12 +62,12 @@ def supported_versions(compat: str) -> dict[int, range]:
 
 
 def intersect_versions(ranges: Mapping[int, range]) -> dict[int, range]:
-    """The versions, by API key, that are both answered and within `ranges`."""
+    """Return the versions, by API key, that are both answered and within `ranges`."""
     return {BY_NAME[name].key: ranges[BY_NAME[name].key] for name in HANDLERS if BY_NAME[name].key in ranges}
 
 
 def routes(versions: Mapping[int, range]) -> dict[tuple[int, int], Route]:
-    """The handlers by API key and version."""
+    """Return the handlers by API key and version."""
     by_key = {BY_NAME[name].key: Route(name, handler) for name, handler in HANDLERS.items()}
     served = {(key, version) for key, span in versions.items() for version in span} - ADVERTISED_ONLY
     return {(key, version): by_key[key] for key, version in served}

@@ -6,12 +6,12 @@ from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshake
 
 
 def sasl_handshake(request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """A client that expects SASL learns that there is none here."""
+    """Return a client that expects SASL learns that there is none here."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 def sasl_authenticate(request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """The same to one that did not ask first."""
+    """Return the same to one that did not ask first."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

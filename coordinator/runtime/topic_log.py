@@ -21,7 +21,7 @@ def log_changes(changes: Sequence[Change]) -> None:
 
 
 def describe(change: Change) -> list[tuple[str, dict[str, Any]]]:
-    """A message and facts for a change; two if a topic was deleted and created again."""
+    """Return a message and facts for a change; two if a topic was deleted and created again."""
     before, after = change.before, change.after
     lines: list[tuple[str, dict[str, Any]]] = []
     if before is not None and change.is_end:

@@ -23,7 +23,7 @@ def raise_limit() -> int:
 
 
 def room_for_clients(limit: int, kept: int) -> int:
-    """How many clients to take, so that no file of a log ever lacks a descriptor: for all but the `kept` ones.
+    """Return how many clients to take, so that no file of a log ever lacks a descriptor: for all but the `kept` ones.
 
     Where the limit is too small for that, it is a quarter: a server that takes nobody is no server.
     """

@@ -286,11 +286,11 @@ class Frontend:
         return touched
 
     def next_deadline_ms(self) -> int | None:
-        """When a timer of the coordinator fires, by its clock; None if there is no such time."""
+        """Return when a timer of the coordinator fires, by its clock; None if there is no such time."""
         return self.node.next_deadline_ms()
 
     def next_poll_ms(self) -> int | None:
-        """When a long poll ends, by the real clock; None if there is no such time."""
+        """Return when a long poll ends, by the real clock; None if there is no such time."""
         return self.node.next_poll_ms()
 
     def end_turn(self) -> None:

@@ -78,5 +78,5 @@ class Kqueue:
 
 
 def selector() -> Selector:
-    """The best of this system."""
+    """Return the best of this system."""
     return Epoll() if hasattr(select, "epoll") else Kqueue()

@@ -17,7 +17,7 @@ class InflateError(ValueError):
 
 
 def inflate(codec: int, data: bytes, limit: int = INFLATED_MAX) -> bytes:
-    """The records of a batch as plain bytes, at most `limit` of them."""
+    """Return the records of a batch as plain bytes, at most `limit` of them."""
     if codec not in NAMES:
         raise InflateError(f"codec {codec} is not known")
     try:

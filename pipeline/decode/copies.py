@@ -33,7 +33,7 @@ def epoch_ends(batches: Iterable[Batch]) -> dict[int, int]:
 
 
 def find_divergence(partition: int, batches: Iterable[Batch]) -> list[dict[str, Any]]:
-    """A row of `log_problems` for each copy of the partition's log with a tail that does not count."""
+    """Return a row of `log_problems` for each copy of the partition's log with a tail that does not count."""
     rows = list(batches)
     ends = epoch_ends(rows)
     tails: dict[str, tuple[int, int, int]] = {}  # log -> epoch, first and last offset
@@ -49,7 +49,7 @@ def find_divergence(partition: int, batches: Iterable[Batch]) -> list[dict[str, 
 
 
 def conflicting(partition: int, log: str, offset: int) -> dict[str, Any]:
-    """The row of `log_problems` for a copy that holds another record at an offset, of the same leader epoch."""
+    """Return the row of `log_problems` for a copy that holds another record at an offset, of the same leader epoch."""
     text = "another copy has another record at this offset, of the same leader epoch: these are not copies of one log"
     return _problem("conflicting_copy", log, partition, offset, offset, text)
 

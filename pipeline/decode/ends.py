@@ -39,7 +39,8 @@ def check_path(path: Path) -> None:
 
 
 def log_ends(path: str) -> list[End]:
-    """The ends of every topic whose log is in the directory; topics of the cluster's own (`__...`) are left out."""
+    """Return the ends of every topic whose log is in the directory; topics of the cluster's own (`__...`) are left
+    out."""
     store = Store(path)
     found: list[End] = []
     for entry in store.list():

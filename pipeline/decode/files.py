@@ -40,18 +40,19 @@ class File(msgspec.Struct, frozen=True):
 
 
 def is_uri(path: str) -> bool:
-    """Whether the path names a file system by a scheme."""
+    """Return whether the path names a file system by a scheme."""
     return _SCHEME.match(path) is not None
 
 
 def without_secrets(text: str) -> str:
-    """The text with the user part and the query of every URI in it left out."""
+    """Return the text with the user part and the query of every URI in it left out."""
     return re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)([^/@\s'\"]*:[^@\s'\"]*@|[^/@:\s'\"]*@(?=[^/\s.]+/))?([^\s?'\"]*)(\?[^\s'\"]*)?",
                   r"\1\3", text)  # fmt: skip
 
 
 def normalize(path: str) -> str:
-    """The path as `pyarrow.fs` takes it: absolute if local, `s3://` for `s3a://`. Raises UsageError for secrets."""
+    """Return the path as `pyarrow.fs` takes it: absolute if local, `s3://` for `s3a://`. Raises UsageError for
+    secrets."""
     if not is_uri(path):
         return str(Path(path).absolute())
     if path.startswith("s3a://"):
@@ -85,7 +86,7 @@ class Store(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, place: "Store | str | Path") -> "Store":
-        """The store at a path or URI, checked. Raises UsageError for credentials in it."""
+        """Return the store at a path or URI, checked. Raises UsageError for credentials in it."""
         return place if isinstance(place, Store) else cls(normalize(str(place)))
 
     @property
@@ -99,18 +100,18 @@ class Store(msgspec.Struct, frozen=True):
         return None if is_uri(self.uri) else Path(self.uri)
 
     def under(self, path: str) -> "Store":
-        """The store of a directory below this one. The query stays at the end."""
+        """Return the store of a directory below this one. The query stays at the end."""
         head, mark, query = self.uri.partition("?")
         return Store(f"{head.rstrip('/')}/{path}{mark}{query}")
 
     def spark_uri(self, path: str = "") -> str:
-        """The same place as Spark names it: `s3a://` for S3, no query."""
+        """Return the same place as Spark names it: `s3a://` for S3, no query."""
         head = self.uri.partition("?")[0].rstrip("/")
         full = f"{head}/{path}" if path else head
         return "s3a://" + full.removeprefix("s3://") if full.startswith("s3://") else full
 
     def open_root(self) -> tuple[pafs.FileSystem, str]:
-        """The file system, and the root's path in it."""
+        """Return the file system, and the root's path in it."""
         return _filesystem(self.uri)
 
     def _at(self, path: str) -> tuple[pafs.FileSystem, str]:
@@ -118,18 +119,18 @@ class Store(msgspec.Struct, frozen=True):
         return filesystem, f"{root.rstrip('/')}/{path}" if path else root
 
     def name(self) -> str:
-        """The last part of the root's path."""
+        """Return the last part of the root's path."""
         return _filesystem(self.uri)[1].rstrip("/").rsplit("/", 1)[-1]
 
     def list(self, path: str = "") -> list[Entry]:
-        """The entries of a directory, by name. A missing directory raises FileNotFoundError."""
+        """Return the entries of a directory, by name. A missing directory raises FileNotFoundError."""
         filesystem, full = self._at(path)
         found = filesystem.get_file_info(pafs.FileSelector(full))
         entries = [Entry(i.base_name, i.size or 0, i.type == pafs.FileType.Directory) for i in found]
         return sorted(entries, key=lambda entry: entry.name)
 
     def tree(self, path: str = "") -> tuple[File, ...]:
-        """Every file below a directory; none if it is missing."""
+        """Return every file below a directory; none if it is missing."""
         filesystem, full = self._at(path)
         found = filesystem.get_file_info(pafs.FileSelector(full, recursive=True, allow_not_found=True))
         _, root = self._at("")
@@ -141,18 +142,18 @@ class Store(msgspec.Struct, frozen=True):
         )
 
     def exists(self, path: str = "") -> bool:
-        """Whether a file or directory is there."""
+        """Return whether a file or directory is there."""
         filesystem, full = self._at(path)
         return bool(filesystem.get_file_info(full).type != pafs.FileType.NotFound)
 
     def modified_ms(self, path: str) -> int:
-        """When a file was changed last; 0 when it is not there."""
+        """Return when a file was changed last; 0 when it is not there."""
         filesystem, full = self._at(path)
         mtime = filesystem.get_file_info(full).mtime
         return int(mtime.timestamp() * 1000) if mtime else 0
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """Bytes of a file from `start`; fewer than `length` when the file ends before."""
+        """Return bytes of a file from `start`; fewer than `length` when the file ends before."""
         filesystem, full = self._at(path)
         with filesystem.open_input_file(full) as file:
             size = file.size()
@@ -162,7 +163,7 @@ class Store(msgspec.Struct, frozen=True):
             return bytes(file.read_at(wanted, start))
 
     def size(self, path: str) -> int:
-        """Bytes of a file now."""
+        """Return bytes of a file now."""
         filesystem, full = self._at(path)
         info = filesystem.get_file_info(full)
         if info.type != pafs.FileType.File:
@@ -175,12 +176,12 @@ class Store(msgspec.Struct, frozen=True):
         filesystem.create_dir(full, recursive=True)
 
     def open_output(self, path: str) -> Any:
-        """A stream that writes a file. On an object store the file appears when the stream is closed."""
+        """Return a stream that writes a file. On an object store the file appears when the stream is closed."""
         filesystem, full = self._at(path)
         return filesystem.open_output_stream(full)
 
     def open_input(self, path: str) -> Any:
-        """A file to read from, at any position."""
+        """Return a file to read from, at any position."""
         filesystem, full = self._at(path)
         return filesystem.open_input_file(full)
 

@@ -54,7 +54,7 @@ class UndecodedRecord(msgspec.Struct, frozen=True):
 
 
 def decode(records: Records, others: Array, versions: Array) -> tuple[list[GroupRecord], list[UndecodedRecord]]:
-    """The records at the indexes `others`: those that could be read, and those that could not."""
+    """Return the records at the indexes `others`: those that could be read, and those that could not."""
     decoded: list[GroupRecord] = []
     unread: list[UndecodedRecord] = []
     for index in others.tolist():
@@ -67,7 +67,7 @@ def decode(records: Records, others: Array, versions: Array) -> tuple[list[Group
 
 
 def undecoded_row(records: Records, index: int, key_version: int, reason: str) -> UndecodedRecord:
-    """The row that keeps a record's bytes."""
+    """Return the row that keeps a record's bytes."""
     key, value = _bytes(records.data, records.key[index], records.key_length[index]), _value(records, index)
     return UndecodedRecord(index, key_version, _version(value), key, value, reason)
 
@@ -98,7 +98,7 @@ def _one(records: Records, index: int, key_version: int) -> GroupRecord | Undeco
 
 
 def _readable(record: facts.Record) -> Any:
-    """A record's value as JSON can say it: bytes as hex, what consumers say to each other spelled out."""
+    """Return a record's value as JSON can say it: bytes as hex, what consumers say to each other spelled out."""
     if isinstance(record.value, facts.GroupMetadataValue):
         value = _plain(msgspec.structs.replace(record.value, members=()))
         value["members"] = [_member(member) for member in record.value.members]

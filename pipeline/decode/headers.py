@@ -121,7 +121,7 @@ def crc_ok(data: bytes, headers: Headers) -> Array:
 
 
 def next_batch(data: bytes, start: int, above: int) -> int | None:
-    """The next position at which a whole batch with a right checksum and an offset above `above` begins."""
+    """Return the next position at which a whole batch with a right checksum and an offset above `above` begins."""
     last = len(data) - HEADER_BYTES
     if start > last:
         return None

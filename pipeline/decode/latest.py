@@ -27,12 +27,12 @@ KEEP_ROWS = 1 << 18  # held back before they are reduced again
 
 
 def latest(spans: Iterable[Span], options: Options) -> pa.Table:
-    """The winners of the spans of one partition's log (or of several copies of it), tombstones left out."""
+    """Return the winners of the spans of one partition's log (or of several copies of it), tombstones left out."""
     return latest_and_problems(spans, options)[0]
 
 
 def latest_and_problems(spans: Iterable[Span], options: Options) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """The same, and what could not be read or believed: rows of `log_problems`."""
+    """Return the same, and what could not be read or believed: rows of `log_problems`."""
     reads = list(spans)
     copies = _copies(reads, options)
     ends = epoch_ends(copies)
@@ -51,7 +51,7 @@ def latest_and_problems(spans: Iterable[Span], options: Options) -> tuple[pa.Tab
 
 
 def _copies(spans: list[Span], options: Options) -> list[Batch]:
-    """The batches of several copies of a log; empty for one log."""
+    """Return the batches of several copies of a log; empty for one log."""
     if len({span.log.name for span in spans}) < 2:
         return []
     read = msgspec.structs.replace(options, tables=frozenset({"batches"}), since_ms=None, until_ms=None)
@@ -61,7 +61,7 @@ def _copies(spans: list[Span], options: Options) -> list[Batch]:
 
 
 def _before(rows: pa.Table, epoch: str, offset: str, ends: dict[int, int]) -> pa.Table:
-    """The rows that lie before the end of their leader epoch."""
+    """Return the rows that lie before the end of their leader epoch."""
     if not ends or not len(rows):
         return rows
     end = np.array([ends.get(one, NEVER) for one in rows[epoch].to_pylist()], np.int64)
@@ -102,7 +102,7 @@ class Reduction:
         self.marks = {}
 
     def result(self) -> pa.Table:
-        """The winners; what still waits does not count."""
+        """Return the winners; what still waits does not count."""
         self.settle()
         return self.settled.filter(pc.invert(self.settled["is_tombstone"]))
 

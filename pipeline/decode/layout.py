@@ -69,7 +69,7 @@ def _partition(name: str, topic: str) -> int | None:
 
 
 def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
-    """All logs of the topic under the paths, by partition and then by name."""
+    """Return all logs of the topic under the paths, by partition and then by name."""
     found = [log for path in paths for log in _below(Store.of(path), topic)]
     shown = [log.name for log in found]
     unique = [
@@ -80,7 +80,8 @@ def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
 
 
 def logs_at(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
-    """The same, at least one: raises FileNotFoundError without any, since nothing to read is hardly what was meant."""
+    """Return the same, at least one: raises FileNotFoundError without any, since nothing to read is hardly what was
+    meant."""
     given = list(paths)
     if found := log_dirs(given, topic):
         return found
@@ -105,12 +106,12 @@ def _below(store: Store, topic: str) -> Iterator[LogDir]:
 
 
 def entries(log: LogDir) -> list[Entry]:
-    """The files of a log directory."""
+    """Return the files of a log directory."""
     return [entry for entry in log.store.list(log.path) if not entry.is_dir]
 
 
 def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:
-    """The log's segments by base offset; listing order and modification times mean nothing."""
+    """Return the log's segments by base offset; listing order and modification times mean nothing."""
     found = []
     for entry in entries(log) if listing is None else listing:
         if match := _SEGMENT.match(entry.name):
@@ -119,12 +120,12 @@ def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:
 
 
 def skipped_files(listing: list[Entry]) -> list[str]:
-    """Names of the files that a cleaner left behind and that are not read."""
+    """Return names of the files that a cleaner left behind and that are not read."""
     return [entry.name for entry in listing if entry.name.endswith(_PASSED_OVER)]
 
 
 def spans(log: LogDir, split_bytes: int = 32 << 20) -> list[Span]:
-    """The whole log as spans of about `split_bytes`, cut where the sparse `.index` names a batch."""
+    """Return the whole log as spans of about `split_bytes`, cut where the sparse `.index` names a batch."""
     listing = entries(log)
     sizes = {entry.name: entry.size for entry in listing}
     found = segments(log, listing)
@@ -166,7 +167,7 @@ def _base_offset_at(store: Store, segment: Segment, position: int) -> int | None
 
 
 def newest_ts(log: LogDir, segment: Segment, listing: list[Entry]) -> int | None:
-    """The highest timestamp of a segment by its `.timeindex`, in ms; None when that cannot be known."""
+    """Return the highest timestamp of a segment by its `.timeindex`, in ms; None when that cannot be known."""
     name = segment.path.removesuffix(".log") + ".timeindex"
     size = next((entry.size for entry in listing if entry.name == name.rsplit("/", 1)[-1]), 0)
     if size < 12:
@@ -186,7 +187,8 @@ def high_watermarks(store: Store) -> dict[tuple[str, int], int]:
 
 
 def partition_of(group: str, partitions: int) -> int:
-    """Where Kafka keeps a group: the absolute value of Java's `hashCode` (0 for the lowest int) modulo partitions."""
+    """Return where Kafka keeps a group: the absolute value of Java's `hashCode` (0 for the lowest int) modulo
+    partitions."""
     units = group.encode("utf-16-be", "surrogatepass")
     code = 0
     for i in range(0, len(units), 2):

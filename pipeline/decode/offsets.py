@@ -141,7 +141,7 @@ class Commits:
 
 
 def _tag_zero(data: bytes, pos: int, end: int) -> bytes | None:
-    """The 16 bytes of tag 0 among several tags, or None."""
+    """Return the 16 bytes of tag 0 among several tags, or None."""
 
     def number() -> int:
         nonlocal pos
@@ -166,7 +166,7 @@ def _tag_zero(data: bytes, pos: int, end: int) -> bytes | None:
 
 
 def key_versions(records: Records) -> Array:
-    """The int16 that every key begins with; -1 where there is no key or it is too short."""
+    """Return the int16 that every key begins with; -1 where there is no key or it is too short."""
     long_enough = records.key_length >= 2
     versions = gather(records.data, np.where(long_enough, records.key, 0), ">i2")
     result: Array = np.where(long_enough, versions, -1)

@@ -75,7 +75,7 @@ class PlainCommit(msgspec.Struct, frozen=True):
 
 
 def batches(data: bytes) -> Iterator[PlainBatch]:
-    """The whole batches from the beginning on; ends where none begins."""
+    """Yield the whole batches from the beginning on; ends where none begins."""
     pos = 0
     while pos + 61 <= len(data):
         fields = _HEADER.unpack_from(data, pos)
@@ -88,7 +88,7 @@ def batches(data: bytes) -> Iterator[PlainBatch]:
 
 
 def records(data: bytes, batch: PlainBatch) -> Iterator[PlainRecord]:
-    """A valid batch's records. Raises IndexError or ValueError for records that make no sense."""
+    """Yield a valid batch's records. Raises IndexError or ValueError for records that make no sense."""
     body = data[batch.pos + 61 : batch.pos + 12 + batch.length]
     if batch.attributes & 7:
         body = inflate(batch.attributes & 7, body)
@@ -150,7 +150,7 @@ def _value(group: str, topic: str, partition: int, value: bytes) -> PlainCommit:
 
 
 def _topic_id(value: bytes, pos: int) -> str | None:
-    """The 16 bytes of tag 0 in hex; None without that tag, and for tags that make no sense."""
+    """Return the 16 bytes of tag 0 in hex; None without that tag, and for tags that make no sense."""
     try:
         tags, pos = _uvarint(value, pos)
         for _ in range(tags):
@@ -167,7 +167,7 @@ def _topic_id(value: bytes, pos: int) -> str | None:
 
 
 def marker(record: PlainRecord) -> bool:
-    """Whether a control record commits (or else aborts) its transaction."""
+    """Return whether a control record commits (or else aborts) its transaction."""
     assert record.key is not None
     return bool(struct.unpack_from(">hh", record.key)[1])
 

@@ -25,7 +25,8 @@ START = Position()
 
 
 def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -> Position:
-    """The position after the last whole batch, or after about `max_bytes` from `start` on; never before `start`."""
+    """Return the position after the last whole batch, or after about `max_bytes` from `start` on; never before
+    `start`."""
     found = segments(log)
     left = max_bytes
     at = start
@@ -68,7 +69,7 @@ def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Posi
 
 
 def between(log: LogDir, start: Position, end: Position | None = None, split_bytes: int = 32 << 20) -> list[Span]:
-    """The spans that hold the offsets from `start` to `end` (exclusive; None: all there is)."""
+    """Return the spans that hold the offsets from `start` to `end` (exclusive; None: all there is)."""
     result = []
     for span in spans(log, split_bytes):
         if span.ceiling is not None and span.ceiling <= start.next_offset:
@@ -90,7 +91,7 @@ def between(log: LogDir, start: Position, end: Position | None = None, split_byt
 
 
 def _cut_at_end(span: Span, end: Position) -> Span:
-    """The span, cut where the position says that reading shall end."""
+    """Return the span, cut where the position says that reading shall end."""
     within = span.segment.base_offset == end.segment and span.start <= end.pos <= span.end
     return msgspec.structs.replace(
         span,
@@ -101,7 +102,7 @@ def _cut_at_end(span: Span, end: Position) -> Span:
 
 
 def _leads_on(log: LogDir, span: Span, start: Position) -> bool:
-    """Whether the byte of a position still is where its offset begins."""
+    """Return whether the byte of a position still is where its offset begins."""
     if start.pos >= span.end:
         return True
     head = log.store.read(span.segment.path, start.pos, HEADER_BYTES)

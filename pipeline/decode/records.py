@@ -38,7 +38,7 @@ class Records:
 
 
 def records(chunk: Chunk) -> tuple[Records, list[Problem]]:
-    """The records of a chunk's data batches, in order, and the batches whose records could not be read."""
+    """Return the records of a chunk's data batches, in order, and the batches whose records could not be read."""
     headers = chunk.headers.take(~chunk.headers.is_control)
     data, starts, ends, problems = _areas(chunk, headers)
     counts = headers.count.astype(np.int64)
@@ -68,7 +68,7 @@ def records(chunk: Chunk) -> tuple[Records, list[Problem]]:
 
 
 def _outside(found: Records) -> Array:
-    """Records whose offset does not lie in their batch."""
+    """Return records whose offset does not lie in their batch."""
     base = found.headers.base_offset[found.batch]
     last = found.headers.last_offset[found.batch]
     outside: Array = (found.offset < base) | (found.offset > last)

@@ -28,7 +28,8 @@ class State(msgspec.Struct):
 
 
 def read(log: LogDir) -> Iterator[tuple[PlainBatch, PlainRecord]]:
-    """Every record of every valid batch of a log, in order; of a batch that makes no sense those that still do."""
+    """Yield every record of every valid batch of a log, in order; of a batch that makes no sense those that still
+    do."""
     for batch, data in _batches(log):
         try:
             for record in records(data, batch):
@@ -48,7 +49,7 @@ def _batches(log: LogDir) -> Iterator[tuple[PlainBatch, bytes]]:
 def merge_copies(
     copies: list[LogDir], report_conflict: Callable[[LogDir, int], None] = lambda _log, _offset: None
 ) -> Iterator[tuple[PlainBatch, PlainRecord]]:
-    """The records of several copies of one log: of each offset that of the highest epoch, then of the first name.
+    """Yield the records of several copies of one log: of each offset that of the highest epoch, then of the first name.
 
     A record of an old epoch at an offset that a later epoch has reached is the tail of a copy that diverged: Kafka
     truncates it when that broker follows again, so it does not count. Two records of the same offset and epoch are

@@ -239,7 +239,7 @@ def _mask(values: Array, valid: Array) -> pa.Array:
 
 
 def read_table(spans: list[Span], table: str, options: Options | None = None) -> pa.Table:
-    """All rows of one raw table, in memory: for small logs, tests and the commands that need no Spark."""
+    """Return all rows of one raw table, in memory: for small logs, tests and the commands that need no Spark."""
     options = msgspec.structs.replace(options or Options(), tables=frozenset({table}))
     batches = [rows.batch for span in spans for rows in SpanDecoder(span, options)]
     return pa.Table.from_batches(batches, TABLES[table])

@@ -125,5 +125,5 @@ _SPARK = {
 
 
 def ddl(schema: pa.Schema) -> str:
-    """The same schema as Spark writes it."""
+    """Return the same schema as Spark writes it."""
     return ", ".join(f"`{field.name}` {_SPARK[field.type]}" for field in schema)

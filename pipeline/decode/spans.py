@@ -113,7 +113,8 @@ class SpanReader:
         return Chunk(data, file_pos, Headers(joined)), consumed, 0
 
     def _whole(self, data: bytes, start: int) -> tuple[Array, int, Headers]:
-        """The chain from `start`, cut before a bad checksum that leads nowhere: then its length is no good either."""
+        """Return the chain from `start`, cut before a bad checksum that leads nowhere: then its length is no good
+        either."""
         found, stop = chain(data, start, len(data))
         if len(found) and stop < len(data) and not self._reaches_past(data, stop):
             last = Headers.at(data, found[-1:])
@@ -128,7 +129,7 @@ class SpanReader:
 
     @staticmethod
     def _reaches_past(data: bytes, pos: int) -> bool:
-        """Whether what begins here may be a batch whose end lies beyond the data."""
+        """Return whether what begins here may be a batch whose end lies beyond the data."""
         if pos + HEADER_BYTES > len(data):
             return pos < len(data)
         length = int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)

@@ -24,7 +24,7 @@ Markers = dict[int, dict[int, bool]]  # producer id -> offset -> whether it comm
 
 
 def read_commits(spans: Iterable[Span], options: Options) -> Iterator[pa.RecordBatch]:
-    """The offset commits of some spans with `txn_state` and `effective`; those in transactions come last."""
+    """Yield the offset commits of some spans with `txn_state` and `effective`; those in transactions come last."""
     for _, of_log in groupby(spans, key=lambda span: span.log.name):
         yield from _read_log(list(of_log), options)
 

@@ -139,7 +139,7 @@ class ClassicHistory:
         return ["partition_count_change"] if _find_gained(changes) else []
 
     def _wants_other(self, now: Members) -> bool:
-        """Whether a member that stayed has another subscription."""
+        """Return whether a member that stayed has another subscription."""
         return any(
             member_id in now and now[member_id].subscription != member.subscription
             for member_id, member in self.members.items()
@@ -251,7 +251,7 @@ class ClassicHistory:
 
 
 def _at(record: Record, value: Generation) -> int:
-    """When the join phase was over."""
+    """Return when the join phase was over."""
     return value.current_state_timestamp if value.current_state_timestamp > 0 else record.record_ts
 
 

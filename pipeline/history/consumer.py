@@ -108,7 +108,7 @@ class ConsumerHistory:
         self._continue_session(record, member_id, value)
 
     def _predecessor(self, value: dict[str, Any]) -> str | None:
-        """The id of a member that is gone since the last epoch and had the same instance id."""
+        """Return the id of a member that is gone since the last epoch and had the same instance id."""
         instance = value.get("instance_id")
         if instance is None:
             return None

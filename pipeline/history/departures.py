@@ -51,7 +51,8 @@ def _find_given(ts: int | None) -> list[int]:
 def _fell_silent(
     session_ms: int, at_ts: int, alive_ts: int, committed: Activity, stayed: Sequence[Activity | None]
 ) -> bool:
-    """Whether the member was silent for its session while everybody had a rhythm that would have ended it sooner."""
+    """Return whether the member was silent for its session while everybody had a rhythm that would have ended it
+    sooner."""
     scale = next((i for i, ms in enumerate(SCALES_MS) if STRETCHES * ms >= 3 * session_ms), None)
     if scale is None or committed.last_plain_ts is None:
         return False

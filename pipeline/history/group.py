@@ -101,7 +101,7 @@ class GroupHistory:
 
 
 def _is_migration(tombstone: Record, following: Record) -> bool:
-    """Whether a group is of the other type in the same moment; any other group with a tombstone was deleted."""
+    """Return whether a group is of the other type in the same moment; any other group with a tombstone was deleted."""
     is_next = following.log_offset == tombstone.log_offset + 1 or following.record_ts == tombstone.record_ts
     was_classic = tombstone.key_version == GROUP_METADATA
     others = (MEMBER, EPOCH) if was_classic else (GROUP_METADATA,)

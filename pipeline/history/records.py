@@ -24,7 +24,7 @@ class Record(msgspec.Struct, frozen=True):
     payload: str
 
     def value(self) -> dict[str, Any]:
-        """The payload, decoded."""
+        """Return the payload, decoded."""
         decoded: dict[str, Any] = msgspec.json.decode(self.payload)
         return decoded
 
@@ -60,7 +60,7 @@ _generations = msgspec.json.Decoder(Generation)
 
 
 def read_generation(record: Record) -> Generation:
-    """The generation that a record states; an empty one for a tombstone."""
+    """Return the generation that a record states; an empty one for a tombstone."""
     return Generation() if record.is_tombstone else _generations.decode(record.payload)
 
 

@@ -60,13 +60,13 @@ class Tables:
         self.build = f"{time.time_ns():x}"
 
     def raw(self, name: str) -> DataFrame:
-        """A raw table; empty when no log had such rows."""
+        """Return a raw table; empty when no log had such rows."""
         files = [self.out.spark_uri(file) for file in self.manifest.files.get(name, ())]
         reader = self.spark.read.schema(ddl(TABLES[name]))
         return reader.parquet(*files) if files else self.spark.createDataFrame([], ddl(TABLES[name]))
 
     def read_table(self, name: str) -> DataFrame:
-        """A table of the build that is current."""
+        """Return a table of the build that is current."""
         table = self.published.tables[name]
         reader = self.spark.read.format(self.published.format)
         if table.delta_version is None:
@@ -121,7 +121,7 @@ class DeltaTable:
 
     @staticmethod
     def is_there(spark: SparkSession, place: str) -> bool:
-        """Whether a table was written there."""
+        """Return whether a table was written there."""
         try:
             spark.read.format("delta").load(place).schema  # noqa: B018 - reads the table's log
         except AnalysisException:
@@ -130,7 +130,7 @@ class DeltaTable:
 
     @staticmethod
     def version(store: Store, path: str) -> int:
-        """The number of its last commit, which is the name of a file of its log."""
+        """Return the number of its last commit, which is the name of a file of its log."""
         names = (entry.name for entry in store.list(f"{path}/_delta_log"))
         return max(int(name.removesuffix(".json")) for name in names if re.fullmatch(r"\d{20}\.json", name))
 

@@ -173,7 +173,8 @@ def _with_keys(read: Records) -> pa.Table:
 
 
 def _rewritten(span: Span, keep: np.ndarray, owed: set[int]) -> tuple[bytes, int]:
-    """A closed segment with only the records that stay, and how many those are. `owed` goes on from the one before."""
+    """Return a closed segment with only the records that stay, and how many those are. `owed` goes on from the one
+    before."""
     parts: list[bytes] = []
     total = 0
     for chunk in SpanReader(span):
@@ -206,13 +207,13 @@ def _batch(chunk: Chunk, headers: Headers, i: int, count: int, keep: np.ndarray)
 
 
 def same(log: LogDir, directory: Path) -> bool:
-    """Whether sequential replay of the log and of its copy ends in the same state."""
+    """Return whether sequential replay of the log and of its copy ends in the same state."""
     (copy,) = log_dirs([str(directory)])
     return settle(log) == settle(copy)
 
 
 def settle(log: LogDir) -> replay.State:
-    """The state after all of a log; transactions without any commit left waiting are no difference."""
+    """Return the state after all of a log; transactions without any commit left waiting are no difference."""
     state = replay.replay(replay.read(log), replay.State(offsets={}, pending={}, group_records={}))
     state.pending = {producer: waiting for producer, waiting in state.pending.items() if waiting}
     return state

@@ -49,21 +49,22 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
 
 
 def bytes_to_read(paths: list[str], out: Place, options: Mapping[str, str]) -> int:
-    """How much the logs hold beyond the manifest. Raises what reading them would raise for a wrong path or option."""
+    """Return how much the logs hold beyond the manifest. Raises what reading them would raise for a wrong path or
+    option."""
     given = source_options(paths, read_manifest(paths, out, options), out, options)
     tasks = plan.tasks(given, plan.logs(given), given.starts)
     return sum(span.end - span.start for task in tasks for span in task.spans)
 
 
 def source_options(paths: list[str], known: Manifest, out: Place, options: Mapping[str, str]) -> SourceOptions:
-    """The options of the source that read on from the manifest and write into the tables."""
+    """Return the options of the source that read on from the manifest and write into the tables."""
     starting = {name: msgspec.structs.astuple(position) for name, position in known.logs.items()}
     raw = Store.of(out).under("raw").uri
     return parse({**options, "path": "\n".join(paths), "sink": f"parquet:{raw}", "starting": json.dumps(starting)})
 
 
 def read_manifest(paths: list[str], out: Place, options: Mapping[str, str]) -> Manifest:
-    """The manifest, with where the logs lie that are there now."""
+    """Return the manifest, with where the logs lie that are there now."""
     logs = logs_at(paths, options.get("topic", TOPIC))
     known = manifest.load(out).add_places({log.name: log.place for log in logs})
     known.check_identities(logs)
@@ -96,7 +97,8 @@ def _by_this_process(options: SourceOptions, tasks: list[plan.Task], report: Rep
 
 
 def _after(known: Manifest, rows: Written, paths: list[str], logs: Iterable[LogDir], begun_ms: int) -> Manifest:
-    """The manifest once what was written counts, of logs that were listed at `begun_ms`. A position never goes back."""
+    """Return the manifest once what was written counts, of logs that were listed at `begun_ms`. A position never goes
+    back."""
     rows = list(rows)
     written = [(row["table"], f"raw/{row['file']}", row["rows"]) for row in rows if row["file"]]
     reached = {row["log"]: Position(*json.loads(row["position"])) for row in rows if row["log"]}

@@ -122,7 +122,7 @@ def _group_files(store: Store, files: tuple[str, ...]) -> Iterator[list[str]]:
 
 
 def _table(store: Store, file: str, table: str) -> pa.Table:
-    """The rows of a file with the columns of today; those that its release did not have are null."""
+    """Return the rows of a file with the columns of today; those that its release did not have are null."""
     with store.open_input(file) as opened:
         rows = pq.ParquetFile(opened).read()
     columns = [

@@ -89,7 +89,7 @@ def _row(at: int, value: PlainCommit) -> Row:
 
 
 def _by_key(rows: list[dict[str, Any]]) -> dict[Key, Row]:
-    """Rows of `latest_offsets`, or of the reduction, which has null for metadata that are empty."""
+    """Return rows of `latest_offsets`, or of the reduction, which has null for metadata that are empty."""
     for row in rows:
         row["metadata"] = None if row["undecodable"] else row["metadata"] or ""
     return {
@@ -110,7 +110,7 @@ def _in_several_logs(replayed: dict[Key, Row]) -> set[str]:
 
 
 def _difference(key: Key, ways: dict[str, dict[Key, Row]]) -> str:
-    """Each way's row, shortened to the columns in which they differ."""
+    """Return each way's row, shortened to the columns in which they differ."""
     rows = [way.get(key) for way in ways.values()]
     if None in rows:
         return f"{key}: " + ", ".join(f"{name} {way.get(key)}" for name, way in ways.items())

@@ -74,7 +74,7 @@ def collect(out: Place) -> ReportData:
 
 
 def rows(db: duckdb.DuckDBPyConnection, query: str, *values: object) -> Rows:
-    """All rows of a query as dicts."""
+    """Return all rows of a query as dicts."""
     found = db.execute(query, list(values))
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

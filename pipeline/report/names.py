@@ -9,7 +9,7 @@ LONGEST = 24
 
 
 def short_names(members: Iterable[tuple[str, str | None, str | None]]) -> dict[str, str]:
-    """A name for each (member id, instance id, client id), each of them once: `app`, `app (2)`.
+    """Return a name for each (member id, instance id, client id), each of them once: `app`, `app (2)`.
 
     The instance id, else the member id without its random end, else the client id with the beginning of the member id.
     """
@@ -26,7 +26,7 @@ def short_names(members: Iterable[tuple[str, str | None, str | None]]) -> dict[s
 
 
 def shorten(text: str, names: dict[str, str]) -> str:
-    """The text with every full id replaced by its short name."""
+    """Return the text with every full id replaced by its short name."""
     for member in sorted(names, key=len, reverse=True):
         text = text.replace(member, names[member])
     return text

@@ -31,7 +31,7 @@ class Cell:
 
 
 def page(data: ReportData, title: str) -> str:
-    """The whole HTML file."""
+    """Return the whole HTML file."""
     sections = [
         _problems(data), _news(data), _groups(data), *(_story(story) for story in data.stories), _partitions(data),
         _trouble(data), _rebalances(data), _stickiness(data), _logs(data),
@@ -48,7 +48,7 @@ def page(data: ReportData, title: str) -> str:
 
 
 def table(columns: dict[str, Callable[[Row], Any]], rows: Iterable[Row], empty: str) -> str:
-    """Rows as a table; numbers are set to the right."""
+    """Return rows as a table; numbers are set to the right."""
     body = []
     for row in rows:
         cells = []
@@ -144,7 +144,7 @@ def _names_in(rebalances: list[Row]) -> dict[str, str]:
 
 
 def _news(data: ReportData) -> tuple[str, str] | None:
-    """The latest rebalances as sentences: what one wants to know first."""
+    """Return the latest rebalances as sentences: what one wants to know first."""
     if not data.rebalances:
         return None
     names = _names_in(data.rebalances)

@@ -67,12 +67,12 @@ def safe(text: object, longest: int = 200) -> str:
 
 
 def clock(ms: float, with_date: bool = True) -> str:
-    """A time as UTC."""
+    """Return a time as UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S", time.gmtime(ms / 1000))
 
 
 def number(value: float) -> str:
-    """A number with few digits: 1.5, 42, 1,200, 3.4 M."""
+    """Return a number with few digits: 1.5, 42, 1,200, 3.4 M."""
     for size, unit in ((1e9, " G"), (1e6, " M"), (1e5, " k")):
         if abs(value) >= size:
             return f"{value / (1000 if unit == ' k' else size):,.1f}{unit}".replace(".0 ", " ")
@@ -80,7 +80,7 @@ def number(value: float) -> str:
 
 
 def timeline(bands: Sequence[Lines | Lanes], marks: Sequence[Mark], span: tuple[int, int]) -> str:
-    """The bands one below the other over the same time, the marks through all of them."""
+    """Return the bands one below the other over the same time, the marks through all of them."""
     y, parts, titles = 0.0, [], []
     if marks:
         titles.append('<text x="0" y="13" class="band">Rebalances</text>')
@@ -124,7 +124,7 @@ def _lines(band: Lines, top: float, span: tuple[int, int]) -> tuple[list[str], f
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 4, 5, 10, 20, ... so that half of it is a plain number too."""
+    """Return the next of 1, 2, 4, 5, 10, 20, ... so that half of it is a plain number too."""
     power = 10.0 ** (len(str(int(value))) - 1)
     return next(step * power for step in (1, 2, 4, 5, 6, 8, 10, 20) if step * power >= value)
 
@@ -147,7 +147,7 @@ def _lanes(band: Lanes, top: float, span: tuple[int, int]) -> tuple[list[str], f
 
 
 def bars(rows: Iterable[tuple[str, str, float, str, str]], most: float | None = None) -> str:
-    """A bar for each (name, full name, value, what it says, colour)."""
+    """Return a bar for each (name, full name, value, what it says, colour)."""
     given = list(rows)
     if not given:
         return '<p class="none">nothing to draw</p>'

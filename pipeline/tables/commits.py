@@ -26,7 +26,7 @@ def verdicts(batches: DataFrame) -> DataFrame:
 
 
 def offset_commits(raw: DataFrame, batches: DataFrame, elsewhere: DataFrame | None = None) -> DataFrame:
-    """The raw commits with `txn_state` (none, committed, aborted, open) and whether they are `effective`.
+    """Return the raw commits with `txn_state` (none, committed, aborted, open) and whether they are `effective`.
 
     A commit counts where it is of no transaction or of one that was committed; a tombstone counts at once.
     Nothing counts in the logs `elsewhere` of a group that is in several (`copies.strays`).
@@ -51,7 +51,7 @@ def offset_commits(raw: DataFrame, batches: DataFrame, elsewhere: DataFrame | No
 
 
 def latest_offsets(commits: DataFrame, now_ms: int) -> DataFrame:
-    """The last effective value of every key that has one. `age_ms` is how long ago it was committed.
+    """Return the last effective value of every key that has one. `age_ms` is how long ago it was committed.
 
     Only numbers stand in the aggregation buffer: a string there would make Spark sort. The strings of the rows that
     won are joined afterwards.
@@ -77,7 +77,7 @@ def latest_offsets(commits: DataFrame, now_ms: int) -> DataFrame:
 
 
 def commit_velocity(commits: DataFrame, window_ms: int = 60_000) -> DataFrame:
-    """How each key advanced, by windows of time: commits, rate, intervals between them, steps backwards.
+    """Return how each key advanced, by windows of time: commits, rate, intervals between them, steps backwards.
 
     A tombstone ends what came before it: the next commit begins anew and steps from nowhere.
     """

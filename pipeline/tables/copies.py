@@ -32,7 +32,7 @@ class Copies:
         }
 
     def __bool__(self) -> bool:
-        """Whether any partition was read from several directories."""
+        """Return whether any partition was read from several directories."""
         return bool(self.epochs)
 
     def reduce(self, rows: DataFrame, epoch: str = "leader_epoch_of_log", offset: str = "log_offset") -> DataFrame:
@@ -59,11 +59,11 @@ class Copies:
         )
 
     def reduce_batches(self) -> DataFrame:
-        """The same for batches, by their base offset, which a cleaner keeps."""
+        """Return the same for batches, by their base offset, which a cleaner keeps."""
         return self.reduce(self.batches, "leader_epoch", "base_offset")
 
     def problems(self, commits: DataFrame) -> list[dict[str, Any]]:
-        """Rows of `log_problems`: tails that have diverged, and copies that contradict each other."""
+        """Return rows of `log_problems`: tails that have diverged, and copies that contradict each other."""
         tails = [row for partition, epochs in self.epochs.items() for row in find_divergence(partition, epochs)]
         return tails + self._conflicts(commits)
 
@@ -105,7 +105,7 @@ def strays(commits: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def stray_problems(found: DataFrame) -> DataFrame:
-    """Rows of `log_problems` for logs of a group that do not count."""
+    """Return rows of `log_problems` for logs of a group that do not count."""
     detail = F.format_string("group %s is also in log %d, with a newer record: left out here", "group", "home")
     return found.select(
         "log_dir",
@@ -122,7 +122,7 @@ def stray_problems(found: DataFrame) -> DataFrame:
 
 
 def log_problems(raw: DataFrame, further: Iterable[dict[str, Any]], found: DataFrame) -> DataFrame:
-    """Every problem once, however often its place was read; the last word about where it ends counts."""
+    """Return every problem once, however often its place was read; the last word about where it ends counts."""
     place = ["log_dir", "segment_base", "pos", "kind"]
     order = Window.partitionBy(*place).orderBy(F.desc_nulls_last("to_offset"), "from_offset")
     once = raw.withColumn("_nth", F.row_number().over(order)).where("_nth = 1").drop("_nth")

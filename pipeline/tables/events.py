@@ -73,7 +73,7 @@ def generations(events: DataFrame) -> DataFrame:
 
 
 def _remark() -> Column:
-    """What else an event says, for people: the client's own reason, and how long a session had been silent."""
+    """Return what else an event says, for people: the client's own reason, and how long a session had been silent."""
     silent = F.format_number((F.col("at_ms") - F.col("last_beat_ms")) / 1000, 1)
     beat = F.when(F.col("last_beat_ms") > 0, F.concat(F.lit("last heartbeat "), silent, F.lit(" s before")))
     remark = F.concat_ws(", ", F.nullif("reason", F.lit("")), beat)

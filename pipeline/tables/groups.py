@@ -15,7 +15,7 @@ CLASSIC = (
 
 
 def group_metadata(records: DataFrame) -> DataFrame:
-    """Every record of a classic group, spelled out.
+    """Return every record of a classic group, spelled out.
 
     `sync_ms` is how long its members took from JoinGroup to SyncGroup: the record is written when the leader's
     assignment comes, and names the time at which the group began to wait for it.
@@ -51,14 +51,15 @@ def group_metadata(records: DataFrame) -> DataFrame:
 
 
 def new_group_records(records: DataFrame) -> DataFrame:
-    """The records of consumer groups (KIP-848), one row each, their value as JSON in `payload`."""
+    """Return the records of consumer groups (KIP-848), one row each, their value as JSON in `payload`."""
     return records.where("key_version >= 3").select(
         "log_partition", "log_offset", "record_ts", "group", "type", "member_id", "epoch", "is_tombstone", "payload"
     )
 
 
 def group_state(metadata: DataFrame, new: DataFrame, latest: DataFrame) -> DataFrame:
-    """The last word on every group that still exists: type, generation or epoch, members, since when it is empty.
+    """Return the last word on every group that still exists: type, generation or epoch, members, since when it is
+    empty.
 
     Groups that never had a member, and only hold offsets, are classic groups of generation 0, as in Kafka.
     """

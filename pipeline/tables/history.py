@@ -146,13 +146,13 @@ def step_activity(records: DataFrame, commits: DataFrame) -> DataFrame:
 
 
 def _beat(ms: int) -> Any:
-    """The bit of a commit: how many stretches of so many ms before the end of its step."""
+    """Return the bit of a commit: how many stretches of so many ms before the end of its step."""
     ago = f"cast(floor(greatest(until_ts - record_ts, 0) / {ms}) as bigint)"
     return F.expr(f"case when not is_txn and {ago} < {STRETCHES} then shiftleft(1L, cast({ago} as int)) end")
 
 
 def _histories(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Groups one after the other, each in log order; runs in a worker."""
+    """Yield groups one after the other, each in log order; runs in a worker."""
     rows: list[Row] = []
     for row in _rows(batches):
         rows.append(row)
@@ -192,7 +192,7 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
 
 
 def _ddl() -> str:
-    """The schema of `histories` as Spark writes it."""
+    """Return the schema of `histories` as Spark writes it."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(ROWS).simpleString().removeprefix("struct<").removesuffix(">")

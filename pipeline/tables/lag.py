@@ -29,7 +29,7 @@ def log_end_offsets(given: DataFrame | None, commits: DataFrame) -> DataFrame:
 
 
 def of_current_life(ends: DataFrame) -> DataFrame:
-    """The log ends since a partition's end went back for the last time: then its topic was made anew."""
+    """Return the log ends since a partition's end went back for the last time: then its topic was made anew."""
     order = Window.partitionBy("topic", "partition").orderBy("ts", "leo")
     fell = F.coalesce(F.col("leo") < F.lag("leo").over(order), F.lit(False)).cast("int")
     lives = ends.withColumn("_fell", fell).withColumn("_life", F.sum("_fell").over(order))
@@ -113,7 +113,7 @@ def _pairs(of: str) -> Column:
 
 
 def _falls(known: Column) -> Column:
-    """Whether a known lag is ever smaller than the known one before it."""
+    """Return whether a known lag is ever smaller than the known one before it."""
     start = F.struct(F.lit(None).cast("bigint").alias("last"), F.lit(False).alias("fell"))
     return F.aggregate(
         known,
@@ -125,7 +125,7 @@ def _falls(known: Column) -> Column:
 
 
 def _rewound() -> Column:
-    """Whether the first step backwards was never made good. Burrow looks at no other."""
+    """Return whether the first step backwards was never made good. Burrow looks at no other."""
     drop = F.struct(
         F.lit(None).cast("bigint").alias("last"), F.lit(None).cast("bigint").alias("from"), F.lit(False).alias("back")
     )
@@ -174,7 +174,8 @@ def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WIN
 
 
 def _lag_seconds(now_ms: int) -> Column:
-    """How long ago the log ended where the group stands, interpolated between two samples of its end; never beyond.
+    """Return how long ago the log ended where the group stands, interpolated between two samples of its end; never
+    beyond.
 
     0 when it is caught up; null when the samples do not reach back that far.
     """
@@ -188,7 +189,7 @@ def _lag_seconds(now_ms: int) -> Column:
 
 
 def _trend() -> Column:
-    """Offsets of lag gained per commit over the window: the slope of the line through all known lags."""
+    """Return offsets of lag gained per commit over the window: the slope of the line through all known lags."""
     points = F.filter(
         F.transform("lags", lambda lag, i: F.struct(i.cast("double").alias("x"), lag.cast("double").alias("y"))),
         lambda point: point["y"].isNotNull(),

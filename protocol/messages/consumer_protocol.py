@@ -88,19 +88,19 @@ ASSIGNMENT = Schema(
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member put into its JoinGroup. Raises `ProtocolError` where that is no subscription."""
+    """Return what a member put into its JoinGroup. Raises `ProtocolError` where that is no subscription."""
     subscription: ConsumerProtocolSubscription = _read(SUBSCRIPTION, data)
     return subscription
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """What a leader put into its SyncGroup. Raises `ProtocolError` where that is no assignment."""
+    """Return what a leader put into its SyncGroup. Raises `ProtocolError` where that is no assignment."""
     assignment: ConsumerProtocolAssignment = _read(ASSIGNMENT, data)
     return assignment
 
 
 def version_of(data: bytes) -> int:
-    """The version that the bytes begin with. Raises `ProtocolError` where there is none."""
+    """Return the version that the bytes begin with. Raises `ProtocolError` where there is none."""
     try:
         (version,) = _VERSION.unpack_from(data)
     except error:
@@ -111,7 +111,7 @@ def version_of(data: bytes) -> int:
 
 
 def write(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, version: int = VERSION_MAX) -> bytes:
-    """The bytes that a client would send, version and all."""
+    """Return the bytes that a client would send, version and all."""
     schema = SUBSCRIPTION if isinstance(message, ConsumerProtocolSubscription) else ASSIGNMENT
     return _VERSION.pack(version) + codec.write(schema, message, version)
 

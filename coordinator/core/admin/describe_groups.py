@@ -15,7 +15,7 @@ NOT_FOUND_SINCE: Final = 6  # before, a group that does not exist was described 
 
 
 def describe_group(group_id: str, group: object, version: int) -> DescribeGroupsResponseDescribedGroup:
-    """The group of that id. `group` is None when there is none; groups that are not classic are none here."""
+    """Return the group of that id. `group` is None when there is none; groups that are not classic are none here."""
     if isinstance(group, ClassicGroup):
         return _describe_members(group)
     if version < NOT_FOUND_SINCE:

@@ -24,7 +24,7 @@ class Filters:
         self._types = _fold_case(request.types_filter)
 
     def has(self, group: ListGroupsResponseListedGroup) -> bool:
-        """Whether the group is asked for: by its state and by its type."""
+        """Return whether the group is asked for: by its state and by its type."""
         if self._states and group.group_state.lower() not in self._states:
             return False
         return not self._types or group.group_type.lower() in self._types

@@ -39,7 +39,7 @@ def string_hash(text: str) -> int:
 
 
 def uuid_hash(topic_id: bytes) -> int:
-    """The hash code of Kafka's Uuid as an unsigned number, spread as HashMap spreads it."""
+    """Return the hash code of Kafka's Uuid as an unsigned number, spread as HashMap spreads it."""
     whole = int.from_bytes(topic_id, "big")
     half = whole >> 64 ^ whole & 0xFFFFFFFFFFFFFFFF
     total = half >> 32 ^ half & _MASK

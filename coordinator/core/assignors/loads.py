@@ -33,7 +33,7 @@ class Loads:
         return self._high_level - self._low_level <= 1
 
     def next_least(self) -> int:
-        """The member to give the next partition to."""
+        """Return the member to give the next partition to."""
         if self._next_low >= self._low_end:
             self._low_level += 1
             while self._low_end < len(self._sorted) and self._size_at(self._low_end) == self._low_level:
@@ -43,7 +43,7 @@ class Loads:
         return self._sorted[self._next_low - 1]
 
     def next_most(self) -> int | None:
-        """The member to take the next partition from, or None when nobody is left."""
+        """Return the member to take the next partition from, or None when nobody is left."""
         if self._next_high < self._high_start:
             if self._high_end <= self._high_start and self._high_start > 0:
                 # Everybody in the range was excluded: go on with the next lower level there is.

@@ -39,7 +39,7 @@ class GroupSpec(msgspec.Struct, frozen=True, gc=False):
     is_homogeneous: bool  # everybody subscribes to the same topics
 
     def partition_count(self, topic_id: bytes) -> int:
-        """How many partitions a topic has; a topic that vanished meanwhile fails the assignment, as in Kafka."""
+        """Return how many partitions a topic has; a topic that vanished meanwhile fails the assignment, as in Kafka."""
         count = self.partition_counts.get(topic_id)
         if count is None:
             raise AssignorError(f"members are subscribed to topic {topic_id.hex()}, which does not exist")

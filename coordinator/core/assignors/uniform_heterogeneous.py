@@ -143,7 +143,7 @@ class _Plan:
 
 
 def _donations(loads: Loads, held: dict[int, list[int]]) -> Iterator[int]:
-    """The partitions to give away, each the last one of the most loaded subscriber that has one."""
+    """Yield the partitions to give away, each the last one of the most loaded subscriber that has one."""
     while not loads.is_even:
         donor = loads.next_most()
         while donor is not None and not held.get(donor):

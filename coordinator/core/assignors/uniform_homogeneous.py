@@ -67,7 +67,7 @@ def _keep(
 def _cut_to_quota(
     previous: Assignment, counts: Mapping[bytes, int], quota: int, surplus: list[Run]
 ) -> tuple[dict[bytes, tuple[int, ...]], int]:
-    """A previous assignment cut down to subscribed topics and a quota, and what is left of that quota."""
+    """Return a previous assignment cut down to subscribed topics and a quota, and what is left of that quota."""
     kept: dict[bytes, tuple[int, ...]] = {}
     for topic in topics_in_order(previous, copied=False):
         if topic not in counts:
@@ -84,7 +84,7 @@ def _cut_to_quota(
 
 
 def _find_unowned(spec: GroupSpec, counts: Mapping[bytes, int]) -> Iterator[Run]:
-    """Partitions in nobody's previous assignment, topic by topic."""
+    """Yield partitions in nobody's previous assignment, topic by topic."""
     owned: dict[bytes, list[tuple[int, ...]]] = {topic: [] for topic in counts}
     for member in spec.members.values():
         for topic, partitions in member.previous.items():

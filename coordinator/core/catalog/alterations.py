@@ -15,7 +15,7 @@ Settings = Mapping[str, str]
 
 
 def refusal(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal | None:
-    """Why the resource cannot have exactly the settings `wanted`, or None when it can."""
+    """Return why the resource cannot have exactly the settings `wanted`, or None when it can."""
     check = _CHECKS.get(resource[0])
     if check is None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource[0]}")
@@ -29,7 +29,7 @@ def resource_key(catalog: Catalog, resource: Resource) -> Resource:
 
 
 def records(resource: Resource, before: Settings, wanted: Settings) -> tuple[CatalogRecord, ...]:
-    """The facts that turn the settings `before` into `wanted`."""
+    """Return the facts that turn the settings `before` into `wanted`."""
     gone = [CatalogRecord(ConfigKey(*resource, name), None) for name in before if name not in wanted]
     new = [
         CatalogRecord(ConfigKey(*resource, name), ConfigValue(value))
@@ -68,7 +68,7 @@ def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
 
 
 def _of_group(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
-    """The group need not exist."""
+    """Return the group need not exist."""
     if not name:
         return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     if reason := group_configs.reason_invalid(wanted, catalog.settings):

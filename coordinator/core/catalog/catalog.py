@@ -91,11 +91,11 @@ class Catalog:
         return tuple([change for record in records if (change := self.replay(record)) is not None])
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose metrics could not be told from those of a topic called `name`, if there is one."""
+        """Return a topic whose metrics could not be told from those of a topic called `name`, if there is one."""
         return self._metric_names.get(metric_name(name))
 
     def setting(self, topic: str, name: str) -> str:
-        """The value that governs a topic: its own, else the broker's, else the default."""
+        """Return the value that governs a topic: its own, else the broker's, else the default."""
         return self.value_and_source(topic, name)[0]
 
     def value_and_source(self, topic: str, name: str) -> tuple[str, int]:

@@ -45,7 +45,7 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
 
 
 def auto_create(catalog: Catalog, names: Iterable[str], call: Call) -> tuple[CatalogRecord, ...]:
-    """The records that create those of `names` that may be created, with the broker's defaults."""
+    """Return the records that create those of `names` that may be created, with the broker's defaults."""
     records: list[CatalogRecord] = []
     room = catalog.settings.partitions_max - catalog.partitions
     for name in names:
@@ -61,7 +61,7 @@ _EXCESSIVE = Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of pa
 
 
 def refusal(catalog: Catalog, topic: CreateTopicsRequestCreatableTopic, room: int) -> Refusal | None:
-    """Why this topic cannot be created, or None; `room` is how many more partitions there may be."""
+    """Return why this topic cannot be created, or None; `room` is how many more partitions there may be."""
     return (
         _of_name(catalog, topic.name)
         or _of_configs(topic)
@@ -129,7 +129,7 @@ def _of_room(partitions: int, room: int) -> Refusal | None:
 
 
 def _partitions(topic: CreateTopicsRequestCreatableTopic, catalog: Catalog) -> int:
-    """How many partitions the topic asks for; a senseless number counts as none."""
+    """Return how many partitions the topic asks for; a senseless number counts as none."""
     if topic.assignments:
         return len(topic.assignments)
     return catalog.settings.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)

@@ -52,7 +52,7 @@ def _result(
 
 
 def _filter_entry(entry: Entry, request: DescribeConfigsRequest) -> Entry:
-    """The entry as far as the request asks for it."""
+    """Return the entry as far as the request asks for it."""
     return Entry(
         name=entry.name,
         value=entry.value,
@@ -101,7 +101,7 @@ def _of_broker(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
 
 
 def unknown_broker(catalog: Catalog, name: str) -> Refusal | None:
-    """Why `name` is not the id of a broker here, or None when it is."""
+    """Return why `name` is not the id of a broker here, or None when it is."""
     ids = catalog.settings.broker_ids
     if name.isdecimal() and name.isascii() and (name.lstrip("0") or "0") in map(str, ids):
         return None
@@ -110,7 +110,7 @@ def unknown_broker(catalog: Catalog, name: str) -> Refusal | None:
 
 
 def _as_broker_setting(catalog: Catalog, name: str) -> BrokerSetting:
-    """The broker's setting of that name; where it has none of its own, the default that topics have."""
+    """Return the broker's setting of that name; where it has none of its own, the default that topics have."""
     for setting in catalog.settings.broker:
         if setting.name == name:
             return setting
@@ -132,7 +132,8 @@ def _broker_entry(catalog: Catalog, setting: BrokerSetting) -> Entry:
 
 
 def _broker_synonyms(catalog: Catalog, name: str, default: str) -> list[Synonym]:
-    """All values that a broker's setting has, the one that governs first: set at run time, from its file, built in."""
+    """Return all values that a broker's setting has, the one that governs first: set at run time, from its file, built
+    in."""
     found = [
         Synonym(name, catalog.configs[resource][name], source)
         for resource, source in (((BROKER, catalog.broker), 2), ((BROKER, ""), 3))
@@ -146,7 +147,7 @@ def _broker_synonyms(catalog: Catalog, name: str, default: str) -> list[Synonym]
 
 
 def _of_group(catalog: Catalog, name: str) -> Refusal | Iterable[Entry]:
-    """All that can be set on a group, whether there is such a group or not."""
+    """Return all that can be set on a group, whether there is such a group or not."""
     if not name:
         return Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     own = catalog.configs.get((GROUP, name), {})

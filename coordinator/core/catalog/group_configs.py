@@ -74,7 +74,7 @@ _PAIRS: Final = tuple(
 
 
 def reason_invalid(wanted: Values, settings: Settings) -> str | None:
-    """Why a group cannot have exactly these settings, or None when it can."""
+    """Return why a group cannot have exactly these settings, or None when it can."""
     for name, text in wanted.items():
         config = BY_NAME.get(name)
         if config is None:
@@ -88,7 +88,8 @@ def reason_invalid(wanted: Values, settings: Settings) -> str | None:
 
 
 def limits_with(limits: Limits, stored: Values, settings: Settings) -> Limits:
-    """The limits of a group with settings of its own. What is out of bounds by now is moved into them (KIP-1240)."""
+    """Return the limits of a group with settings of its own. What is out of bounds by now is moved into them
+    (KIP-1240)."""
     own = {
         f"group_{name.replace('.', '_')}": _clamp(name, int(text), settings)
         for name, text in stored.items()
@@ -98,14 +99,14 @@ def limits_with(limits: Limits, stored: Values, settings: Settings) -> Limits:
 
 
 def plain(config: TopicConfig, text: str) -> str:
-    """A value as Kafka shows it: numbers and truths without what a client wrote around them."""
+    """Return a value as Kafka shows it: numbers and truths without what a client wrote around them."""
     if config.kind == INT:
         return str(int(text))
     return text.strip().lower() if config.kind == BOOLEAN else text
 
 
 def broker_value(config: TopicConfig, settings: Settings) -> tuple[str, bool]:
-    """The value that applies to groups without their own, and whether that is the default."""
+    """Return the value that applies to groups without their own, and whether that is the default."""
     for setting in settings.broker:
         if setting.name == config.broker:
             return setting.value, setting.is_default

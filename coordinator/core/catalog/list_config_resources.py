@@ -16,7 +16,7 @@ TYPES_SINCE: Final = 1  # before, the API listed client metrics alone
 
 
 def list_config_resources(catalog: Catalog, request: ListConfigResourcesRequest, call: Call) -> Result[Any]:
-    """Names by type: of all types, or of those asked for."""
+    """Return names by type: of all types, or of those asked for."""
     if call.version < TYPES_SINCE:
         wanted: Iterable[int] = (CLIENT_METRICS,)
     else:
@@ -37,7 +37,7 @@ def _brokers(catalog: Catalog) -> Iterable[str]:
 
 
 def _groups(catalog: Catalog) -> Iterable[str]:
-    """Groups that have settings of their own, whether they exist or not."""
+    """Return groups that have settings of their own, whether they exist or not."""
     return [name for kind, name in catalog.configs if kind == GROUP]
 
 

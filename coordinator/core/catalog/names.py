@@ -20,7 +20,7 @@ _LEGAL: Final = frozenset(ascii_letters + digits + "._-")
 
 
 def reason_invalid(name: str) -> str | None:
-    """Why no topic may have that name, in Kafka's words, or None when it may."""
+    """Return why no topic may have that name, in Kafka's words, or None when it may."""
     reason = _reason_invalid(name)
     return reason and truncate(reason)
 
@@ -39,5 +39,5 @@ def _reason_invalid(name: str) -> str | None:
 
 
 def metric_name(name: str) -> str:
-    """The name as Kafka's metrics spell it. A topic that would share it with another is refused."""
+    """Return the name as Kafka's metrics spell it. A topic that would share it with another is refused."""
     return name.replace(".", "_")

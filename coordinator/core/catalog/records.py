@@ -141,7 +141,7 @@ _VERSION: Final = b"\0\0"
 
 
 def encode(record: CatalogRecord) -> tuple[bytes, bytes | None]:
-    """The record's key and value as the log keeps them; value None is a tombstone."""
+    """Return the record's key and value as the log keeps them; value None is a tombstone."""
     number = _TYPE_OF[type(record.key)]
     key = number.to_bytes(2, "big") + _KEYS[number].at(0, False).build(record.key)
     if record.value is None:
@@ -151,7 +151,7 @@ def encode(record: CatalogRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes | None, value: bytes | None) -> CatalogRecord:
-    """The record that the log kept. Raises ProtocolError when these are not its bytes."""
+    """Return the record that the log kept. Raises ProtocolError when these are not its bytes."""
     if key is None or len(key) < 2:
         raise ProtocolError("a catalog record without a key")
     number = int.from_bytes(key[:2], "big")

@@ -29,7 +29,7 @@ class TopicConfig(Struct, frozen=True):
     words: tuple[str, ...] = ()
 
     def reason_invalid(self, text: str) -> str | None:
-        """Why `text` cannot be this setting's value, or None when it can."""
+        """Return why `text` cannot be this setting's value, or None when it can."""
         reason = _REASONS[self.kind](self, text)
         return None if reason is None else f"Invalid value {text} for configuration {self.name}: {reason}"
 
@@ -150,7 +150,7 @@ BY_BROKER_NAME: Final[Mapping[str, TopicConfig]] = {c.broker: c for c in TOPIC_C
 
 
 def reason_invalid(settings: Mapping[str, str]) -> str | None:
-    """Why a topic cannot have these settings together, or None when it can."""
+    """Return why a topic cannot have these settings together, or None when it can."""
     for name, text in settings.items():
         config = BY_NAME.get(name)
         if config is None:

@@ -9,7 +9,8 @@ from coordinator.core.records import GroupMetadataKey, GroupMetadataValue, Group
 
 
 def record(group: ClassicGroup) -> Record:
-    """The fact of a generation: written when its leader has assigned, when the group is empty, and when it is new."""
+    """Return the fact of a generation: written when its leader has assigned, when the group is empty, and when it is
+    new."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -22,18 +23,19 @@ def record(group: ClassicGroup) -> Record:
 
 
 def record_of_new_group(group: ClassicGroup) -> Record:
-    """The fact that a group exists that nobody has completed a join to: empty, whatever it looks like meanwhile."""
+    """Return the fact that a group exists that nobody has completed a join to: empty, whatever it looks like
+    meanwhile."""
     value = GroupMetadataValue(current_state_timestamp=group.state_since_ms)
     return Record(GroupMetadataKey(group.group_id), value)
 
 
 def tombstone(group_id: str) -> Record:
-    """The fact that there is no such group."""
+    """Return the fact that there is no such group."""
     return Record(GroupMetadataKey(group_id), None)
 
 
 def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group that a record describes: stable if it has members. Each offers the chosen protocol only."""
+    """Return the group that a record describes: stable if it has members. Each offers the chosen protocol only."""
     group = ClassicGroup(
         group_id=group_id,
         state=State.STABLE if value.members else State.EMPTY,

@@ -19,7 +19,7 @@ class Why(Struct, frozen=True, gc=False):
 
 
 def event(before: ClassicGroup, after: ClassicGroup, now_ms: int, why: Why) -> Event:
-    """The event that `after` came of `before`, or that something happened to a member while the state stayed."""
+    """Return the event that `after` came of `before`, or that something happened to a member while the state stayed."""
     member = why.member
     return Event(
         at_ms=now_ms,

@@ -82,7 +82,7 @@ class ClassicGroup(Struct, frozen=True):
         return self.state is State.EMPTY
 
     def has_member(self, member_id: str) -> bool:
-        """Whether somebody goes by that id, and may have timers."""
+        """Return whether somebody goes by that id, and may have timers."""
         return member_id in self.members or member_id in self.pending
 
     @property
@@ -178,7 +178,7 @@ class ClassicGroup(Struct, frozen=True):
 
 
 def _supports(counts: Mapping[str, int], old: Member | None, new: Member | None) -> Mapping[str, int]:
-    """How many members offer each protocol, after `old` became `new`."""
+    """Return how many members offer each protocol, after `old` became `new`."""
     if old is not None and new is not None and (old.protocols is new.protocols or old.protocols == new.protocols):
         return counts
     after = dict(counts)

@@ -52,7 +52,7 @@ def join_group(group: ClassicGroup | None, request: JoinGroupRequest, env: Env) 
 
 
 def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
-    """A JoinGroup for an unknown group creates the group, even when the request itself is then refused."""
+    """Return a JoinGroup for an unknown group creates the group, even when the request itself is then refused."""
     fresh = ClassicGroup(request.group_id)
     result = _admit(fresh, request, call, limits)
     after = fresh if result.group is None else result.group
@@ -62,7 +62,7 @@ def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Resu
 
 
 def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
-    """The checks in Kafka's order: room, then protocols, then who it is."""
+    """Return the checks in Kafka's order: room, then protocols, then who it is."""
     if not has_room(group, request.member_id, limits):
         return _turn_away(group, request, call)
     if not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
@@ -100,13 +100,13 @@ def _name_new_member(
 
 
 def _fits_into_a_record(member_id: str) -> bool:
-    """Whether a generated id has at most the bytes of a string in a record. Kafka fails as it encodes one that has
-    more, and so with an internal error."""
+    """Return whether a generated id has at most the bytes of a string in a record. Kafka fails as it encodes one that
+    has more, and so with an internal error."""
     return len(member_id) * 4 <= STRING_BYTES_MAX or len(member_id.encode()) <= STRING_BYTES_MAX
 
 
 def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
-    """A member, or an id that was given out, comes (back)."""
+    """Return a member, or an id that was given out, comes (back)."""
     if request.member_id in group.pending:
         if request.group_instance_id is not None:  # Kafka did not mean that to happen either
             return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
@@ -146,7 +146,7 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
 def _add_member(
     group: ClassicGroup, member_id: str, request: JoinGroupRequest, call: Call, limits: Limits
 ) -> Result[ClassicGroup]:
-    """A member more. Whoever never hears of its admission, and so never beats, is gone after five minutes."""
+    """Return a member more. Whoever never hears of its admission, and so never beats, is gone after five minutes."""
     member = _park(replace(_member(member_id, request, call), is_new=True), call)
     grown = group.not_expecting(member_id) if member_id in group.pending else group
     if not grown.members:
@@ -159,7 +159,7 @@ def _add_member(
 
 
 def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
-    """The group is full. If the joiner was in it, or was expected, it is no longer."""
+    """Return whether the group is full. If the joiner was in it, or was expected, it is no longer."""
     refused = _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
     if request.member_id in group.pending:
         return replace(refused, group=group.not_expecting(request.member_id))
@@ -188,7 +188,7 @@ def _member(member_id: str, request: JoinGroupRequest, call: Call) -> Member:
 
 
 def _park(member: Member, call: Call) -> Member:
-    """The member with its JoinGroup parked."""
+    """Return the member with its JoinGroup parked."""
     return replace(member, join_ticket=call.ticket, join_version=call.version)
 
 

@@ -69,7 +69,7 @@ def _find_member(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> t
 
 
 def remove_member(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Effect, ...]]:
-    """The group without the member or the pending id that `why` is about, and what ends with it."""
+    """Return the group without the member or the pending id that `why` is about, and what ends with it."""
     if why.member is None:
         return group.not_expecting(why.member_id), ()
     return group.without(why.member), refuse_parked(why.member, ErrorCode.UNKNOWN_MEMBER_ID, "")
@@ -92,7 +92,7 @@ def _rebalance_without(
 
 
 def _entry(who: LeaveGroupRequestMemberIdentity, error: ErrorCode) -> LeaveGroupResponseMember:
-    """The entry as it was sent, with its outcome."""
+    """Return the entry as it was sent, with its outcome."""
     return LeaveGroupResponseMember(who.member_id, who.group_instance_id, error)
 
 

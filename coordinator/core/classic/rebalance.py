@@ -68,7 +68,7 @@ def prepare_rebalance(group: ClassicGroup, now_ms: int, limits: Limits, why: Why
 
 
 def end_join_phase(group: ClassicGroup, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
-    """The join phase is over, unless it was the initial delay, somebody came meanwhile and there is time left."""
+    """End the join phase, unless it was the initial delay, a member came meanwhile and there is time left."""
     assert group.state is State.PREPARING_REBALANCE, f"group {group.group_id}: a join timer while {group.state}"
     if group.initial and group.new_member_added and group.initial_delay_remaining_ms:
         delay_ms = min(limits.group_initial_rebalance_delay_ms, group.initial_delay_remaining_ms)
@@ -105,7 +105,7 @@ def become_empty(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGr
 
 
 def _enter_join_phase(group: ClassicGroup, now_ms: int, limits: Limits) -> ClassicGroup:
-    """The group in its join phase, its members as they were."""
+    """Return the group in its join phase, its members as they were."""
     if group.unsynced:
         group = group.with_each(
             {member_id: replace(member, unsynced=False) for member_id, member in group.members.items()}
@@ -136,7 +136,7 @@ def _wait_for_static_members(group: ClassicGroup, now_ms: int) -> Result[Classic
 
 
 def _begin_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
-    """Those who joined, and the static members, are the next generation."""
+    """Make the members who joined, and the static ones, the next generation."""
     begun = replace(
         group.to(State.COMPLETING_REBALANCE, now_ms),
         generation=group.generation + 1,
@@ -176,5 +176,5 @@ def _remove_all(group: ClassicGroup, removed: list[Member]) -> ClassicGroup:
 
 
 def session_timer(group_id: str, member: Member, now_ms: int) -> SetTimer:
-    """The member's session runs from now."""
+    """Start the member's session now."""
     return SetTimer(timers.session(group_id, member.member_id), now_ms + member.session_timeout_ms)

@@ -32,7 +32,7 @@ def join_response(
 
 
 def roster(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
-    """All members with what they said under the chosen protocol."""
+    """Return all members with what they said under the chosen protocol."""
     protocol = group.protocol
     return tuple(
         [
@@ -58,7 +58,7 @@ def refuse_parked(member: Member, error: ErrorCode, member_id: str) -> tuple[Rep
 
 
 def sync_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    """The member's assignment in the current generation."""
+    """Return the member's assignment in the current generation."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )

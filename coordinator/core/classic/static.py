@@ -65,7 +65,7 @@ def _continue_generation(
 
 
 def _rename_member(group: ClassicGroup, old: Member, new: Member) -> ClassicGroup:
-    """The same group, in which the static member goes by its new id. If it led, it leads."""
+    """Return the same group, in which the static member goes by its new id. If it led, it leads."""
     after = group.without(old).having(new)
     return replace(after, leader=new.member_id if group.leader == old.member_id else group.leader)
 

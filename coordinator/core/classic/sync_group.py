@@ -41,7 +41,7 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) 
 
 
 def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> ErrorCode:
-    """Why the request is not answered with an assignment, NONE if it may be; in Kafka's order."""
+    """Return why the request is not answered with an assignment, NONE if it may be; in Kafka's order."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
@@ -74,12 +74,12 @@ def _park(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: 
 
 
 def _mark_synced(group: ClassicGroup, member: Member, after: Member) -> ClassicGroup:
-    """The group in which the member has synced."""
+    """Return the group in which the member has synced."""
     return group if after == member else group.having(after)
 
 
 def _assign(group: ClassicGroup, assignments: Mapping[str, bytes], leader: Member, now_ms: int) -> Result[ClassicGroup]:
-    """The group is stable, which is written down; who waits is answered. Whom the leader left out has nothing."""
+    """Make the group stable and write it down; who waits is answered. Whom the leader left out has nothing."""
     stable = group.with_each(
         {
             member_id: replace(member, assignment=assignments.get(member_id, b""), sync_ticket=None)

@@ -21,7 +21,7 @@ def validate_member(group: ClassicGroup, member_id: str, instance_id: str | None
 
 
 def supports_protocols(group: ClassicGroup, protocol_type: str, names: Iterable[str]) -> bool:
-    """Whether a joiner fits: into an empty group any type with a protocol does, else there must be one for all.
+    """Return whether a joiner fits: into an empty group any type with a protocol does, else there must be one for all.
 
     All members count, the joiner's own old entry among them, as in Kafka: so a lone member that comes back with other
     protocols is refused.
@@ -35,7 +35,7 @@ def supports_protocols(group: ClassicGroup, protocol_type: str, names: Iterable[
 
 
 def has_room(group: ClassicGroup, member_id: str, limits: Limits) -> bool:
-    """Whether `group.max.size` lets a joiner in.
+    """Return whether `group.max.size` lets a joiner in.
 
     In a rebalance those who have joined count, and not the members: so the last ones to come back to a group that is
     too large are refused.

@@ -9,7 +9,7 @@ CONSUMER = "consumer"  # the protocol type of consumers; Connect and others have
 
 
 def choose_protocol(group: ClassicGroup) -> str:
-    """The protocol with the most votes: each member votes for the first of its own that all members offer.
+    """Return the protocol with the most votes: each member votes for the first of its own that all members offer.
 
     Of several with as many votes the one in use wins, so that nobody moves for nothing; else the one named first.
     """
@@ -24,7 +24,7 @@ def choose_protocol(group: ClassicGroup) -> str:
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """The topics that any member wants; None when that is not known.
+    """Return the topics that any member wants; None when that is not known.
 
     Only consumers' metadata is looked into, and of it only the fields of version 0, which all versions begin with. What
     cannot be read makes the whole not known, and never fails a request.
@@ -41,7 +41,7 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
 
 
 def is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Whether the topic's offsets are in use. Members of whom it is not known may want anything."""
+    """Return whether the topic's offsets are in use. Members of whom it is not known may want anything."""
     return group.protocol_type == CONSUMER if group.topics is None else topic in group.topics
 
 

@@ -21,7 +21,7 @@ CONSUMER_MEMBER: Final = 1
 
 
 def describe(group: ConsumerGroup, limits: Limits, topics: Topics) -> ConsumerGroupDescribeResponseDescribedGroup:
-    """The group. Who may see it, and its topics, is the asker's business."""
+    """Return the group. Who may see it, and its topics, is the asker's business."""
     return ConsumerGroupDescribeResponseDescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -65,7 +65,7 @@ def _member(group: ConsumerGroup, member: Member, topics: Topics) -> ConsumerGro
 
 
 def _assignment(partitions: Mapping[bytes, Collection[int]], topics: Topics) -> ConsumerGroupDescribeResponseAssignment:
-    """Partitions by topic id and name. Topics that are gone are left out."""
+    """Return partitions by topic id and name. Topics that are gone are left out."""
     found = ((topics.by_id(topic_id), partitions[topic_id]) for topic_id in sorted(partitions))
     return ConsumerGroupDescribeResponseAssignment(
         tuple(

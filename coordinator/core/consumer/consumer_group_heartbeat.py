@@ -72,7 +72,7 @@ def _has_nothing_new(
     request: ConsumerGroupHeartbeatRequest,
     env: Env,
 ) -> bool:
-    """Whether the request says only that the member is there, and the group has nothing to tell it either."""
+    """Return whether the request says only that the member is there, and the group has nothing to tell it either."""
     call, metadata = env.call, member.metadata
     return (
         request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
@@ -105,7 +105,7 @@ def _renew_session(group: ConsumerGroup, member: Member, env: Env) -> Answer:
 
 
 def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer | Refusal:
-    """A member that joins, or goes on."""
+    """Return a member that joins, or goes on."""
     call, limits = env.call, env.limits
     is_joining = request.member_epoch == 0
     if group is None or type(group) is ClassicGroup:
@@ -131,7 +131,7 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
 
 
 def _joining(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | Refusal:
-    """The member that joins: a new one, one that rejoins, or one that takes over from a static member."""
+    """Return the member that joins: a new one, one that rejoins, or one that takes over from a static member."""
     instance_id = request.instance_id
     if instance_id is None:
         known = transition.group.members.get(member_id)
@@ -196,7 +196,7 @@ def _assignment(assigned: Owned) -> ConsumerGroupHeartbeatResponseAssignment:
 
 
 def _leave(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer | Refusal:
-    """A member that leaves, for good or for a while. Its epoch is not asked for."""
+    """Return a member that leaves, for good or for a while. Its epoch is not asked for."""
     if type(group) is not ConsumerGroup:
         return _no_group(request.group_id)
     transition = GroupTransition(group, env, BY)
@@ -213,7 +213,8 @@ def _leave(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env
 
 
 def _away(transition: GroupTransition, member: Member, response: ConsumerGroupHeartbeatResponse) -> Answer:
-    """A static member means to come back: what it has stays its own as long as its session, what it owed is free.
+    """Return a static member means to come back: what it has stays its own as long as its session, what it owed is
+    free.
 
     The epochs at which it came to own its partitions become 0, so that its next incarnation may commit what this one
     had in hand (KIP-1251).

@@ -36,12 +36,13 @@ from protocol.messages.consumer_protocol import (
 
 
 def is_possible_without(group: ConsumerGroup, members: Mapping[str, Member], limits: Limits) -> bool:
-    """Whether the group can be a classic one without these members: somebody stays, and all who do are classic."""
+    """Return whether the group can be a classic one without these members: somebody stays, and all who do are
+    classic."""
     return len(members) < len(group.members) and _is_possible(group, members, len(group.members) - len(members), limits)
 
 
 def is_possible_replacing(group: ConsumerGroup, member: Member, limits: Limits) -> bool:
-    """Whether it can with a classic member in the place of this one."""
+    """Return whether it can with a classic member in the place of this one."""
     return _is_possible(group, {member.member_id: member}, len(group.members), limits)
 
 
@@ -57,7 +58,7 @@ def _is_possible(group: ConsumerGroup, without: Mapping[str, Member], size: int,
 def downgrade_without(
     transition: GroupTransition, leaving: Mapping[str, Member], response: Any, cause: Cause
 ) -> Result[Any] | Refusal:
-    """The classic group of those who stay, in its first rebalance, answering `response`."""
+    """Return the classic group of those who stay, in its first rebalance, answering `response`."""
     for member in leaving.values():
         transition.tell(cause, member)
     group = classic_group(transition.group, leaving, transition.topics, transition.now_ms)
@@ -86,7 +87,7 @@ def downgrade_after_replacement(
 
 
 def tombstones(group: ConsumerGroup) -> tuple[Record, ...]:
-    """The records that delete a consumer group, in the order that replay insists on."""
+    """Return the records that delete a consumer group, in the order that replay insists on."""
     group_id = group.group_id
     return (
         *(record_builders.no_current(group_id, member_id) for member_id in group.members),
@@ -102,7 +103,7 @@ def tombstones(group: ConsumerGroup) -> tuple[Record, ...]:
 def classic_group(
     group: ConsumerGroup, leaving: Collection[str], topics: Topics, now_ms: int
 ) -> ClassicGroup | Refusal:
-    """The classic group that those who stay would be: stable, at the generation of the epoch."""
+    """Return the classic group that those who stay would be: stable, at the generation of the epoch."""
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
     members = {member.member_id: _classic_member(member) for member in staying}
     made = ClassicGroup(group.group_id, State.STABLE, now_ms, generation=group.epoch, protocol_type=CONSUMER).with_all(
@@ -150,12 +151,12 @@ def _classic_member(member: Member) -> ClassicMember:
 
 
 def _assignment(group: ConsumerGroup, member: ClassicMember, protocol: str | None, topics: Topics) -> bytes:
-    """A member's target in the words of its protocol's version. Topics that are gone are left out."""
+    """Return a member's target in the words of its protocol's version. Topics that are gone are left out."""
     return assignment_bytes(group.target(member.member_id), member.metadata(protocol), topics)
 
 
 def assignment_bytes(assignment: Mapping[bytes, Collection[int]], metadata: bytes, topics: Topics) -> bytes:
-    """Partitions as ConsumerProtocolAssignment, in the version of the member's own subscription."""
+    """Return partitions as ConsumerProtocolAssignment, in the version of the member's own subscription."""
     found = ((topics.by_id(topic_id), partitions) for topic_id, partitions in assignment.items())
     entries = sorted((topic.name, tuple(sorted(partitions))) for topic, partitions in found if topic is not None)
     message = ConsumerProtocolAssignment(

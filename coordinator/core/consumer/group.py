@@ -60,7 +60,7 @@ class Member(Struct, frozen=True, gc=False):
         return self.metadata.classic_member_metadata
 
     def is_at(self, epoch: int) -> bool:
-        """Whether it has all of the target of that epoch."""
+        """Return whether it has all of the target of that epoch."""
         return self.epoch == epoch and self.state is MemberState.STABLE
 
 
@@ -127,12 +127,12 @@ class ConsumerGroup(Struct, frozen=True):
         return target
 
     def by_instance(self, instance_id: str) -> Member | None:
-        """The static member of that instance id."""
+        """Return the static member of that instance id."""
         member_id = self.instances.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def topics_matching(self, pattern: str) -> frozenset[str]:
-        """The topics that match a regular expression; none until it is resolved."""
+        """Return the topics that match a regular expression; none until it is resolved."""
         resolved = self.resolved.get(pattern)
         return frozenset() if resolved is None else resolved.topics
 
@@ -160,7 +160,7 @@ class ConsumerGroup(Struct, frozen=True):
         )._counting(member, None)
 
     def has_member(self, member_id: str) -> bool:
-        """Whether somebody goes by that id, and may have timers."""
+        """Return whether somebody goes by that id, and may have timers."""
         return member_id in self.members
 
     def at(self, assignment_epoch: int, at_ms: int) -> "ConsumerGroup":
@@ -169,7 +169,7 @@ class ConsumerGroup(Struct, frozen=True):
         return replace(self, assignment_epoch=assignment_epoch, assignment_at_ms=at_ms, settled=settled)
 
     def _counting(self, old: Member | None, new: Member | None) -> "ConsumerGroup":
-        """The counters and indices after `old` became `new`."""
+        """Return the counters and indices after `old` became `new`."""
         instances = self.instances
         if old is not None and old.instance_id is not None and instances.get(old.instance_id) == old.member_id:
             instances = instances.without(old.instance_id)

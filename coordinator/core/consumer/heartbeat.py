@@ -32,7 +32,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, env: Env) -> Resu
 def classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> Member | ErrorCode:
-    """The classic member of that generation, or the error for it."""
+    """Return the classic member of that generation, or the error for it."""
     found = find_member(group, member_id, instance_id)
     if isinstance(found, Refusal):
         return found.error
@@ -42,7 +42,8 @@ def classic_member(
 
 
 def has_to_rejoin(group: ConsumerGroup, member: Member) -> bool:
-    """Whether the member's next step is a JoinGroup: there is a newer target, something to give up, or all to take.
+    """Return whether the member's next step is a JoinGroup: there is a newer target, something to give up, or all to
+    take.
 
     As long as others hold what it waits for it is left in peace.
     """

@@ -13,7 +13,8 @@ from protocol.errors import ErrorCode
 
 
 def is_full(group: ConsumerGroup, member_id: str, instance_id: str | None, limits: Limits) -> bool:
-    """Whether there is no room for a member that is not in the group. One that takes over from another needs none.
+    """Return whether there is no room for a member that is not in the group. One that takes over from another needs
+    none.
 
     Kafka 4.3.1 refuses a returning static member of a full group; a later release mends that (KAFKA-20601).
     """
@@ -23,13 +24,13 @@ def is_full(group: ConsumerGroup, member_id: str, instance_id: str | None, limit
 
 
 def group_full(limits: Limits) -> Refusal:
-    """The group has as many members as it may have."""
+    """Return whether the group has as many members as it may have."""
     message = f"The consumer group has reached its maximum capacity of {limits.group_consumer_max_size} members."
     return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
 
 def find_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member | Refusal:
-    """The member that has these ids; an instance id must belong to the member id."""
+    """Return the member that has these ids; an instance id must belong to the member id."""
     if instance_id is None:
         member = group.members.get(member_id)
         return unknown_member(member_id, group.group_id) if member is None else member
@@ -40,7 +41,7 @@ def find_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -
 
 
 def validate_epoch(member: Member, epoch: int, told: ReportedOwnership) -> Refusal | None:
-    """Why a heartbeat's epoch is refused; None when it is good.
+    """Return why a heartbeat's epoch is refused; None when it is good.
 
     The epoch before the current one is good for a member that owns nothing but what it was told: the answer that raised
     its epoch may have been lost. Epoch 0 always is: a member that was fenced rejoins with it.
@@ -58,7 +59,7 @@ def validate_epoch(member: Member, epoch: int, told: ReportedOwnership) -> Refus
 
 
 def replace_static_member(transition: GroupTransition, old: Member, member_id: str) -> Member:
-    """A static member under a new member id: with all that the old one had, at epoch 0."""
+    """Return a static member under a new member id: with all that the old one had, at epoch 0."""
     group_id, target = transition.group.group_id, transition.group.target(old.member_id)
     member = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
     transition.write(
@@ -71,7 +72,8 @@ def replace_static_member(transition: GroupTransition, old: Member, member_id: s
 
 
 def validate_released(member: Member, instance_id: str) -> Refusal | None:
-    """Why nobody may take over from this static member of the consumer protocol: it has not said that it is away."""
+    """Return why nobody may take over from this static member of the consumer protocol: it has not said that it is
+    away."""
     if member.classic is not None or member.epoch == AWAY:
         return None
     message = f"Static member {member.member_id} with instance id {instance_id} is in use and has not left."

@@ -23,7 +23,7 @@ class Inconsistent(Exception):  # noqa: N818 - it says what the records are
 
 
 def is_free(owners: Owners, topic_id: bytes, partition: int) -> bool:
-    """Whether nobody holds the partition."""
+    """Return whether nobody holds the partition."""
     epochs = owners.get(topic_id)
     return epochs is None or partition >= len(epochs) or epochs[partition] == FREE
 
@@ -31,7 +31,7 @@ def is_free(owners: Owners, topic_id: bytes, partition: int) -> bool:
 def move_ownership(
     owners: Owners, before: Iterable[Owned], old_epoch: int, after: Iterable[Owned], epoch: int
 ) -> Owners:
-    """The index once a member that held `before` at `old_epoch` holds `after` at `epoch`.
+    """Return the index once a member that held `before` at `old_epoch` holds `after` at `epoch`.
 
     Entries of another epoch than the member's old one are left alone: compaction may have taken the records in between.
     Raises Inconsistent for a partition that somebody else holds at the same or a later epoch.
@@ -56,7 +56,7 @@ def move_ownership(
 
 
 def holders(owners: Owners) -> dict[tuple[bytes, int], int]:
-    """The epochs of all partitions that are held, for tests and for people."""
+    """Return the epochs of all partitions that are held, for tests and for people."""
     return {
         (topic_id, partition): epoch
         for topic_id, epochs in owners.items()

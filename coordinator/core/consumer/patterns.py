@@ -26,7 +26,7 @@ THROTTLE_MS: Final = 10_000  # between two resolutions of a group, whatever its 
 def is_stale(
     patterns: Mapping[str, int], resolved: Mapping[str, ResolvedRegex], topics: Topics, limits: Limits, now_ms: int
 ) -> bool:
-    """Whether patterns are not resolved, topics were created since, or it is time to look again."""
+    """Return whether patterns are not resolved, topics were created since, or it is time to look again."""
     if len(patterns) != len(resolved):
         return True
     oldest = min((each.version for each in resolved.values()), default=topics.version)
@@ -36,12 +36,12 @@ def is_stale(
 
 
 def may_refresh(resolved: Mapping[str, ResolvedRegex], now_ms: int) -> bool:
-    """Whether the last resolution is long enough ago, or from the future: then the clock was put back since."""
+    """Return whether the last resolution is long enough ago, or from the future: then the clock was put back since."""
     return not resolved or not 0 <= now_ms - _resolved_at(resolved) <= THROTTLE_MS
 
 
 def is_quiet(group: ConsumerGroup, topics: Topics, limits: Limits, now_ms: int) -> bool:
-    """Whether a heartbeat with nothing new need not think of patterns."""
+    """Return whether a heartbeat with nothing new need not think of patterns."""
     if not group.patterns or group.resolving is not None or not may_refresh(group.resolved, now_ms):
         return True
     return not is_stale(group.patterns, group.resolved, topics, limits, now_ms)

@@ -31,7 +31,7 @@ ReportedOwnership = Sequence[ConsumerGroupHeartbeatRequestTopicPartitions] | Non
 def reconcile(
     group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics, *, resubscribed: bool
 ) -> Member | Refusal:
-    """The member one step further; the very same when there is nothing to do."""
+    """Return the member one step further; the very same when there is nothing to do."""
     if not resubscribed and member.is_at(group.assignment_epoch):
         return member
     if member.state is MemberState.STABLE and member.epoch == group.assignment_epoch:
@@ -47,7 +47,7 @@ def reconcile(
 
 
 def owns_any(told: ReportedOwnership, partitions: Owned) -> bool:
-    """Whether the member may still own any of these. Saying nothing means that it may."""
+    """Return whether the member may still own any of these. Saying nothing means that it may."""
     if told is None:
         return True
     return any(
@@ -59,7 +59,7 @@ def owns_any(told: ReportedOwnership, partitions: Owned) -> bool:
 
 
 def is_within(told: ReportedOwnership, assigned: Owned) -> bool:
-    """Whether the member says what it owns, and that is all in `assigned`."""
+    """Return whether the member says what it owns, and that is all in `assigned`."""
     if told is None:
         return False
     return all(
@@ -70,7 +70,7 @@ def is_within(told: ReportedOwnership, assigned: Owned) -> bool:
 
 
 def _advance(group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics, *, stay_at: int) -> Member:
-    """The member on its way to the latest target; at epoch `stay_at` when it has to give something up first."""
+    """Return the member on its way to the latest target; at epoch `stay_at` when it has to give something up first."""
     subscribed = frozenset(topic_ids(group, member, topics))
     target = {topic: parts for topic, parts in group.target(member.member_id).items() if topic in subscribed}
     kept = _retain_targeted(member.assigned, target)

@@ -23,7 +23,7 @@ from coordinator.core.records import (
 
 
 def epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    """The group's epoch, and the hash of the topics that it was raised for."""
+    """Return the group's epoch, and the hash of the topics that it was raised for."""
     return Record(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
 
 
@@ -43,12 +43,12 @@ def member(group_id: str, member_id: str, metadata: Metadata) -> Record:
 
 
 def no_member(group_id: str, member_id: str) -> Record:
-    """The member is gone; its target and its assignment were deleted before."""
+    """Build the tombstone of a member that has left; its target and its assignment were deleted before."""
     return Record(ConsumerGroupMemberMetadataKey(group_id, member_id), None)
 
 
 def target_epoch(group_id: str, epoch: int, at_ms: int) -> Record:
-    """The epoch that the target assignment was computed for, and when."""
+    """Return the epoch that the target assignment was computed for, and when."""
     key = ConsumerGroupTargetAssignmentMetadataKey(group_id)
     return Record(key, ConsumerGroupTargetAssignmentMetadataValue(epoch, at_ms))
 
@@ -69,12 +69,12 @@ def target(group_id: str, member_id: str, assignment: Assignment) -> Record:
 
 
 def no_target(group_id: str, member_id: str) -> Record:
-    """A member has no target any more."""
+    """Build the tombstone of a member's target assignment."""
     return Record(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
 
 
 def current(group_id: str, member: Member) -> Record:
-    """How far a member is, and what it owns."""
+    """Build the record of a member's epochs and of the partitions that it owns."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member.epoch,
         member.previous_epoch,
@@ -86,7 +86,7 @@ def current(group_id: str, member: Member) -> Record:
 
 
 def no_current(group_id: str, member_id: str) -> Record:
-    """A member owns nothing any more."""
+    """Return a member owns nothing any more."""
     return Record(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
 
 
@@ -102,7 +102,7 @@ def no_pattern(group_id: str, pattern: str) -> Record:
 
 
 def removal(group_id: str, member_id: str) -> tuple[Record, ...]:
-    """A member is gone, in the order that replay insists on."""
+    """Build all tombstones of a member that has left, in the order that replay insists on."""
     return no_current(group_id, member_id), no_target(group_id, member_id), no_member(group_id, member_id)
 
 

@@ -19,7 +19,7 @@ from coordinator.core.result import Result
 def remove_members(
     transition: GroupTransition, members: Mapping[str, Member], response: Any, cause: Cause, reason: str = ""
 ) -> Result[Any] | Refusal:
-    """The group without these members, answering `response`."""
+    """Return the group without these members, answering `response`."""
     if not members:
         return transition.result(response)
     if downgrade.is_possible_without(transition.group, members, transition.limits):

@@ -26,7 +26,7 @@ from coordinator.core.records import (
 
 
 def apply_record(group: ConsumerGroup | None, record: Record) -> ConsumerGroup | None:
-    """The group after a record of its own; None when there is none (any more)."""
+    """Return the group after a record of its own; None when there is none (any more)."""
     key, value = record.key, record.value
     if group is None:
         if value is None:

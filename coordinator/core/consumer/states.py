@@ -25,7 +25,7 @@ class MemberState(IntEnum):
 
     @classmethod
     def read(cls, number: int) -> "MemberState":
-        """The state of a record; what is not known is UNKNOWN."""
+        """Return the state of a record; what is not known is UNKNOWN."""
         return _READ.get(number, cls.UNKNOWN)
 
 

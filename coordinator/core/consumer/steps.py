@@ -37,7 +37,7 @@ class PatternChange(Struct, frozen=True):
 def advance(
     transition: GroupTransition, found: Member, metadata: Metadata, told: ReportedOwnership, call: Call
 ) -> Changes | Refusal:
-    """All steps, for the member as it was found and what it says now."""
+    """Take all steps, for the member as it was found and the request at hand."""
     changes = keep(transition, found, metadata, call)
     if isinstance(changes, Refusal):
         return changes

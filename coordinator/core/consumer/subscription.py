@@ -17,12 +17,12 @@ _MAGIC: Final = 0  # of the way in which a topic is hashed
 
 
 def topic_names(group: ConsumerGroup) -> set[str]:
-    """All topics that the group subscribes to, whether they exist or not."""
+    """Return all topics that the group subscribes to, whether they exist or not."""
     return set(group.names).union(*(resolved.topics for resolved in group.resolved.values()))
 
 
 def member_topics(group: ConsumerGroup, member: Member) -> Iterable[str]:
-    """The topics that one member subscribes to. A pattern that is not resolved yet stands for none."""
+    """Return the topics that one member subscribes to. A pattern that is not resolved yet stands for none."""
     if not member.pattern:
         return member.names
     matched = group.topics_matching(member.pattern)
@@ -30,13 +30,13 @@ def member_topics(group: ConsumerGroup, member: Member) -> Iterable[str]:
 
 
 def topic_ids(group: ConsumerGroup, member: Member, topics: Topics) -> tuple[bytes, ...]:
-    """The ids of those of them that exist."""
+    """Return the ids of those of them that exist."""
     found = (topics.get(name) for name in member_topics(group, member))
     return tuple(topic.id for topic in found if topic is not None)
 
 
 def is_homogeneous(group: ConsumerGroup) -> bool:
-    """Whether everybody subscribes to the same: all by name, or all by one and the same pattern (K-112)."""
+    """Return whether everybody subscribes to the same: all by name, or all by one and the same pattern (K-112)."""
     members = len(group.members)
     if not group.patterns:
         return all(count == members for count in group.names.values())
@@ -45,7 +45,8 @@ def is_homogeneous(group: ConsumerGroup) -> bool:
 
 
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
-    """A signed 64-bit number that changes with the topics that the group subscribes to; 0 when none of them exists."""
+    """Return a signed 64-bit number that changes with the topics that the group subscribes to; 0 when none of them
+    exists."""
     found = [topic for name in sorted(topic_names(group)) if (topic := topics.get(name)) is not None]
     if not found:
         return 0
@@ -53,7 +54,8 @@ def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
 
 
 def have_changed(group: ConsumerGroup, topics: Topics) -> bool:
-    """Whether a topic that the group subscribes to has come, changed or gone since its epoch was held against them.
+    """Return whether a topic that the group subscribes to has come, changed or gone since its epoch was held against
+    them.
 
     Of a group that was made or loaded just now that is not known, and so it may be.
     """

@@ -17,7 +17,7 @@ from coordinator.core.topics import Topics
 
 
 def is_due(group: ConsumerGroup, limits: Limits, now_ms: int) -> bool:
-    """Whether the target is behind the group's epoch, and may be computed again already.
+    """Return whether the target is behind the group's epoch, and may be computed again already.
 
     A target from the future was computed before the clock was put back: waiting for its time could take for ever.
     """
@@ -28,7 +28,7 @@ def is_due(group: ConsumerGroup, limits: Limits, now_ms: int) -> bool:
 
 
 def assignor_name(group: ConsumerGroup, limits: Limits) -> str:
-    """The assignor that most members ask for; of those asked for equally often the one configured first."""
+    """Return the assignor that most members ask for; of those asked for equally often the one configured first."""
     configured = limits.group_consumer_assignors
     votes = [group.votes.get(name, 0) for name in configured]
     return configured[votes.index(max(votes))]
@@ -37,7 +37,8 @@ def assignor_name(group: ConsumerGroup, limits: Limits) -> str:
 def compute_target(
     group: ConsumerGroup, limits: Limits, topics: Topics, assignors: Mapping[str, Assignor], now_ms: int
 ) -> tuple[Record, ...]:
-    """The records of a new target: of each member that it changes for, and of its epoch. Raises AssignorError."""
+    """Return the records of a new target: of each member that it changes for, and of its epoch. Raises
+    AssignorError."""
     spec = spec_of(group, topics)
     assignor = assignors.get(assignor_name(group, limits))
     if assignor is None:
@@ -53,7 +54,7 @@ def compute_target(
 
 
 def spec_of(group: ConsumerGroup, topics: Topics) -> GroupSpec:
-    """The question for the assignor. Members that subscribe alike share one tuple of topics."""
+    """Return the question for the assignor. Members that subscribe alike share one tuple of topics."""
     subscribed: dict[tuple[tuple[str, ...], str], tuple[bytes, ...]] = {}
     counts: dict[bytes, int] = {}
     members = {}
@@ -98,7 +99,7 @@ def call_assignor(assignor: Assignor, spec: GroupSpec) -> Mapping[str, Assignmen
 
 
 def check_assignment(spec: GroupSpec, answer: Mapping[str, Mapping[bytes, tuple[int, ...]]]) -> dict[str, Assignment]:
-    """The answer in its canonical form. Raises AssignorError where no group could follow it."""
+    """Return the answer in its canonical form. Raises AssignorError where no group could follow it."""
     taken: set[tuple[bytes, int]] = set()
     checked: dict[str, Assignment] = {}
     for member_id, assignment in answer.items():

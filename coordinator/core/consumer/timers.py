@@ -45,7 +45,8 @@ def expire_member(group: ConsumerGroup, timer: Due, env: Env) -> Result[Any]:
 
 
 def restart_timers(group: ConsumerGroup, env: Env) -> Result[Any]:
-    """The timers of a group that was read from the log: everybody has a full session, and full time to give up."""
+    """Return the timers of a group that was read from the log: everybody has a full session, and full time to give
+    up."""
     effects: list[Effect] = []
     now_ms = env.call.now_ms
     session_at_ms = now_ms + env.limits.group_consumer_session_timeout_ms

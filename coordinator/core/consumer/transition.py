@@ -69,5 +69,5 @@ class GroupTransition:
         )
 
     def result(self, response: Any = None) -> Result[Any]:
-        """All of it."""
+        """Return all of it."""
         return Result(self.group, response, tuple(self.records), tuple(self.effects), tuple(self.events))

@@ -35,7 +35,7 @@ def begin_transition(
     env: Env,
     by: str,
 ) -> GroupTransition | Refusal:
-    """The consumer group that a member may join, as it is, made new, or made of a classic one."""
+    """Return the consumer group that a member may join, as it is, made new, or made of a classic one."""
     if type(group) is ConsumerGroup:
         return GroupTransition(group, env, by)
     transition = GroupTransition(ConsumerGroup(group_id), env, by)
@@ -95,7 +95,8 @@ def _convert(transition: GroupTransition, group: ClassicGroup) -> GroupTransitio
 
 
 def _covers_topics(group: ConsumerGroup, members: Sequence[Member], topics: Topics) -> bool:
-    """Whether the members are assigned every partition of the group's topics: not those added since the leader synced.
+    """Return whether the members are assigned every partition of the group's topics: not those added since the leader
+    synced.
 
     Kafka does not look, and no member owns these partitions before the group changes in some other way.
     """
@@ -109,7 +110,7 @@ class CustomAssignor(Exception):  # noqa: N818 - it says what is found
 
 
 def _member(member: ClassicMember, group: ClassicGroup, topics: Topics) -> Member:
-    """A classic member as one of a consumer group, at the epoch of its generation. Raises ProtocolError."""
+    """Return a classic member as one of a consumer group, at the epoch of its generation. Raises ProtocolError."""
     subscription = read_subscription(member.metadata(group.protocol))
     assigned = _read_target(member.assignment, topics)
     protocols = tuple(ConsumerGroupMemberMetadataValueClassicProtocol(*protocol) for protocol in member.protocols)

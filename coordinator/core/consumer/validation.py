@@ -25,7 +25,7 @@ UNKNOWN_EPOCH: Final = -1
 
 
 def validate_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, limits: Limits) -> Refusal | None:
-    """The first thing that is wrong, None if nothing is."""
+    """Return the first thing that is wrong, None if nothing is."""
     epoch, is_joining = request.member_epoch, request.member_epoch == 0
     if _is_blank(request.member_id) and (version >= 1 or epoch > 0 or epoch == LEFT):
         return _invalid("MemberId can't be empty.")
@@ -71,13 +71,13 @@ def unknown_instance(instance_id: str) -> Refusal:
 
 
 def fenced_instance(instance_id: str, member_id: str) -> Refusal:
-    """The static member goes by another member id by now."""
+    """Return whether the static member has another member id by now."""
     message = f"Static member {member_id} with instance id {instance_id} was fenced by another member."
     return Refusal(ErrorCode.FENCED_INSTANCE_ID, message)
 
 
 def of_pattern(pattern: str) -> Refusal | None:
-    """Why nobody can subscribe to what matches the pattern, or None when one can."""
+    """Return why nobody can subscribe to what matches the pattern, or None when one can."""
     reason = regex.reason_invalid(pattern)
     if reason is None:
         return None
@@ -122,7 +122,7 @@ def validate_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> E
 
 
 def stale(member: Member) -> ErrorCode:
-    """The word for an epoch that is not the member's, in the member's protocol."""
+    """Return the word for an epoch that is not the member's, in the member's protocol."""
     return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
@@ -132,7 +132,7 @@ def _epoch(request: Any) -> int:
 
 
 def _owned_since(member: Member, topic_id: bytes, partition: int, epoch: int) -> bool:
-    """Whether the member has owned the partition at that epoch already (KIP-1251)."""
+    """Return whether the member has owned the partition at that epoch already (KIP-1251)."""
     since = member.assigned.get(topic_id, {}).get(partition)
     if since is None:
         since = member.pending.get(topic_id, {}).get(partition)

@@ -28,7 +28,7 @@ _STRIPES_A_BLOCK: Final = (len(_SECRET) - _STRIPE) // 8
 
 
 def xxh3_64(data: bytes) -> int:
-    """The hash as an unsigned number."""
+    """Return the hash as an unsigned number."""
     size = len(data)
     if size <= 16:
         return _short(data, size)

@@ -34,7 +34,7 @@ def base(group: ClassicGroup) -> Base | None:
 
 
 def commit_time(value: OffsetCommitValue) -> int:
-    """When it was committed."""
+    """Return when it was committed."""
     return value.commit_timestamp
 
 
@@ -46,7 +46,7 @@ def find_expired(
     now_ms: int,
     retention_ms: int,
 ) -> Iterator[OffsetCommitKey]:
-    """The committed offsets whose time is over: of no topic `in_use`, and with no transaction open on them."""
+    """Yield the committed offsets whose time is over: of no topic `in_use`, and with no transaction open on them."""
     for topic, partitions in offsets.of_group(group_id).items():
         if in_use(topic):
             continue
@@ -78,7 +78,8 @@ def find_orphaned(group_id: str, offsets: OffsetStore, gone: Collection[str]) ->
 def find_forgotten(
     group_id: str, offsets: OffsetStore, topics: Topics, gone: Mapping[str, Collection[bytes]]
 ) -> list[OffsetCommitKey]:
-    """The offsets that a start finds of topics that are `gone`: those of a topic that is there again by its old ids.
+    """Return the offsets that a start finds of topics that are `gone`: those of a topic that is there again by its old
+    ids.
 
     Offsets of other topics stay, whether there are such topics or not: a log that was copied from a cluster has them.
     """

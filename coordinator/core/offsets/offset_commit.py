@@ -113,7 +113,7 @@ def _refuse(topic: OffsetCommitRequestTopic, meant: Topic | ErrorCode, error: Er
 
 
 def _answer(topics: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-    """Each topic once, even if the request named it more often."""
+    """Return each topic once, even if the request named it more often."""
     if len(topics) == 1:
         return OffsetCommitResponse(topics=tuple(topics))
     merged: dict[str | bytes, OffsetCommitResponseTopic] = {}

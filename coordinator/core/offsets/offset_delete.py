@@ -36,7 +36,7 @@ def offset_delete(group: Group | None, request: OffsetDeleteRequest, env: Env) -
 
 
 def _validate(group: Group | None, group_id: str) -> ErrorCode:
-    """Why nothing of the group may be deleted, NONE if something may.
+    """Return why nothing of the group may be deleted, NONE if something may.
 
     Members of which nothing is known but that they are no consumers may be using any topic.
     """

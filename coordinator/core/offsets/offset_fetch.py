@@ -75,7 +75,8 @@ def _topic(
     topics: Topics,
     require_stable: bool,
 ) -> OffsetFetchResponseTopics:
-    """The partitions asked for. By name a topic need not exist; by id it must, and be the one that was committed to."""
+    """Return the partitions asked for. By name a topic need not exist; by id it must, and be the one that was
+    committed to."""
     name, topic_id = wanted.name, wanted.topic_id
     if version >= TOPIC_IDS_SINCE:
         meant = topic_meant(wanted, version, topics)
@@ -99,7 +100,7 @@ def _topic(
 def _everything(
     group_id: str, version: int, offsets: OffsetStore, topics: Topics, *, require_stable: bool
 ) -> list[OffsetFetchResponseTopics]:
-    """All that is committed. By id, topics that are gone cannot be named and are left out."""
+    """Return all that is committed. By id, topics that are gone cannot be named and are left out."""
     every = []
     by_id = version >= TOPIC_IDS_SINCE
     for name, partitions in offsets.of_group(group_id).items():
@@ -112,7 +113,8 @@ def _everything(
 
 
 def _is_of_another_topic(value: OffsetCommitValue, topic_id: bytes) -> bool:
-    """The topic was deleted and created again since. Only who asks by id can tell, and only if an id was kept."""
+    """Return whether the topic was deleted and created again since. Only who asks by id can tell, and only if an id
+    was kept."""
     return topic_id != NO_ID and value.topic_id not in (NO_ID, topic_id)
 
 
@@ -125,7 +127,7 @@ def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchRe
 
 
 def _as_before(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
-    """The topic in the form of versions 0-7."""
+    """Return the topic in the form of versions 0-7."""
     partitions = tuple(
         OffsetFetchResponsePartition(
             each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code

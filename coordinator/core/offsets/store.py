@@ -41,23 +41,23 @@ class OffsetStore:
         self._order = 0
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
-        """The committed offsets of a group, by topic and partition. To be read at once, not kept."""
+        """Return the committed offsets of a group, by topic and partition. To be read at once, not kept."""
         return self._committed.get(group_id, _NOTHING)
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
-        """The committed offset, None without one."""
+        """Return the committed offset, None without one."""
         return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether any open transaction has an offset of that partition."""
+        """Return whether any open transaction has an offset of that partition."""
         return (topic, partition) in self._open.get(group_id, _NOBODY)
 
     def pending_of(self, group_id: str) -> Mapping[tuple[str, int], set[int]]:
-        """The partitions with pending offsets of a group, with their producers. To be read at once, not kept."""
+        """Return the partitions with pending offsets of a group, with their producers. To be read at once, not kept."""
         return self._open.get(group_id, _NOBODY)
 
     def keys(self, group_id: str) -> Iterator[OffsetCommitKey]:
-        """Each partition of the group with a committed or a pending offset, once."""
+        """Yield each partition of the group with a committed or a pending offset, once."""
         committed = self.of_group(group_id)
         for topic, partitions in committed.items():
             for partition in partitions:
@@ -67,7 +67,7 @@ class OffsetStore:
                 yield OffsetCommitKey(group_id, topic, partition)
 
     def entries(self, group_id: str) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
-        """All offsets of the group, committed and pending."""
+        """Yield all offsets of the group, committed and pending."""
         for topic, partitions in self.of_group(group_id).items():
             for partition, value in partitions.items():
                 yield OffsetCommitKey(group_id, topic, partition), value
@@ -77,7 +77,7 @@ class OffsetStore:
                 yield key, self._pending[producer_id][key].value
 
     def groups(self) -> Iterator[str]:
-        """Each group with an offset, committed or pending, once."""
+        """Yield each group with an offset, committed or pending, once."""
         yield from self._committed
         yield from (group_id for group_id in self._open if group_id not in self._committed)
 
@@ -136,7 +136,7 @@ class OffsetStore:
             self._overtake(key, order)
 
     def _partitions(self, group_id: str, topic: str) -> dict[int, OffsetCommitValue]:
-        """The committed offsets of a topic, to be added to."""
+        """Return the committed offsets of a topic, to be added to."""
         topics = self._committed.get(group_id)
         if topics is None:
             topics = self._committed[group_id] = {}

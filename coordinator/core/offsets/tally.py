@@ -23,12 +23,12 @@ class Tally(Struct):
                 self.commits += len(records)
 
     def plus(self, other: "Tally") -> "Tally":
-        """The counts of both."""
+        """Return the sum of both counts."""
         return Tally(
             self.commits + other.commits, self.expirations + other.expirations, self.deletions + other.deletions
         )
 
 
 def offsets_in(records: Iterable[Record]) -> int:
-    """How many of the records are about offsets; a group that ends has one of its own among them."""
+    """Return how many of the records are about offsets; a group that ends has one of its own among them."""
     return sum(type(record.key) is OffsetCommitKey for record in records)

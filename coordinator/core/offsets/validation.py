@@ -27,7 +27,7 @@ class NamedTopic(Protocol):
 
 
 def topic_meant(topic: NamedTopic, version: int, topics: Topics) -> Topic | ErrorCode:
-    """The topic that a request names, or the error for each of its partitions."""
+    """Return the topic that a request names, or the error for each of its partitions."""
     if version >= TOPIC_IDS_SINCE:
         found = None if topic.topic_id == NO_ID else topics.by_id(topic.topic_id)
         return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found
@@ -36,14 +36,15 @@ def topic_meant(topic: NamedTopic, version: int, topics: Topics) -> Topic | Erro
 
 
 def is_too_long(metadata: str | None, most: int) -> bool:
-    """Whether a commit's metadata is longer than `most` UTF-16 code units, which is how Kafka counts its bytes."""
+    """Return whether a commit's metadata is longer than `most` UTF-16 code units, which is how Kafka counts its
+    bytes."""
     if metadata is None or len(metadata) * 2 <= most:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > most
 
 
 def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env) -> ErrorCode:
-    """Why the group refuses an OffsetCommit, NONE if it does not.
+    """Return why the group refuses an OffsetCommit, NONE if it does not.
 
     A commit without a generation is one of a consumer that manages its partitions itself, or an operator's: it is
     taken as long as the group has no members.
@@ -66,7 +67,7 @@ def validate_commit(group: Group | None, request: OffsetCommitRequest, env: Env)
 
 
 def validate_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, env: Env) -> ErrorCode:
-    """The same for TxnOffsetCommit, whose old versions know no members, and which no state stops."""
+    """Return the same for TxnOffsetCommit, whose old versions know no members, and which no state stops."""
     if not request.group_id:  # which OffsetCommit takes for an id like any other
         return ErrorCode.INVALID_GROUP_ID
     if isinstance(group, ConsumerGroup):
@@ -82,5 +83,5 @@ def validate_txn_commit(group: Group | None, request: TxnOffsetCommitRequest, en
 
 
 def exists(partition: int, topic: Topic) -> bool:
-    """Whether the topic has that partition."""
+    """Return whether the topic has that partition."""
     return 0 <= partition < topic.partitions

@@ -40,7 +40,7 @@ def end_txn(transactions: Transactions, request: EndTxnRequest, call: Call) -> R
 
 
 def _is_retry(known: Transaction, request: EndTxnRequest) -> bool:
-    """Whether the request is the one that led to the state at hand, by the epoch that it raised (KIP-890)."""
+    """Return whether the request is the one that led to the state at hand, by the epoch that it raised (KIP-890)."""
     if known.protocol != V2 or known.state == State.ONGOING:
         return False
     if known.producer_id == request.producer_id:

@@ -52,7 +52,7 @@ def _prepare(transaction: Transaction, commits: bool, protocol: int, now_ms: int
 
 
 def complete(transactions: Transactions, transactional_id: str, now_ms: int) -> Result[Any]:
-    """All markers of a transaction are written."""
+    """Complete a transaction whose markers are all written."""
     prepared = transactions.by_id[transactional_id]
     state = State.COMPLETE_COMMIT if prepared.state == State.PREPARE_COMMIT else State.COMPLETE_ABORT
     complete = replace(prepared.to(state, now_ms), partitions=frozenset(), previous_producer_id=prepared.producer_id)

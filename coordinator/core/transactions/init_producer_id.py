@@ -56,7 +56,8 @@ def _refusal(transactions: Transactions, request: InitProducerIdRequest) -> Erro
 
 
 def _is_its_own(known: Transaction, request: InitProducerIdRequest) -> bool:
-    """Whether the id that the producer says it has is the one it was given; one that names none is a new instance."""
+    """Return whether the id that the producer says it has is the one it was given; one that names none is a new
+    instance."""
     if request.producer_id in (NO_ID, known.producer_id):
         return True
     return request.producer_id == known.previous_producer_id and is_exhausted(request.producer_epoch)

@@ -15,7 +15,7 @@ from protocol.errors import ErrorCode
 
 
 def for_version(error: ErrorCode, version: int, fenced_since: int = 2) -> ErrorCode:
-    """The error as clients of that version know it: before PRODUCER_FENCED there was INVALID_PRODUCER_EPOCH."""
+    """Return the error as clients of that version know it: before PRODUCER_FENCED there was INVALID_PRODUCER_EPOCH."""
     is_new = error == ErrorCode.PRODUCER_FENCED and version < fenced_since
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_new else error
 

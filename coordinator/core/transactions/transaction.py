@@ -47,7 +47,7 @@ class Transaction(Struct, frozen=True):
         return self.started_ms + self.timeout_ms if self.state == State.ONGOING else None
 
     def to(self, state: State, now_ms: int) -> "Transaction":
-        """The same in another state."""
+        """Return the same in another state."""
         assert state in NEXT[self.state], f"{self.transactional_id}: no way from {self.state.name} to {state.name}"
         return replace(self, state=state, updated_ms=now_ms)
 
@@ -79,7 +79,7 @@ class Transaction(Struct, frozen=True):
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether a producer's epoch is the last that a client may have."""
+    """Return whether a producer's epoch is the last that a client may have."""
     return epoch >= EPOCH_MAX - 1
 
 

@@ -49,15 +49,15 @@ class Transactions:
         return CatalogRecord(ProducerIdKey(), ProducerIdValue(self.next_producer_id + 1))
 
     def deadlines(self) -> Mapping[str, int]:
-        """When each open transaction times out, by its transactional id."""
+        """Return when each open transaction times out, by its transactional id."""
         return self._deadlines
 
     def next_deadline_ms(self) -> int | None:
-        """When the next open transaction times out."""
+        """Return when the next open transaction times out."""
         return min(self._deadlines.values()) if self._deadlines else None
 
     def pop_overdue(self, now_ms: int) -> list[Transaction]:
-        """The open transactions that have timed out, the earliest first; each is told once."""
+        """Return the open transactions that have timed out, the earliest first; each is told once."""
         late = sorted((at_ms, name) for name, at_ms in self._deadlines.items() if at_ms <= now_ms)
         for _, name in late:
             del self._deadlines[name]
@@ -68,7 +68,7 @@ class Transactions:
         return tuple([markers(one) for one in self.by_id.values() if one.state.is_prepared])
 
     def is_open(self, producer_id: int, partition: tuple[str, int]) -> bool:
-        """Whether a transaction of this producer that has no marker yet holds the partition."""
+        """Return whether a transaction of this producer that has no marker yet holds the partition."""
         return any(
             one.producer_id == producer_id and partition in one.partitions and not one.state.is_over
             for one in self.by_id.values()

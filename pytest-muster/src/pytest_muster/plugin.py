@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    """The server of this run: started for it, or the one that is named."""
+    """Yield the server of this run: started for it, or the one that is named."""
     admin = pytestconfig.getoption("--muster-admin") or os.environ.get("MUSTER_ADMIN", "")
     if admin:
         bootstrap = pytestconfig.getoption("--muster-bootstrap") or os.environ.get("MUSTER_BOOTSTRAP", "")
@@ -48,7 +48,7 @@ def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def muster(muster_server: Muster) -> Muster:
-    """A server with no topics but those of `muster_options`, no groups and no faults, whose clock runs."""
+    """Return a server with no topics but those of `muster_options`, no groups and no faults, whose clock runs."""
     muster_server.reset()
     return muster_server
 
