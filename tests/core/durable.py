@@ -4,6 +4,7 @@ from typing import Any
 
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
+from coordinator.core.consumer.owners import holders
 from coordinator.core.shard import Shard
 from coordinator.core.table import Table
 
@@ -31,7 +32,8 @@ def facts(shard: Shard) -> dict[str, Any]:
 def _group(group: Any) -> Any:
     """A classic group is what was written only while it is settled; while it moves, only that it exists."""
     if not isinstance(group, ClassicGroup):
-        return {name: _plain(getattr(group, name)) for name in group.__struct_fields__ if name not in SOFT}
+        fields = {name: _plain(getattr(group, name)) for name in group.__struct_fields__ if name not in SOFT}
+        return fields | {"owners": holders(group.owners)}
     if group.state not in (State.STABLE, State.EMPTY):
         return "moving"
     return {

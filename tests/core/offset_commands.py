@@ -94,9 +94,7 @@ def txn_commit(world: World, words: Words) -> list[str]:
 def end_txn(world: World, words: Words) -> list[str]:
     """`end-txn commit producer=7`, `end-txn abort`."""
     (how,) = words.plain
-    producer_id, committed = words.number("producer", 7), how == "commit"
-    world.log.append((producer_id, committed))
-    world.shard.end_transaction(producer_id, committed)
+    world.end_transaction(words.number("producer", 7), commits=how == "commit")
     return []
 
 

@@ -12,11 +12,9 @@ from coordinator.core import records
 from coordinator.core.limits import Limits
 from coordinator.core.records import Record
 from coordinator.core.result import Call, Reply, Result
-from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
-from tests.core import durable, rendering
-
-START_MS = 1_700_000_000_000
+from tests.core import rendering
+from tests.core.driver import START_MS, ShardDriver
 
 Command = Callable[["World", "Words"], list[str] | None]
 COMMANDS: dict[str, Command] = {}
@@ -82,18 +80,13 @@ def topic_id(name: str) -> bytes:
     return name.encode().ljust(16, b".")[:16]
 
 
-class World:
-    """The shard, its clock, its log, and who waits for what."""
+class World(ShardDriver):
+    """A shard, who waits for what, and what happens, in lines."""
 
     def __init__(self) -> None:
-        self.limits = Limits()
-        self.topics = Topics(Topic(name, topic_id(name), 3) for name in ("t", "u"))
-        self.shard = Shard(0, self.limits, self.topics)
-        self.now_ms = START_MS
-        self.log: list[tuple[bytes, bytes | None, int] | tuple[int, bool]] = []  # records, and markers
+        super().__init__(Limits(), Topics(Topic(name, topic_id(name), 3) for name in ("t", "u")))
         self.waiting: dict[int, str] = {}  # ticket -> who
-        self._tickets = 0
-        self._ids = 0
+        self._lines: list[str] = []
 
     def run(self, line: str) -> list[str]:
         """Run one command; what happened, in lines."""
@@ -103,82 +96,66 @@ class World:
         words.check()
         return lines
 
-    def fresh_id(self) -> str:
-        self._ids += 1
-        return str(self._ids)
-
-    def call(self, words: Words, version: int) -> Call:
+    def call_of(self, words: Words, version: int) -> Call:
         """The call of a command: `client=`, `v=` and `host=` are its words."""
-        self._tickets += 1
         client = words.text("client", "c")
-        return Call(
-            ticket=self._tickets,
-            now_ms=self.now_ms,
-            version=words.number("v", version),
-            client_id=None if client == "null" else client,
-            client_host=words.text("host", "/127.0.0.1"),
-            fresh_id=self.fresh_id,
+        return self.call(
+            words.number("v", version), None if client == "null" else client, words.text("host", "/127.0.0.1")
         )
 
     def ask(self, words: Words, version: int, request: Any) -> list[str]:
         """Hand a request to the shard; what it answers and what else it does."""
-        call = self.call(words, version)
+        call = self.call_of(words, version)
         who = words.text("as", words.text("client", "c"))
-        return self.observed(lambda: self._asked(request, call, who))
+        return self.observe(lambda: self._ask(request, call, who))
 
-    def _asked(self, request: Any, call: Call, who: str) -> list[str]:
-        result = self.shard.handle(request, call)
-        lines = self.taken(result)
+    def _ask(self, request: Any, call: Call, who: str) -> None:
+        result = self.handle(request, call)
         if result.response is not None:
-            lines.append(f"{who} <- {rendering.response(result.response)}")
+            self.say(f"{who} <- {rendering.response(result.response)}")
         elif not any(type(effect) is Reply and effect.ticket == call.ticket for effect in result.effects):
             self.waiting[call.ticket] = who
-            lines.insert(len(result.events), f"{who} waits")
+            self._lines.insert(len(result.events), f"{who} waits")
         else:
-            lines = [line.replace(f"#{call.ticket} <-", f"{who} <-") for line in lines]
-        return lines
+            self._lines = [line.replace(f"#{call.ticket} <-", f"{who} <-") for line in self._lines]
 
-    def taken(self, result: Result[Any]) -> list[str]:
-        """Put a result's records into the log; its events, records and replies, in lines."""
+    def take(self, result: Result[Any]) -> None:
+        super().take(result)
         producer_id = -1 if result.producer is None else result.producer.id
-        lines = [rendering.event(event) for event in result.events]
-        for record in result.records:
-            self.log.append((*records.encode(record), producer_id))
-            lines.append(rendering.record(record, producer_id, START_MS))
+        self._lines += [rendering.event(event) for event in result.events]
+        self._lines += [rendering.record(record, producer_id, START_MS) for record in result.records]
         for reply in result.replies:
             who = self.waiting.pop(reply.ticket, f"#{reply.ticket}")
-            lines.append(f"{who} <- {rendering.response(reply.response)}")
-        return lines
+            self.say(f"{who} <- {rendering.response(reply.response)}")
 
-    def observed(self, act: Callable[[], list[str]]) -> list[str]:
-        """What `act` says, and which timers it has set, moved and cancelled."""
+    def say(self, line: str) -> None:
+        """Add a line to what happens."""
+        self._lines.append(line)
+
+    def observe(self, act: Callable[[], object]) -> list[str]:
+        """What happens in `act`, and which timers it sets, moves and cancels."""
+        outer, self._lines = self._lines, []
         before = dict(self.shard.timers.items())
-        lines = act()
+        act()
+        lines, self._lines = self._lines, outer
         after = dict(self.shard.timers.items())
         changed = sorted((at_ms, key) for key, at_ms in after.items() if before.get(key) != at_ms)
         lines += [f"timer {rendering.timer(key)} at {rendering.clock(at_ms - START_MS)}" for at_ms, key in changed]
         return lines + [f"timer {rendering.timer(key)} off" for key in sorted(before) if key not in after]
 
-    def advance(self, to_ms: int) -> list[str]:
-        """Move the clock, from deadline to deadline."""
-        lines: list[str] = []
-        while (at_ms := self.shard.next_deadline_ms()) is not None and at_ms <= to_ms:
-            self.now_ms = max(at_ms, self.now_ms)
-            lines += self._fired()
-        self.now_ms = to_ms
-        return [*lines, f"now {rendering.clock(to_ms - START_MS)}"]
+    def pass_time(self, to_ms: int) -> list[str]:
+        """Move the clock; what happens meanwhile."""
+        self._lines = []
+        self.advance(to_ms)
+        return [*self._lines, f"now {rendering.clock(to_ms - START_MS)}"]
 
-    def _fired(self) -> list[str]:
+    def fire(self) -> None:
         due = [key for key, at_ms in self.shard.timers.items() if at_ms <= self.now_ms]
         names = ", ".join(rendering.timer(key) for key in due)
-        fired = f"{rendering.clock(self.now_ms - START_MS)} {names} fires"
-
-        def act() -> list[str]:
-            return [line for result in self.shard.fire(self.now_ms) for line in self.taken(result)]
-
-        lines = self.observed(act)
         gone = {f"timer {rendering.timer(key)} off" for key in due}
-        return [fired, *(line for line in lines if line not in gone)]
+        lines = self.observe(super().fire)
+        self.say(f"{rendering.clock(self.now_ms - START_MS)} {names} fires")
+        self._lines += [line for line in lines if line not in gone]
 
     def configure(self, changes: dict[str, str]) -> None:
         """Set limits by their names."""
@@ -187,18 +164,15 @@ class World:
         self.shard.limits = self.limits
 
     def restart(self) -> list[str]:
-        """Forget the shard and build it again from its log, which must make the same of all that is durable."""
-        old = durable.facts(self.shard)
-        self.shard = Shard(0, self.limits, self.topics)
-        for entry in self.log:
-            if len(entry) == 3:
-                key, value, producer_id = entry
-                self.shard.replay(records.decode(key, value), producer_id)
-            else:
-                self.shard.end_transaction(*entry)
-        durable.assert_equal(durable.facts(self.shard), old)
+        """Rebuild the shard from its log, and serve again."""
+        self.rebuild()
         self.waiting.clear()
-        return self.observed(lambda: [line for r in self.shard.finish_loading(self.now_ms) for line in self.taken(r)])
+        return self.observe(self.load)
+
+    def put(self, record: Record) -> None:
+        """Put a record into the log that this server has not decided on."""
+        self.shard.replay(record)
+        self.log.append((*records.encode(record), -1))
 
 
 def _type_of(name: str) -> Any:

@@ -11,7 +11,7 @@ from tests.core.world import START_MS, Words, World, command, milliseconds, topi
 def advance(world: World, words: Words) -> list[str]:
     """`advance 3s`: the clock moves, and what is due meanwhile happens."""
     (how_long,) = words.plain
-    return world.advance(world.now_ms + milliseconds(how_long))
+    return world.pass_time(world.now_ms + milliseconds(how_long))
 
 
 @command("limits")
@@ -27,13 +27,7 @@ def topics(world: World, words: Words) -> list[str]:
     for word in words.plain:
         name, partitions, *again = word.split(":")
         found.append(Topic(name, topic_id(name + again[0] if again else name), int(partitions)))
-    before, world.topics = world.topics, Topics(found, world.topics.version + 1)
-    gone = {name for name, topic in before.items() if world.topics.id_of(name) != topic.id}
-    return world.observed(
-        lambda: [
-            line for r in world.shard.apply_topic_changes(world.topics, gone, world.now_ms) for line in world.taken(r)
-        ]
-    )
+    return world.observe(lambda: world.set_topics(Topics(found, world.topics.version + 1)))
 
 
 @command("restart")
@@ -67,11 +61,12 @@ def list_groups(world: World, words: Words) -> list[str]:
 def delete(world: World, words: Words) -> list[str]:
     """`delete`, `delete group=h`."""
 
-    def act() -> list[str]:
-        result = world.shard.delete(words.text("group", "g"), world.call(words, 2))
-        return [*world.taken(result), rendering.error(result.response.error_code)]
+    def act() -> None:
+        result = world.shard.delete(words.text("group", "g"), world.call_of(words, 2))
+        world.take(result)
+        world.say(rendering.error(result.response.error_code))
 
-    return world.observed(act)
+    return world.observe(act)
 
 
 @command("waiting")

@@ -140,8 +140,7 @@ def strange(world: World, words: Words) -> list[str]:
     record = record_builders.current("g", group.members[words.plain[0]])
     assert isinstance(record.value, r.ConsumerGroupCurrentMemberAssignmentValue), "record 8"
     record = r.Record(record.key, replace(record.value, state=77))
-    world.shard.replay(record)
-    world.log.append((*r.encode(record), -1))
+    world.put(record)
     return [rendering.record(record, -1, START_MS)]
 
 
@@ -171,15 +170,13 @@ def old_topics_record(world: World, words: Words) -> None:
     """Kafka 4.0 has left its record of the group's topics in the log."""
     value = r.ConsumerGroupPartitionMetadataValue()
     record = r.Record(r.ConsumerGroupPartitionMetadataKey("g"), value)
-    world.shard.replay(record)
-    world.log.append((*r.encode(record), -1))
+    world.put(record)
 
 
 @command("compact")
 def compact(world: World, words: Words) -> None:
     """Only the latest record of each key stays in the log, tombstones too."""
-    latest = {entry[0]: index for index, entry in enumerate(world.log)}
-    world.log = [entry for index, entry in enumerate(world.log) if latest[entry[0]] == index]
+    world.compact()
 
 
 @command("invariants")

@@ -8,12 +8,10 @@ then be held against each other, which is what the protocol is for. A restart fo
 from collections.abc import Iterable
 from typing import Any
 
-from coordinator.core import records
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call, Result
-from coordinator.core.shard import Shard
+from coordinator.core.result import Result
 from coordinator.core.topics import Topic, Topics
 from protocol.errors import ErrorCode
 from protocol.messages import consumer_protocol as embedded
@@ -25,8 +23,8 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.core import durable
 from tests.core.consumer.commands import check
+from tests.core.driver import ShardDriver
 from tests.core.world import topic_id
 
 GROUP = "g"
@@ -34,15 +32,12 @@ TOPICS = ("t", "u", "v")
 Partitions = set[tuple[str, int]]
 
 
-class Crowd:
-    """The shard, its log, the time, and everybody who talks to it."""
+class Crowd(ShardDriver):
+    """The shard, and everybody who talks to it."""
 
     def __init__(self, **limits: Any) -> None:
-        self.limits = Limits(group_initial_rebalance_delay_ms=0, **limits)
-        self.topics = Topics(Topic(name, topic_id(name), count) for name, count in (("t", 4), ("u", 3)))
-        self.shard = Shard(0, self.limits, self.topics)
-        self.now_ms = 1_000_000
-        self.log: list[tuple[bytes, bytes | None]] = []
+        topics = Topics(Topic(name, topic_id(name), count) for name, count in (("t", 4), ("u", 3)))
+        super().__init__(Limits(group_initial_rebalance_delay_ms=0, **limits), topics)
         self.clients: dict[str, Client] = {}
         self.waiting: dict[int, Classic] = {}
         self._numbers = 0
@@ -56,17 +51,16 @@ class Crowd:
 
     def ask(self, request: Any, version: int, client_id: str, waiter: "Classic | None" = None) -> Any:
         """Hand in a request. Its answer, or None: then `waiter` hears it, now or later; without one it is lost."""
-        call = Call(self.number(), self.now_ms, version, client_id, "/h", lambda: f"id-{self.number()}")
+        call = self.call(version, client_id)
         if waiter is not None:
             self.waiting[call.ticket] = waiter
-        result = self.shard.handle(request, call)
-        self.take(result)
+        result = self.handle(request, call)
         if result.response is not None:
             self.waiting.pop(call.ticket, None)
         return result.response
 
     def take(self, result: Result[Any]) -> None:
-        self.log += [records.encode(record) for record in result.records]
+        super().take(result)
         for reply in result.replies:
             client = self.waiting.pop(reply.ticket, None)
             if client is not None:
@@ -74,49 +68,19 @@ class Crowd:
         if result.records or result.replies:
             self.check()
 
-    def advance(self, ms: int) -> None:
-        """Time passes; timers fire when they are due."""
-        until = self.now_ms + ms
-        while (at_ms := self.shard.next_deadline_ms()) is not None and at_ms <= until:
-            self.now_ms = max(self.now_ms, at_ms)
-            for result in self.shard.fire(self.now_ms):
-                self.take(result)
-        self.now_ms = until
-
-    def set_topics(self, topics: Topics) -> None:
-        gone = {name for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
-        self.topics = topics
-        for result in self.shard.apply_topic_changes(topics, gone, self.now_ms):
-            self.take(result)
-
     def restart(self, *, compacted: bool) -> None:
-        """Forget the shard, and make it anew of its log. All that is durable must be there, and nothing else."""
-        old = durable.facts(self.shard)
-        self.rebuild(compacted=compacted)
-        rebuilt = durable.facts(self.shard)
-        for facts in (old, rebuilt):
-            for group in facts["groups"].values():
-                if isinstance(group, dict):
-                    group.pop("owners", None)  # an index, of arrays as long as was ever needed: `check` looks into it
-        durable.assert_equal(rebuilt, old)
-        self.reload()
-
-    def rebuild(self, *, compacted: bool) -> None:
-        """A shard of what the log says."""
+        """Rebuild the shard from its log, and serve again."""
         if compacted:
-            latest = {key: index for index, (key, _) in enumerate(self.log)}
-            self.log = [entry for index, entry in enumerate(self.log) if latest[entry[0]] == index]
-        self.shard = Shard(0, self.limits, self.topics)
-        for key, value in self.log:
-            self.shard.replay(records.decode(key, value))
+            self.compact()
+        self.rebuild()
+        self.serve_again()
 
-    def reload(self) -> None:
+    def serve_again(self) -> None:
         """The server is back: whoever waited for an answer has lost its connection, and the clocks run again."""
         for waiting in self.waiting.values():
             waiting.phase = "lost"
         self.waiting.clear()
-        for result in self.shard.finish_loading(self.now_ms):
-            self.take(result)
+        self.load()
         self.check()
 
     # -- what must be true ---------------------------------------------------------------------------------------------
@@ -159,7 +123,7 @@ class Crowd:
         for count in range(rounds):
             if self.is_settled() and count:
                 return count
-            self.advance(5_000)
+            self.wait(5_000)
             for client in tuple(self.clients.values()):
                 client.step(promptly=True)
         assert self.is_settled(), f"not settled after {rounds} rounds: {self.group!r}"

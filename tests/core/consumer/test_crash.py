@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core import records
 from coordinator.core.consumer import reconcile
-from coordinator.core.result import Call
 from coordinator.core.topics import Topic
 from tests.core.consumer.crowd import Classic, Consumer, Crowd
+from tests.core.driver import ShardDriver
 
 ROUNDS_MAX = 24  # of five seconds
 SESSION_BEATS = 10
@@ -37,12 +36,13 @@ class Fragile(Crowd):
             return response
         if waiter is not None:
             self.waiting[-1] = waiter
-        call = Call(self.number(), self.now_ms, version, client_id, "/h", lambda: f"id-{self.number()}")
-        result = self.shard.handle(request, call)
+        result = self.shard.handle(request, self.call(version, client_id))
         if self._how == "before the answer":
-            self.log += [records.encode(record) for record in result.records]
-        self.rebuild(compacted=self._compacted)
-        self.reload()
+            ShardDriver.take(self, result)  # into the log, and to nobody
+        if self._compacted:
+            self.compact()
+        self.replay()
+        self.serve_again()
         return None
 
 
@@ -76,7 +76,7 @@ def life(crowd: Crowd) -> None:
     b.leave()
     crowd.drop(b.name)
     for _ in range(SESSION_BEATS):  # if its leaving was lost, its session has ended by now
-        crowd.advance(5_000)
+        crowd.wait(5_000)
         beat(crowd)
     crowd.settle(ROUNDS_MAX)
 

@@ -104,7 +104,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from((0, 100, 1_000, 5_000, 12_000, 30_000)))
     def time_passes(self, ms: int) -> None:
-        self.crowd.advance(ms)
+        self.crowd.wait(ms)
 
     @rule(compacted=st.booleans())
     def the_server_restarts(self, compacted: bool) -> None:

@@ -63,7 +63,7 @@ def test_tombstones_are_in_the_order_that_replay_insists_on() -> None:
     crowd = Crowd()
     for _ in range(3):
         crowd.add(Consumer(crowd, ["t"], regex="u"))
-    crowd.advance(1)
+    crowd.wait(1)
     group: ConsumerGroup | None = crowd.group
     assert group is not None
     written = tombstones(group)

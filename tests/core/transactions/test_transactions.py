@@ -47,7 +47,7 @@ def finished(steps: Generator[None, None, Any]) -> Any:
         return end.value
 
 
-class World:
+class TransactionsDriver:
     """Transactions, and what was written of them. Markers are written, and a transaction complete, when `finish` says so."""
 
     def __init__(self, **settings: Any) -> None:
@@ -110,31 +110,36 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def driver() -> TransactionsDriver:
+    return TransactionsDriver()
 
 
-def test_each_producer_gets_an_id_of_its_own(world: World) -> None:
-    assert [world.init(None), world.init(None), world.init("x"), world.init("y")] == [(0, 0), (1, 0), (2, 0), (3, 0)]
-    assert restored(world).next_producer_id == 4
+def test_each_producer_gets_an_id_of_its_own(driver: TransactionsDriver) -> None:
+    assert [driver.init(None), driver.init(None), driver.init("x"), driver.init("y")] == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (3, 0),
+    ]
+    assert restored(driver).next_producer_id == 4
 
 
-def restored(world: World) -> Transactions:
+def restored(driver: TransactionsDriver) -> Transactions:
     """The transactions read back from the log."""
-    transactions = Transactions(world.transactions.settings)
-    for record in world.log:
+    transactions = Transactions(driver.transactions.settings)
+    for record in driver.log:
         transactions.replay(record)
     return transactions
 
 
-def test_a_second_instance_fences_the_first(world: World) -> None:
-    first, second = world.begun(), world.begun()
+def test_a_second_instance_fences_the_first(driver: TransactionsDriver) -> None:
+    first, second = driver.begun(), driver.begun()
     assert (first, second) == ((0, 0), (0, 1))
-    assert world.add(first, 0) == [ErrorCode.PRODUCER_FENCED]
-    assert world.add(first, 0, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    assert world.end(first) == ErrorCode.PRODUCER_FENCED
-    assert world.end(first, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert world.add(second, 0) == [ErrorCode.NONE]
+    assert driver.add(first, 0) == [ErrorCode.PRODUCER_FENCED]
+    assert driver.add(first, 0, version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert driver.end(first) == ErrorCode.PRODUCER_FENCED
+    assert driver.end(first, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert driver.add(second, 0) == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize(
@@ -149,209 +154,211 @@ def test_a_second_instance_fences_the_first(world: World) -> None:
         (InitProducerIdRequest("x", 1, keep_prepared_txn=True), ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
-def test_what_gets_no_id(world: World, request_: InitProducerIdRequest, error: ErrorCode) -> None:
-    answer = world.ask(request_, 6)
+def test_what_gets_no_id(driver: TransactionsDriver, request_: InitProducerIdRequest, error: ErrorCode) -> None:
+    answer = driver.ask(request_, 6)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
-    assert world.log == []
+    assert driver.log == []
 
 
-def test_a_producer_that_goes_on_after_an_error_names_its_epoch(world: World) -> None:
-    producer = world.begun()
-    assert world.init(producer=producer) == (0, 1)
-    assert world.init(producer=producer) == (0, 1)  # the answer was lost: the same again
-    assert world.init(producer=(0, 7)) == ErrorCode.PRODUCER_FENCED
-    assert world.init(producer=(9, 0)) == ErrorCode.PRODUCER_FENCED
-    assert world.init(producer=(9, 0), version=3) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert world.init() == (0, 2)
-    assert world.init(producer=(0, 1)) == ErrorCode.PRODUCER_FENCED
+def test_a_producer_that_goes_on_after_an_error_names_its_epoch(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    assert driver.init(producer=producer) == (0, 1)
+    assert driver.init(producer=producer) == (0, 1)  # the answer was lost: the same again
+    assert driver.init(producer=(0, 7)) == ErrorCode.PRODUCER_FENCED
+    assert driver.init(producer=(9, 0)) == ErrorCode.PRODUCER_FENCED
+    assert driver.init(producer=(9, 0), version=3) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert driver.init() == (0, 2)
+    assert driver.init(producer=(0, 1)) == ErrorCode.PRODUCER_FENCED
 
 
-def test_an_open_transaction_is_aborted_for_the_next_instance(world: World) -> None:
-    producer = world.begun()
-    world.add(producer, 0, 1)
-    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert world.at().state == State.PREPARE_ABORT
-    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert world.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
-    assert world.init() == (0, 2)
-    assert world.end(producer) == ErrorCode.PRODUCER_FENCED
+def test_an_open_transaction_is_aborted_for_the_next_instance(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    driver.add(producer, 0, 1)
+    assert driver.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert driver.at().state == State.PREPARE_ABORT
+    assert driver.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert driver.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
+    assert driver.init() == (0, 2)
+    assert driver.end(producer) == ErrorCode.PRODUCER_FENCED
 
 
-def test_commit_and_abort_in_the_old_protocol(world: World) -> None:
-    producer = world.begun()
+def test_commit_and_abort_in_the_old_protocol(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
     for committed, state in ((True, State.COMPLETE_COMMIT), (False, State.COMPLETE_ABORT)):
-        assert world.add(producer, 2) == [ErrorCode.NONE]
-        assert world.end(producer, committed, V1) == ErrorCode.NONE
-        assert world.end(producer, committed, V1) == ErrorCode.CONCURRENT_TRANSACTIONS
-        assert world.end(producer, not committed, V1) == ErrorCode.INVALID_TXN_STATE
-        assert world.add(producer, 3) == [ErrorCode.CONCURRENT_TRANSACTIONS]
-        assert world.finish() == [(committed, 0, 0, (("t", 2),))]
-        assert (world.at().state, world.at().partitions) == (state, frozenset())
-        assert world.end(producer, committed, V1) == ErrorCode.NONE  # again: it is as it was
-        assert world.end(producer, not committed, V1) == ErrorCode.INVALID_TXN_STATE
+        assert driver.add(producer, 2) == [ErrorCode.NONE]
+        assert driver.end(producer, committed, V1) == ErrorCode.NONE
+        assert driver.end(producer, committed, V1) == ErrorCode.CONCURRENT_TRANSACTIONS
+        assert driver.end(producer, not committed, V1) == ErrorCode.INVALID_TXN_STATE
+        assert driver.add(producer, 3) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+        assert driver.finish() == [(committed, 0, 0, (("t", 2),))]
+        assert (driver.at().state, driver.at().partitions) == (state, frozenset())
+        assert driver.end(producer, committed, V1) == ErrorCode.NONE  # again: it is as it was
+        assert driver.end(producer, not committed, V1) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_each_end_raises_the_epoch_in_the_new_protocol(world: World) -> None:
-    producer = world.begun()
-    world.add(producer, 2)
-    assert world.end(producer) == (0, 1)
-    assert world.end(producer) == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert world.finish() == [(True, 0, 1, (("t", 2),))]
-    assert world.end(producer) == (0, 1)  # asked again, it says so again
-    assert world.end(producer, committed=False) == ErrorCode.INVALID_TXN_STATE
-    assert world.add(producer, 2) == [ErrorCode.PRODUCER_FENCED]
-    world.add((0, 1), 2)
-    assert world.end(producer) == ErrorCode.PRODUCER_FENCED
-    assert world.end((0, 1), committed=False) == (0, 2)
-    assert world.finish() == [(False, 0, 2, (("t", 2),))]
+def test_each_end_raises_the_epoch_in_the_new_protocol(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    driver.add(producer, 2)
+    assert driver.end(producer) == (0, 1)
+    assert driver.end(producer) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert driver.finish() == [(True, 0, 1, (("t", 2),))]
+    assert driver.end(producer) == (0, 1)  # asked again, it says so again
+    assert driver.end(producer, committed=False) == ErrorCode.INVALID_TXN_STATE
+    assert driver.add(producer, 2) == [ErrorCode.PRODUCER_FENCED]
+    driver.add((0, 1), 2)
+    assert driver.end(producer) == ErrorCode.PRODUCER_FENCED
+    assert driver.end((0, 1), committed=False) == (0, 2)
+    assert driver.finish() == [(False, 0, 2, (("t", 2),))]
 
 
-def test_with_nothing_open_an_abort_raises_the_epoch_and_a_commit_does_not(world: World) -> None:
-    producer = world.begun()
-    assert world.end(producer, committed=True) == ErrorCode.INVALID_TXN_STATE
-    assert world.end(producer, committed=False) == (0, 1)
-    assert world.finish() == [(False, 0, 1, ())]
-    assert world.end(producer, committed=False) == (0, 1)
-    assert world.end((0, 1), committed=True) == ErrorCode.INVALID_TXN_STATE
-    assert world.end((0, 1), committed=False) == (0, 2)
+def test_with_nothing_open_an_abort_raises_the_epoch_and_a_commit_does_not(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    assert driver.end(producer, committed=True) == ErrorCode.INVALID_TXN_STATE
+    assert driver.end(producer, committed=False) == (0, 1)
+    assert driver.finish() == [(False, 0, 1, ())]
+    assert driver.end(producer, committed=False) == (0, 1)
+    assert driver.end((0, 1), committed=True) == ErrorCode.INVALID_TXN_STATE
+    assert driver.end((0, 1), committed=False) == (0, 2)
 
 
-def test_nothing_to_end_in_the_old_protocol(world: World) -> None:
-    producer = world.begun()
-    assert world.end(producer, version=V1) == ErrorCode.INVALID_TXN_STATE
-    assert world.end(producer, False, V1) == ErrorCode.INVALID_TXN_STATE
+def test_nothing_to_end_in_the_old_protocol(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    assert driver.end(producer, version=V1) == ErrorCode.INVALID_TXN_STATE
+    assert driver.end(producer, False, V1) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_who_has_no_transaction_ends_none(world: World) -> None:
-    assert world.end((0, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert world.end((0, 0), name="") == ErrorCode.INVALID_REQUEST
-    world.begun()
-    assert world.end((7, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+def test_who_has_no_transaction_ends_none(driver: TransactionsDriver) -> None:
+    assert driver.end((0, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert driver.end((0, 0), name="") == ErrorCode.INVALID_REQUEST
+    driver.begun()
+    assert driver.end((7, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def with_epoch(world: World, epoch: int) -> None:
-    world.take(Result(records=(replace(world.at(), producer_epoch=epoch).record,)))
+def with_epoch(driver: TransactionsDriver, epoch: int) -> None:
+    driver.take(Result(records=(replace(driver.at(), producer_epoch=epoch).record,)))
 
 
-def test_a_producer_whose_epochs_are_used_up_gets_another_id(world: World) -> None:
-    world.begun()
-    with_epoch(world, EPOCH_MAX - 1)
-    assert world.init() == (1, 0)
-    with_epoch(world, EPOCH_MAX - 1)
-    assert world.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)
-    assert world.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)  # the answer was lost
+def test_a_producer_whose_epochs_are_used_up_gets_another_id(driver: TransactionsDriver) -> None:
+    driver.begun()
+    with_epoch(driver, EPOCH_MAX - 1)
+    assert driver.init() == (1, 0)
+    with_epoch(driver, EPOCH_MAX - 1)
+    assert driver.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)
+    assert driver.init(producer=(1, EPOCH_MAX - 1)) == (2, 0)  # the answer was lost
 
 
-def test_an_instance_of_the_id_before_is_fenced_unless_it_repeats_its_last_request(world: World) -> None:
-    world.begun()
-    with_epoch(world, EPOCH_MAX - 1)
-    assert world.init() == (1, 0)
-    assert world.init(producer=(0, 0)) == ErrorCode.PRODUCER_FENCED, "of the new id it would be the epoch at hand"
-    assert world.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
-    assert world.transactions.by_id["x"].producer_id == 1
+def test_an_instance_of_the_id_before_is_fenced_unless_it_repeats_its_last_request(driver: TransactionsDriver) -> None:
+    driver.begun()
+    with_epoch(driver, EPOCH_MAX - 1)
+    assert driver.init() == (1, 0)
+    assert driver.init(producer=(0, 0)) == ErrorCode.PRODUCER_FENCED, "of the new id it would be the epoch at hand"
+    assert driver.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
+    assert driver.transactions.by_id["x"].producer_id == 1
 
 
-def test_only_the_last_epoch_of_the_id_before_repeats_an_end(world: World) -> None:
-    world.begun()
-    with_epoch(world, EPOCH_MAX - 1)
-    world.add((0, EPOCH_MAX - 1), 2)
-    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
-    world.finish()
-    assert world.end((0, EPOCH_MAX - 2)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
+def test_only_the_last_epoch_of_the_id_before_repeats_an_end(driver: TransactionsDriver) -> None:
+    driver.begun()
+    with_epoch(driver, EPOCH_MAX - 1)
+    driver.add((0, EPOCH_MAX - 1), 2)
+    assert driver.end((0, EPOCH_MAX - 1)) == (1, 0)
+    driver.finish()
+    assert driver.end((0, EPOCH_MAX - 2)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert driver.end((0, EPOCH_MAX - 1)) == (1, 0)
 
 
-def test_also_in_the_middle_of_its_transactions(world: World) -> None:
-    world.begun()
-    with_epoch(world, EPOCH_MAX - 1)
-    world.add((0, EPOCH_MAX - 1), 2)
-    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
-    assert world.finish() == [(True, 0, EPOCH_MAX, (("t", 2),))]  # written in the name of the old id
-    assert world.end((0, EPOCH_MAX - 1)) == (1, 0)
-    assert world.add((1, 0), 2) == [ErrorCode.NONE]
+def test_also_in_the_middle_of_its_transactions(driver: TransactionsDriver) -> None:
+    driver.begun()
+    with_epoch(driver, EPOCH_MAX - 1)
+    driver.add((0, EPOCH_MAX - 1), 2)
+    assert driver.end((0, EPOCH_MAX - 1)) == (1, 0)
+    assert driver.finish() == [(True, 0, EPOCH_MAX, (("t", 2),))]  # written in the name of the old id
+    assert driver.end((0, EPOCH_MAX - 1)) == (1, 0)
+    assert driver.add((1, 0), 2) == [ErrorCode.NONE]
 
 
-def test_partitions_join_all_or_none(world: World) -> None:
-    producer = world.begun()
-    assert world.add(producer, 1, 9) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert world.at().state == State.EMPTY
-    written = len(world.log)
-    world.add(producer, 1)
-    world.add(producer, 1)
-    assert len(world.log) == written + 1  # the second says nothing new
-    assert world.add((8, 0), 1) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
-    assert world.add(producer, 1, name="") == [ErrorCode.INVALID_REQUEST]
+def test_partitions_join_all_or_none(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    assert driver.add(producer, 1, 9) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert driver.at().state == State.EMPTY
+    written = len(driver.log)
+    driver.add(producer, 1)
+    driver.add(producer, 1)
+    assert len(driver.log) == written + 1  # the second says nothing new
+    assert driver.add((8, 0), 1) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert driver.add(producer, 1, name="") == [ErrorCode.INVALID_REQUEST]
 
 
-def test_brokers_ask_for_several_transactions_at_once(world: World) -> None:
-    x, y = world.begun("x"), world.begun("y")
-    world.add(x, 1)
+def test_brokers_ask_for_several_transactions_at_once(driver: TransactionsDriver) -> None:
+    x, y = driver.begun("x"), driver.begun("y")
+    driver.add(x, 1)
     one = AddPartitionsToTxnRequestTransaction
     topics = (AddPartitionsToTxnRequestTopic("t", (1, 2)),)
     request = AddPartitionsToTxnRequest((one("x", *x, True, topics), one("y", *y, False, topics)))
-    answer = world.take(add_partitions_to_txn(world.transactions, TOPICS, request, world.call(5)))
+    answer = driver.take(add_partitions_to_txn(driver.transactions, TOPICS, request, driver.call(5)))
     found = {
         result.transactional_id: [p.partition_error_code for p in result.topic_results[0].results_by_partition]
         for result in answer.results_by_transaction
     }
     assert found == {"x": [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE], "y": [0, 0]}
-    assert world.at("x").partitions == {("t", 1)}
-    assert world.at("y").partitions == {("t", 1), ("t", 2)}
-    assert verify_partition(world.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
+    assert driver.at("x").partitions == {("t", 1)}
+    assert driver.at("y").partitions == {("t", 1), ("t", 2)}
+    assert verify_partition(driver.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
 
 
 @pytest.mark.rule("O-100 O-102")
-def test_a_groups_offsets_join_by_their_partition(world: World) -> None:
+def test_a_groups_offsets_join_by_their_partition(driver: TransactionsDriver) -> None:
     """The group need not exist, and its name may be empty."""
-    producer = world.begun()
+    producer = driver.begun()
 
     def add(producer: tuple[int, int], version: int = 4) -> ErrorCode:
         request = AddOffsetsToTxnRequest("x", *producer, "")
-        return ErrorCode(world.take(add_offsets_to_txn(world.transactions, 7, request, world.call(version))).error_code)
+        return ErrorCode(
+            driver.take(add_offsets_to_txn(driver.transactions, 7, request, driver.call(version))).error_code
+        )
 
     assert add(producer) == ErrorCode.NONE
-    assert world.at().partitions == {("__consumer_offsets", 7)}
+    assert driver.at().partitions == {("__consumer_offsets", 7)}
     assert add((0, 5)) == ErrorCode.PRODUCER_FENCED
     assert add((0, 5), version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
-    world.end(producer)
+    driver.end(producer)
     assert add((0, 1)) == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(world: World) -> None:
-    producer = world.begun()
-    world.now_ms = 2_000
-    world.add(producer, 0)
-    world.now_ms = 30_000
-    world.add(producer, 1)
-    assert world.transactions.next_deadline_ms() == 62_000  # by when it began, whatever was added since
-    world.time_out(61_999)
-    assert world.at().state == State.ONGOING
-    world.now_ms = 62_000
-    world.time_out(62_000)
-    assert world.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
-    assert world.transactions.next_deadline_ms() is None
-    assert world.end(producer, version=V1) == ErrorCode.PRODUCER_FENCED
-    assert world.init(producer=producer) == ErrorCode.PRODUCER_FENCED
-    assert world.init() == (0, 2)
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    driver.now_ms = 2_000
+    driver.add(producer, 0)
+    driver.now_ms = 30_000
+    driver.add(producer, 1)
+    assert driver.transactions.next_deadline_ms() == 62_000  # by when it began, whatever was added since
+    driver.time_out(61_999)
+    assert driver.at().state == State.ONGOING
+    driver.now_ms = 62_000
+    driver.time_out(62_000)
+    assert driver.finish() == [(False, 0, 1, (("t", 0), ("t", 1)))]
+    assert driver.transactions.next_deadline_ms() is None
+    assert driver.end(producer, version=V1) == ErrorCode.PRODUCER_FENCED
+    assert driver.init(producer=producer) == ErrorCode.PRODUCER_FENCED
+    assert driver.init() == (0, 2)
 
 
-def test_ids_that_nobody_uses_are_forgotten(world: World) -> None:
-    rest, busy = world.begun("rest"), world.begun("busy")
-    world.add(busy, 0, name="busy")
-    old = world.now_ms + world.transactions.settings.transactional_id_expiration_ms
-    world.take(forget_unused(world.transactions, old - 1))
-    assert set(world.transactions.by_id) == {"rest", "busy"}
-    world.take(forget_unused(world.transactions, old))
-    assert set(world.transactions.by_id) == {"busy"}
-    assert world.end(rest, name="rest") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert restored(world).by_id == world.transactions.by_id
+def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:
+    rest, busy = driver.begun("rest"), driver.begun("busy")
+    driver.add(busy, 0, name="busy")
+    old = driver.now_ms + driver.transactions.settings.transactional_id_expiration_ms
+    driver.take(forget_unused(driver.transactions, old - 1))
+    assert set(driver.transactions.by_id) == {"rest", "busy"}
+    driver.take(forget_unused(driver.transactions, old))
+    assert set(driver.transactions.by_id) == {"busy"}
+    assert driver.end(rest, name="rest") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert restored(driver).by_id == driver.transactions.by_id
 
 
-def test_transactions_are_described(world: World) -> None:
-    producer = world.begun()
-    world.now_ms = 5_000
-    world.add(producer, 3, 1)
-    known, unknown, empty = world.ask(DescribeTransactionsRequest(("x", "y", ""))).transaction_states
+def test_transactions_are_described(driver: TransactionsDriver) -> None:
+    producer = driver.begun()
+    driver.now_ms = 5_000
+    driver.add(producer, 3, 1)
+    known, unknown, empty = driver.ask(DescribeTransactionsRequest(("x", "y", ""))).transaction_states
     assert (known.transaction_state, known.producer_id, known.producer_epoch) == ("Ongoing", 0, 0)
     assert (known.transaction_timeout_ms, known.transaction_start_time_ms) == (60_000, 5_000)
     assert [(topic.topic, topic.partitions) for topic in known.topics] == [("t", (1, 3))]
@@ -359,15 +366,15 @@ def test_transactions_are_described(world: World) -> None:
     assert empty.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_transactions_are_listed(world: World) -> None:
+def test_transactions_are_listed(driver: TransactionsDriver) -> None:
     for name in ("a-1", "a-2", "b-1"):
-        world.begun(name)
-    world.now_ms = 2_000
-    world.add((1, 0), 0, name="a-2")
-    world.now_ms = 9_000
+        driver.begun(name)
+    driver.now_ms = 2_000
+    driver.add((1, 0), 0, name="a-2")
+    driver.now_ms = 9_000
 
     def listed(*fields: Any) -> list[str]:
-        answer = finished(world.ask(ListTransactionsRequest(*fields), 2))
+        answer = finished(driver.ask(ListTransactionsRequest(*fields), 2))
         return [one.transactional_id for one in answer.transaction_states]
 
     assert listed() == ["a-1", "a-2", "b-1"]
@@ -379,26 +386,26 @@ def test_transactions_are_listed(world: World) -> None:
     assert listed((), (), -1, "a-.*") == ["a-1", "a-2"]
     assert listed((), (), -1, "a") == []
     assert listed((), (), -1, "") == ["a-1", "a-2", "b-1"]
-    answer = finished(world.ask(ListTransactionsRequest(("Ongoing", "Gone", "Dead")), 2))
+    answer = finished(driver.ask(ListTransactionsRequest(("Ongoing", "Gone", "Dead")), 2))
     assert (answer.unknown_state_filters, len(answer.transaction_states)) == (("Gone",), 1)
-    refused = finished(world.ask(ListTransactionsRequest(transactional_id_pattern="("), 2))
+    refused = finished(driver.ask(ListTransactionsRequest(transactional_id_pattern="("), 2))
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_many_transactions_are_listed_in_steps(world: World) -> None:
+def test_many_transactions_are_listed_in_steps(driver: TransactionsDriver) -> None:
     """Each step is short, also with a pattern that costs milliseconds a name. What is gone by then is left out."""
     ids = [f"{'a' * 200}{number:04}" for number in range(2_500)]
-    world.transactions.by_id = {name: Transaction(name, 1) for name in ids}
-    handling = world.ask(ListTransactionsRequest(), 2)
+    driver.transactions.by_id = {name: Transaction(name, 1) for name in ids}
+    handling = driver.ask(ListTransactionsRequest(), 2)
     assert len(finished(handling).transaction_states) == 2_500
-    handling = world.ask(ListTransactionsRequest(), 2)
+    handling = driver.ask(ListTransactionsRequest(), 2)
     next(handling)
     next(handling)
-    del world.transactions.by_id[ids[-1]], world.transactions.by_id[ids[0]]
+    del driver.transactions.by_id[ids[-1]], driver.transactions.by_id[ids[0]]
     assert [one.transactional_id for one in finished(handling).transaction_states] == ids[:-1]
 
     hostile = "((a{0,30}){0,30}).*"
-    handling = world.ask(ListTransactionsRequest(transactional_id_pattern=hostile), 2)
+    handling = driver.ask(ListTransactionsRequest(transactional_id_pattern=hostile), 2)
     most = 2 + regex.STEP_UNITS // regex.match(hostile, ids[1:2]).units
     for _ in range(20):
         next(handling)
@@ -427,55 +434,55 @@ STEPS = st.lists(
 def test_whatever_happens_epochs_only_rise_and_the_log_tells_it_all(steps: list[tuple[str, int, int]]) -> None:
     """Every end has its markers once; every id and epoch that was answered is newer than those before; a transaction
     read back from the log is the one that wrote it, at every step."""
-    world, producer = World(), (-1, -1)
+    driver, producer = TransactionsDriver(), (-1, -1)
     newest = (-1, -1)
     for step, partition, version in steps:
         match step:
             case "init" | "resume":
-                found = world.init(producer=producer if step == "resume" else (-1, -1))
+                found = driver.init(producer=producer if step == "resume" else (-1, -1))
                 if isinstance(found, tuple):
                     assert found >= newest
                     newest = producer = found
             case "add":
-                world.add(producer, partition)
+                driver.add(producer, partition)
             case "commit" | "abort":
-                found = world.end(producer, step == "commit", version)
+                found = driver.end(producer, step == "commit", version)
                 if isinstance(found, tuple):
                     assert found >= newest
                     newest = producer = found
             case "finish":
-                for _, producer_id, epoch, _ in world.finish():
-                    assert (producer_id, epoch) <= (world.at().producer_id, world.at().producer_epoch)
+                for _, producer_id, epoch, _ in driver.finish():
+                    assert (producer_id, epoch) <= (driver.at().producer_id, driver.at().producer_epoch)
             case "wait":
-                world.now_ms += 20_000
-                world.time_out(world.now_ms)
-        again = restored(world)
-        assert again.by_id == world.transactions.by_id
-        assert again.find_prepared() == world.transactions.find_prepared() == tuple(world.markers)
-        assert again.next_deadline_ms() == world.transactions.next_deadline_ms()
+                driver.now_ms += 20_000
+                driver.time_out(driver.now_ms)
+        again = restored(driver)
+        assert again.by_id == driver.transactions.by_id
+        assert again.find_prepared() == driver.transactions.find_prepared() == tuple(driver.markers)
+        assert again.next_deadline_ms() == driver.transactions.next_deadline_ms()
 
 
 @pytest.mark.rule("O-100")
-def test_the_epoch_of_the_last_fence_is_nobodys(world: World) -> None:
+def test_the_epoch_of_the_last_fence_is_nobodys(driver: TransactionsDriver) -> None:
     """32,767 is given to no client, so that no transaction can be open at it and have to be fenced once more."""
-    producer = world.begun()
-    world.take(Result(records=(replace(world.at(), producer_epoch=EPOCH_MAX - 1).record,)))
-    world.add((producer[0], EPOCH_MAX - 1), 0)
-    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    world.finish()
+    producer = driver.begun()
+    driver.take(Result(records=(replace(driver.at(), producer_epoch=EPOCH_MAX - 1).record,)))
+    driver.add((producer[0], EPOCH_MAX - 1), 0)
+    assert driver.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    driver.finish()
     last = (producer[0], EPOCH_MAX)
-    assert world.at().producer_epoch == EPOCH_MAX
+    assert driver.at().producer_epoch == EPOCH_MAX
     for version in (V1, V2):
-        assert world.end(last, False, version) == ErrorCode.PRODUCER_FENCED
-    assert world.add(last, 0) == [ErrorCode.PRODUCER_FENCED]
-    assert world.init() == (producer[0] + 1, 0), "another id begins"
+        assert driver.end(last, False, version) == ErrorCode.PRODUCER_FENCED
+    assert driver.add(last, 0) == [ErrorCode.PRODUCER_FENCED]
+    assert driver.init() == (producer[0] + 1, 0), "another id begins"
 
 
-def test_the_end_by_the_coordinator_is_told_to_the_one_who_asks_for_it_again(world: World) -> None:
+def test_the_end_by_the_coordinator_is_told_to_the_one_who_asks_for_it_again(driver: TransactionsDriver) -> None:
     """KIP-890, as Kafka 4.3.1: with the epoch before, an abort of version 5 is the retry of the coordinator's."""
-    producer = world.begun()
-    world.add(producer, 0)
-    assert world.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    world.finish()
-    assert world.end(producer, False, V2) == (producer[0], producer[1] + 1)
-    assert world.end(producer, False, V1) == ErrorCode.PRODUCER_FENCED
+    producer = driver.begun()
+    driver.add(producer, 0)
+    assert driver.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    driver.finish()
+    assert driver.end(producer, False, V2) == (producer[0], producer[1] + 1)
+    assert driver.end(producer, False, V1) == ErrorCode.PRODUCER_FENCED

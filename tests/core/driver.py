@@ -1,0 +1,101 @@
+"""A shard that is driven: its clock, its log in memory, its tickets and ids. Whatever plays with one shard stands on it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from coordinator.core import records
+from coordinator.core.limits import Limits
+from coordinator.core.result import Call, Result
+from coordinator.core.shard import Shard
+from coordinator.core.topics import Topics
+from tests.core import durable
+
+START_MS = 1_700_000_000_000
+Entry = tuple[bytes, bytes | None, int] | tuple[int, bool]  # a record with its producer, or the end of a transaction
+
+
+class ShardDriver:
+    """Time stands still until `advance`. Subclasses see all that happens in `take`."""
+
+    def __init__(self, limits: Limits, topics: Topics, *, index: int = 0, now_ms: int = START_MS) -> None:
+        self.limits, self.topics, self.index, self.now_ms = limits, topics, index, now_ms
+        self.shard = self.empty_shard()
+        self.log: list[Entry] = []
+        self.tickets = self.ids = 0
+
+    def empty_shard(self) -> Shard:
+        return Shard(self.index, self.limits, self.topics)
+
+    def fresh_id(self) -> str:
+        self.ids += 1
+        return str(self.ids)
+
+    def call(self, version: int, client_id: str | None = "c", client_host: str = "/127.0.0.1") -> Call:
+        """Return a call at this moment, with a ticket of its own."""
+        self.tickets += 1
+        return Call(self.tickets, self.now_ms, version, client_id, client_host, self.fresh_id)
+
+    def handle(self, request: Any, call: Call) -> Result[Any]:
+        """Hand a request to the shard, and take its result."""
+        result = self.shard.handle(request, call)
+        self.take(result)
+        return result
+
+    def take(self, result: Result[Any]) -> None:
+        """Put the records of a result into the log."""
+        producer_id = -1 if result.producer is None else result.producer.id
+        self.log += [(*records.encode(record), producer_id) for record in result.records]
+
+    def take_all(self, results: Iterable[Result[Any]]) -> None:
+        for result in results:
+            self.take(result)
+
+    def advance(self, to_ms: int) -> None:
+        """Move the clock, from deadline to deadline."""
+        while (at_ms := self.shard.next_deadline_ms()) is not None and at_ms <= to_ms:
+            self.now_ms = max(at_ms, self.now_ms)
+            self.fire()
+        self.now_ms = to_ms
+
+    def wait(self, ms: int) -> None:
+        """Let so much time pass."""
+        self.advance(self.now_ms + ms)
+
+    def fire(self) -> None:
+        """Do what is due now."""
+        self.take_all(self.shard.fire(self.now_ms))
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
+        self.log.append((producer_id, commits))
+        self.shard.end_transaction(producer_id, commits)
+
+    def set_topics(self, topics: Topics) -> None:
+        """From now on these topics exist, and no others."""
+        gone = {name for name, topic in self.topics.items() if topics.id_of(name) != topic.id}
+        self.topics = topics
+        self.take_all(self.shard.apply_topic_changes(topics, gone, self.now_ms))
+
+    def compact(self) -> None:
+        """Keep the latest record of each key."""
+        latest = {entry[0]: at for at, entry in enumerate(self.log)}
+        self.log = [entry for at, entry in enumerate(self.log) if latest[entry[0]] == at]
+
+    def rebuild(self) -> None:
+        """Forget the shard, and make it anew of its log. All that is durable must be there, and nothing else."""
+        old = durable.facts(self.shard)
+        self.replay()
+        durable.assert_equal(durable.facts(self.shard), old)
+
+    def replay(self) -> None:
+        """Make the shard that the log tells of, whatever there was."""
+        self.shard = self.empty_shard()
+        for entry in self.log:
+            if len(entry) == 3:
+                key, value, producer_id = entry
+                self.shard.replay(records.decode(key, value), producer_id)
+            else:
+                self.shard.end_transaction(*entry)
+
+    def load(self) -> None:
+        """Begin to serve what was replayed."""
+        self.take_all(self.shard.finish_loading(self.now_ms))
