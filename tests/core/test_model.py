@@ -14,24 +14,48 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from coordinator.core import records
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call, Result
-from coordinator.core.shard import Shard
+from coordinator.core.result import Result
 from coordinator.core.topics import Topic, Topics
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.core import durable
+from tests.core.driver import ShardDriver
 from tests.core.model import COMPLETING, EMPTY, PREPARING, Member, Model
 
 TOPICS = Topics([Topic("t", b"t" * 16, 2)])
 PROTOCOLS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",)])
-START = 1_700_000_000_000
 LONGEST_MS = 40_000 + 3_000 + 1_000  # a rebalance timeout, the initial delay, and a second
+
+
+class Driver(ShardDriver):
+    """The shard, whose replies and timers are compared with the model's."""
+
+    def __init__(self, machine: "ClassicMachine", limits: Limits) -> None:
+        super().__init__(limits, TOPICS)
+        self.machine = machine
+        self.parked: dict[int, int] = {}  # ticket -> since when
+        self.answered: dict[int, Any] = {}  # in this step, by ticket
+
+    def take(self, result: Result[Any]) -> None:
+        super().take(result)
+        for reply in result.replies:
+            assert reply.ticket in self.parked, "answered twice"
+            del self.parked[reply.ticket]
+            self.answered[reply.ticket] = reply.response
+
+    def fire(self) -> None:
+        machine = self.machine
+        assert (machine.model.next_ms() or 0) <= self.now_ms
+        machine.step()
+        super().fire()
+        while (due := machine.model.next_ms()) is not None and due <= self.now_ms:
+            machine.model.fire(self.now_ms)
+        machine.adopt()
+        machine.compare()
 
 
 class ClassicMachine(RuleBasedStateMachine):
@@ -42,58 +66,43 @@ class ClassicMachine(RuleBasedStateMachine):
 
     @initialize(delay_ms=st.sampled_from([0, 3_000]))
     def begin(self, delay_ms: int) -> None:
-        self.limits = Limits(group_initial_rebalance_delay_ms=delay_ms, offsets_retention_check_interval_ms=10**12)
-        self.shard = Shard(0, self.limits, TOPICS)
+        limits = Limits(group_initial_rebalance_delay_ms=delay_ms, offsets_retention_check_interval_ms=10**12)
+        self.driver = Driver(self, limits)
         self.model = Model(delay_ms=delay_ms)
-        self.now = START
-        self.log: list[tuple[bytes, bytes | None]] = []
         self.ids: list[tuple[str, str | None]] = [("nobody-0", None), ("nobody-0", "i")]
-        self.tickets = 0
-        self.fresh = 0
-        self.parked: dict[int, int] = {}  # ticket -> since when
         self.acked: dict[tuple[int, str], bytes] = {}  # (generation, member) -> assignment
         self.last_generation = 0
         self.committed: dict[int, int] = {}
 
     # -- the outside ---------------------------------------------------------------------------------------------------
 
-    def call(self, version: int) -> Call:
-        self.tickets += 1
-        return Call(self.tickets, self.now, version, "c", "/h", self.fresh_id)
+    @property
+    def now(self) -> int:
+        return self.driver.now_ms
 
-    def fresh_id(self) -> str:
-        self.fresh += 1
-        return str(self.fresh)
+    @property
+    def tickets(self) -> int:
+        return self.driver.tickets
 
     def ask(self, request: Any, version: int) -> Any:
         """The response, None while parked. What else is answered must be what the model answers."""
-        call = self.call(version)
-        result = self.shard.handle(request, call)
-        self.parked[call.ticket] = self.now
-        answered = self.take(result)
+        call = self.driver.call(version)
+        self.driver.parked[call.ticket] = self.now
+        result = self.driver.handle(request, call)
         if result.response is not None:
-            del self.parked[call.ticket]
-        return result.response if result.response is not None else answered.get(call.ticket)
-
-    def take(self, result: Result[Any]) -> dict[int, Any]:
-        self.log += [records.encode(record) for record in result.records]
-        answered = {}
-        for reply in result.replies:
-            assert reply.ticket in self.parked, "answered twice"
-            del self.parked[reply.ticket]
-            answered[reply.ticket] = reply.response
-            self.answered[reply.ticket] = reply.response.error_code
-        return answered
+            del self.driver.parked[call.ticket]
+            return result.response
+        return self.driver.answered.get(call.ticket)
 
     def step(self) -> None:
-        self.answered: dict[int, int] = {}
-        self.model.answers = {}
+        self.driver.answered, self.model.answers = {}, {}
 
     def compare(self, response: Any = None) -> None:
-        """All that was answered in this step, and the group."""
+        """All that was answered in this step."""
+        answered = {ticket: each.error_code for ticket, each in self.driver.answered.items()}
         if response is not None:
-            self.answered[self.tickets] = response.error_code
-        assert self.answered == self.model.answers
+            answered[self.tickets] = response.error_code
+        assert answered == self.model.answers
 
     # -- what clients do -----------------------------------------------------------------------------------------------
 
@@ -101,9 +110,9 @@ class ClassicMachine(RuleBasedStateMachine):
     def join_new(self, protocols: tuple[str, ...], instance: str | None, version: int) -> None:
         version = 9 if instance else version
         self.step()
-        session = 10_007 + 13 * self.fresh
+        session = 10_007 + 13 * self.driver.ids
         response = self.ask(self.join_request("", instance, protocols, session, 25_000), version)
-        id_ = f"{instance or 'c'}-{self.fresh}"
+        id_ = f"{instance or 'c'}-{self.driver.ids}"
         self.ids.append((id_, instance))
         self.model.join_new(self.tickets, id_, Member(id_, instance, protocols, session, 25_000), version, self.now)
         self.compare(response)
@@ -168,7 +177,7 @@ class ClassicMachine(RuleBasedStateMachine):
         """(a): what members hold in one generation never overlaps, and never changes."""
         if self.model.state != "Stable" or generation != self.model.generation:
             return
-        group = self.shard.groups["g"]
+        group = self.driver.shard.groups["g"]
         assert isinstance(group, ClassicGroup)
         for member in group.members.values():
             if not member.assignment:
@@ -216,30 +225,15 @@ class ClassicMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([0, 100, 1_000, 3_000, 9_000, 12_000, 30_000, 301_000]))
     def advance(self, ms: int) -> None:
-        end = self.now + ms
-        while (at := self.shard.next_deadline_ms()) is not None and at <= end:
-            assert at == max(self.model.next_ms() or 0, at)
-            self.now = max(self.now, at)
-            self.step()
-            for result in self.shard.fire(self.now):
-                self.take(result)
-            while (due := self.model.next_ms()) is not None and due <= self.now:
-                self.model.fire(self.now)
-            self.adopt()
-            self.compare()
-        assert (self.model.next_ms() or end + 1) > end
-        self.now = end
+        self.driver.wait(ms)
+        assert (self.model.next_ms() or self.now + 1) > self.now
 
-    @precondition(lambda self: self.log)
+    @precondition(lambda self: self.driver.log)
     @rule()
     def restart(self) -> None:
-        before = durable.facts(self.shard)
-        self.shard = Shard(0, self.limits, TOPICS)
-        for key, value in self.log:
-            self.shard.replay(records.decode(key, value))
-        durable.assert_equal(durable.facts(self.shard), before)
-        self.shard.finish_loading(self.now)
-        self.parked = {}
+        self.driver.rebuild()
+        self.driver.load()
+        self.driver.parked = {}
         self.model.restart(self.now)
 
     # -- what holds ----------------------------------------------------------------------------------------------------
@@ -258,7 +252,7 @@ class ClassicMachine(RuleBasedStateMachine):
 
     def adopt(self) -> None:
         """Where the rules leave a choice, the model goes on with the shard's."""
-        group = self.shard.groups.get("g")
+        group = self.driver.shard.groups.get("g")
         if group is None:
             return
         assert isinstance(group, ClassicGroup)
@@ -270,7 +264,7 @@ class ClassicMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_group_is_the_models(self) -> None:
-        group = self.shard.groups.get("g")
+        group = self.driver.shard.groups.get("g")
         assert (group is not None) == self.model.exists
         if group is None:
             return
@@ -287,7 +281,7 @@ class ClassicMachine(RuleBasedStateMachine):
 
     @invariant()
     def counters_count(self) -> None:
-        group = self.shard.groups.get("g")
+        group = self.driver.shard.groups.get("g")
         if isinstance(group, ClassicGroup):
             members = list(group.members.values())
             assert group.joined == sum(member.join_ticket is not None for member in members)
@@ -308,13 +302,13 @@ class ClassicMachine(RuleBasedStateMachine):
     @invariant()
     def a_commit_is_kept_and_a_refused_one_is_not(self) -> None:
         """(b) and (f)."""
-        found = self.shard.offsets.of_group("g").get("t", {})
+        found = self.driver.shard.offsets.of_group("g").get("t", {})
         assert {partition: value.offset for partition, value in found.items()} == self.committed
 
     @invariant()
     def nobody_waits_for_ever(self) -> None:
         """(e): within the longest rebalance timeout and a second."""
-        assert all(self.now - since <= LONGEST_MS for since in self.parked.values())
+        assert all(self.now - since <= LONGEST_MS for since in self.driver.parked.values())
 
 
 def lives(count: int, steps: int) -> settings:
