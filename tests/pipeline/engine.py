@@ -18,7 +18,7 @@ import msgspec
 from coordinator.core import records
 from coordinator.core.events import Cause, Event
 from coordinator.core.limits import Limits
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Result
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
 from coordinator.runtime import loader
@@ -33,6 +33,7 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssig
 from protocol.records import Record
 from storage.files import RealFiles
 from storage.log import Log
+from tests.core.driver import ShardDriver
 
 START_MS = 1_760_000_000_000
 SESSION_MS, BEAT_MS = 45_000, 3_000
@@ -58,14 +59,13 @@ class Truth(msgspec.Struct, frozen=True):
     causes: frozenset[str]
 
 
-class Engine:
-    """One partition of `__consumer_offsets`. Time stands still until it is passed."""
+class Engine(ShardDriver):
+    """One partition of `__consumer_offsets`, whose log is written as files."""
 
     def __init__(self, directory: Path, number: int = 0, limits: Limits | None = None) -> None:
-        self.directory, self.number, self.limits = directory, number, limits or Limits()
-        self.now_ms = START_MS
+        super().__init__(limits or Limits(), TOPICS, index=number, now_ms=START_MS)
+        self.directory = directory
         self.writer = Writer(directory, segment_bytes=20_000)
-        self.shard = Shard(number, self.limits, TOPICS)
         self.shard.finish_loading(self.now_ms)
         self.events: list[Event] = []
         self.truth: list[Truth] = []
@@ -73,21 +73,14 @@ class Engine:
         self.changed_metadata = "subscription_change"  # what members mean by other metadata
         self._since: dict[str, set[str]] = {}  # group -> causes that no record has told of
         self._answers: dict[int, Any] = {}
-        self._tickets = self._ids = 0
 
     def ask(self, request: Any, version: int, client: str = "app") -> int:
         """Hand in a request; the ticket under which its answer will be found."""
         call = self.call(version, client)
-        result = self.shard.handle(request, call)
+        result = self.handle(request, call)
         if result.response is not None:
-            self._answers[self._tickets] = result.response
-        self.done(result)
-        return self._tickets
-
-    def call(self, version: int, client: str = "app") -> Call:
-        """A call at this moment, with a ticket of its own."""
-        self._tickets += 1
-        return Call(self._tickets, self.now_ms, version, client, "/127.0.0.1", self._fresh_id)
+            self._answers[call.ticket] = result.response
+        return call.ticket
 
     def answer(self, ticket: int) -> Any:
         """The answer to a request; it must be there by now."""
@@ -97,28 +90,18 @@ class Engine:
         """The same in one step."""
         return self.answer(self.ask(request, version, client))
 
-    def wait(self, ms: int) -> None:
-        """Let time pass, with all that falls due."""
-        until = self.now_ms + ms
-        while (due := self.shard.next_deadline_ms()) is not None and due <= until:
-            self.now_ms = max(self.now_ms, due)
-            for result in self.shard.fire(self.now_ms):
-                self.done(result)
-        self.now_ms = until
-
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
         """What the transaction coordinator does: decide, and write the marker."""
-        self.shard.end_transaction(producer_id, commits)
+        super().end_transaction(producer_id, commits=commits)
         self.writer.end(producer_id, commits=commits, at_ms=self.now_ms)
 
     def restart(self) -> None:
         """Forget everything but the log."""
-        self.shard = replayed(self.directory, self.number, self.limits)
-        self.shard.write = lambda _result, _now_ms: None  # `done` writes to the log
-        for result in self.shard.finish_loading(self.now_ms):
-            self.done(result)
+        self.shard = replayed(self.directory, self.index, self.limits)
+        self.shard.write = lambda _result, _now_ms: None  # `take` writes to the log
+        self.load()
 
-    def done(self, result: Result[Any]) -> None:
+    def take(self, result: Result[Any]) -> None:
         """Write what was decided, and note what happened."""
         for event in result.events:
             self.events.append(event)
@@ -150,9 +133,8 @@ class Engine:
         path.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in self.events))
         return path
 
-    def _fresh_id(self) -> str:
-        self._ids += 1
-        return f"{self.number}-{self._ids:032d}"
+    def fresh_id(self) -> str:
+        return f"{self.index}-{int(super().fresh_id()):032d}"
 
 
 def replayed(directory: Path, number: int = 0, limits: Limits | None = None) -> Shard:

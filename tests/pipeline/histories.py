@@ -47,7 +47,7 @@ class History:
         crowd.live(1)
 
     def _group(self) -> str:
-        return f"modern-{self.engine.number}-{self.dice.randrange(2)}"
+        return f"modern-{self.engine.index}-{self.dice.randrange(2)}"
 
     def _beat(self, group: str, member: str, epoch: int, **fields: Any) -> None:
         request = ConsumerGroupHeartbeatRequest(group, member, epoch, **fields)
@@ -75,14 +75,12 @@ class History:
         """A commit without any member, as tools make it."""
         part = OffsetCommitRequestPartition(self.dice.randrange(3), self.dice.randrange(10_000), committed_metadata="m")
         topics = (OffsetCommitRequestTopic("orders", partitions=(part,)),)
-        self.engine.asked(
-            OffsetCommitRequest(f"simple-{self.engine.number}-{self.dice.randrange(3)}", topics=topics), 9
-        )
+        self.engine.asked(OffsetCommitRequest(f"simple-{self.engine.index}-{self.dice.randrange(3)}", topics=topics), 9)
 
     def _transaction(self) -> None:
         producer = self.dice.choice((7, 8, 9))
         part = TxnOffsetCommitRequestPartition(self.dice.randrange(3), self.dice.randrange(10_000))
-        group = f"simple-{self.engine.number}-{self.dice.randrange(3)}"
+        group = f"simple-{self.engine.index}-{self.dice.randrange(3)}"
         topics = (TxnOffsetCommitRequestTopic("orders", (part,)),)
         self.engine.asked(TxnOffsetCommitRequest("t", group, producer, 0, topics=topics), 3)
         self.open.add(producer)
@@ -96,12 +94,12 @@ class History:
     def _offset_delete(self) -> None:
         part = OffsetDeleteRequestPartition(self.dice.randrange(3))
         topics = (OffsetDeleteRequestTopic("orders", (part,)),)
-        group = f"simple-{self.engine.number}-{self.dice.randrange(3)}"
+        group = f"simple-{self.engine.index}-{self.dice.randrange(3)}"
         self.engine.asked(OffsetDeleteRequest(group, topics), 0)
 
     def _group_delete(self) -> None:
-        group = self.dice.choice((self._group(), f"simple-{self.engine.number}-{self.dice.randrange(3)}"))
-        self.engine.done(self.engine.shard.delete(group, self.engine.call(2)))
+        group = self.dice.choice((self._group(), f"simple-{self.engine.index}-{self.dice.randrange(3)}"))
+        self.engine.take(self.engine.shard.delete(group, self.engine.call(2)))
 
     def _restart(self) -> None:
         self.engine.restart()

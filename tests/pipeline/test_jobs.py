@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,27 +49,53 @@ def test_a_stream_reads_on_and_ends_where_the_logs_ended(spark: Any, tmp_path: P
     assert drain() == list(range(30))
 
 
-def test_damage_is_reported_once_however_often_it_is_met(spark: Any, tmp_path: Path) -> None:
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    writer = Writer(logs / f"{TOPIC}-0")
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with `data`, in which two of three group logs are damaged, and what was read of it in `out`, twice."""
+    root = tmp_path_factory.mktemp("damaged")
+    logs = root / "data"
+    groups, orders = Writer(logs / f"{TOPIC}-0"), Writer(logs / "orders-2", segment_bytes=100)
+    for n in range(10):
+        orders.append([Record(None, b"x", timestamp=1000 * n)])
+        groups.append([commit(("g", "orders", 2), n // 2, 1000 * n)])
+    torn = Writer(logs / f"{TOPIC}-1")
     for n in range(3):
-        writer.append([commit(("g", "t", 0), n, n)])
-    path = next((logs / f"{TOPIC}-0").glob("*.log"))
+        torn.append([commit(("h", "t", 0), n, n)])
+    path = next((logs / f"{TOPIC}-1").glob("*.log"))
     path.write_bytes(path.read_bytes() + b"\xff" * 300)
-    (logs / f"{TOPIC}-1").mkdir()
-    (logs / f"{TOPIC}-1" / path.name).write_bytes(b"\xff" * 300)
-    read(logs, out)
-    read(logs, out)
-    build(spark, out, now_ms=5)
-    problems = Tables(spark, out).read_table("log_problems").orderBy("log_dir").collect()
+    (logs / f"{TOPIC}-2").mkdir()
+    (logs / f"{TOPIC}-2" / path.name).write_bytes(b"\xff" * 300)
+    read(logs, root / "out")
+    read(logs, root / "out")
+    orders.append([Record(None, b"x", timestamp=int(time.time() * 1000) + 3_600_000)])  # after the logs were read
+    return root
+
+
+@cache
+def build_damaged(spark: Any, root: Path) -> Tables:
+    build(spark, root / "out", ends=root / "data")
+    return Tables(spark, root / "out")
+
+
+def test_damage_is_reported_once_however_often_it_is_met(spark: Any, damaged: Path) -> None:
+    tables = build_damaged(spark, damaged)
+    problems = tables.read_table("log_problems").orderBy("log_dir").collect()
     assert [(p.kind, p.severity, p.from_offset) for p in problems] == [
         ("bad_length", "problem", 3),
         ("bad_length", "problem", 0),
     ]
-    health = Tables(spark, out).read_table("log_health").orderBy("log_dir").collect()
-    assert [(h.log_partition, h.batches, h.problems) for h in health] == [(0, 3, 1), (1, 0, 1)], (
+    health = tables.read_table("log_health").orderBy("log_dir").collect()
+    assert [(h.log_partition, h.batches, h.problems) for h in health] == [(0, 10, 0), (1, 3, 1), (2, 0, 1)], (
         "also of the unread one"
     )
+
+
+def test_ends_of_topics_come_from_their_own_logs(spark: Any, damaged: Path) -> None:
+    tables = build_damaged(spark, damaged)
+    (row,) = tables.read_table("lag_status").where("topic = 'orders'").collect()
+    assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
+    history = tables.read_table("lag_history").orderBy("ts").collect()
+    assert [(one.ts, one.lag) for one in history] == [(1000 * n, n + 1 - n // 2) for n in range(10)]
 
 
 def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +105,12 @@ def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
     ends = tmp_path / "ends.jsonl"
     ends.write_text('{"topic":"topic-0","partition":0,"ts":1760000400000,"leo":9000}')
     read(logs, out)
+    kill_a_build(spark, out, monkeypatch)
     counts = build(spark, out, ends=ends, now_ms=1_760_000_500_000)
     assert set(counts) == set(DERIVED)
+    assert {entry.name for entry in (out / "builds").iterdir()} == {published.load(out).build}, (
+        "the one that died left nothing"
+    )
     empty = {name for name in DERIVED if not counts[name]}
     assert empty <= {"log_problems", "unknown_records", "new_group_records"}
     tables = Tables(spark, out)
@@ -87,42 +118,22 @@ def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
     assert latest == replayed(logs)
     health = tables.read_table("log_health").collect()
     assert all(0 <= row.dead_ratio <= 1 and row.bytes > 0 for row in health)
-    first = published.load(out)
-    _killed(spark, out, monkeypatch)
-    assert published.load(out) == first
-    assert Tables(spark, out).read_table("latest_offsets").count() == counts["latest_offsets"]
-    assert build(spark, out, ends=ends, now_ms=1_760_000_500_000) == counts
-    second = published.load(out)
-    assert second.build != first.build
-    assert {entry.name for entry in (out / "builds").iterdir()} == {first.build, second.build}, (
-        "the one that died left nothing"
-    )
     _read_by_others(spark, out, counts)
 
 
-def test_ends_of_topics_come_from_their_own_logs(spark: Any, tmp_path: Path) -> None:
-    logs, out = tmp_path / "data", tmp_path / "out"
-    groups, orders = Writer(logs / f"{TOPIC}-0"), Writer(logs / "orders-2", segment_bytes=100)
-    for n in range(10):
-        orders.append([Record(None, b"x", timestamp=1000 * n)])
-        groups.append([commit(("g", "orders", 2), n // 2, 1000 * n)])
-    read(logs, out)
-    orders.append([Record(None, b"x", timestamp=int(time.time() * 1000) + 3_600_000)])  # after the logs were read
-    build(spark, out, ends=logs)
-    (row,) = Tables(spark, out).read_table("lag_status").collect()
-    assert (row.current_offset, row.log_end_offset, row.lag, row.leo_source) == (4, 10, 6, "log")
-    history = Tables(spark, out).read_table("lag_history").orderBy("ts").collect()
-    assert [(one.ts, one.lag) for one in history] == [(1000 * n, n + 1 - n // 2) for n in range(10)]
-
-
-def test_an_empty_set_of_tables_can_be_built(spark: Any, tmp_path: Path) -> None:
+def test_tables_stay_as_they_are_when_a_build_dies(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here all of them are empty, which they may be."""
     (tmp_path / "logs" / f"{TOPIC}-0").mkdir(parents=True)
     read(tmp_path / "logs", tmp_path / "out")
     assert set(build(spark, tmp_path / "out").values()) == {0}
+    first = published.load(tmp_path / "out")
+    kill_a_build(spark, tmp_path / "out", monkeypatch)
+    assert published.load(tmp_path / "out") == first
+    assert Tables(spark, tmp_path / "out").read_table("latest_offsets").count() == 0
 
 
-def _killed(spark: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build that dies after some of its tables."""
+def kill_a_build(spark: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin a build that dies after some of its tables."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -152,3 +163,13 @@ def test_tables_of_a_later_release_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="run build first"):
         published.load(tmp_path / "nothing")
     assert manifest.load(tmp_path / "nothing") == manifest.Manifest()
+
+
+def test_the_current_build_and_the_one_before_it_are_kept(tmp_path: Path) -> None:
+    """Whoever reads the last one may read on; those that died go too."""
+    for name in ("1", "dead", "2", "3"):
+        (tmp_path / "builds" / name).mkdir(parents=True)
+        if name != "dead":
+            published.publish(tmp_path, published.Snapshot(build=name), "")
+    assert {entry.name for entry in (tmp_path / "builds").iterdir()} == {"2", "3"}
+    assert published.load(tmp_path).build == "3"
