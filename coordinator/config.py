@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.core.limits import Limits
 
@@ -55,6 +56,8 @@ class Setting(Struct, frozen=True):
     choices: tuple[str, ...] = ()
     kafka_default: Value | None = None  # where ours is another
     why: str = ""  # ... and why it is
+    is_per_listener: bool = False  # `listener.name.NAME.` before it gives a listener a value of its own
+    is_secret: bool = False  # its value is shown to nobody
 
     @property
     def kind(self) -> type:
@@ -121,6 +124,7 @@ def format_value(value: Value) -> str:
 
 
 _MS, _BYTES, _COUNT, _NONE = "ms", "bytes", "", ""
+_NO_JKS: Final = "Java's key stores are for Java; every client can read PEM"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
     # classic groups
@@ -201,6 +205,30 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "The security protocol of each listener, as NAME:PROTOCOL; PLAINTEXT for a name that is not mapped."),
     Setting("controller.listener.names", (), _NONE,
          "Which listeners are a controller's: they are not bound. Without one, CONTROLLER is."),
+    # TLS
+    Setting("ssl.keystore.type", "PEM", _NONE, "The format of the key store.", choices=("PEM",),
+         kafka_default="JKS", why=_NO_JKS, is_per_listener=True),
+    Setting("ssl.keystore.location", "", _NONE,
+         "A PEM file with the server's private key and its chain of certificates, its own first.", is_per_listener=True),
+    Setting("ssl.keystore.certificate.chain", "", _NONE,
+         "The chain of certificates itself, in PEM, with `ssl.keystore.key` instead of a file.", is_per_listener=True),
+    Setting("ssl.keystore.key", "", _NONE, "The private key itself, in PEM.", is_per_listener=True, is_secret=True),
+    Setting("ssl.key.password", "", _NONE, "The password of an encrypted private key.", is_per_listener=True, is_secret=True),
+    Setting("ssl.truststore.type", "PEM", _NONE, "The format of the trust store.", choices=("PEM",),
+         kafka_default="JKS", why=_NO_JKS, is_per_listener=True),
+    Setting("ssl.truststore.location", "", _NONE,
+         "A PEM file with the certificates of the authorities that clients' certificates are checked against.",
+         is_per_listener=True),
+    Setting("ssl.truststore.certificates", "", _NONE, "These certificates themselves, in PEM, instead of a file.",
+         is_per_listener=True),
+    Setting("ssl.client.auth", "none", _NONE,
+         "Whether clients must have a certificate, may have one, or are not asked.",
+         choices=("none", "requested", "required"), is_per_listener=True),
+    Setting("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), _NONE, "The versions of TLS that are spoken: TLSv1.2, TLSv1.3.",
+         is_per_listener=True),
+    Setting("connections.max.authentication.ms", 30_000, _MS,
+         "How long a client may take for the TLS handshake. A setting of Muster's own.",
+         least=1, most=LONG_MAX),
     # connections
     Setting("socket.request.max.bytes", 8_388_608, _BYTES, "The maximum size of a request.", least=1_024, most=INT_MAX,
          kafka_default=104_857_600, why="100 MB for each connection would let an attacker fill the memory, and tests do not need it"),
@@ -242,6 +270,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
 )  # fmt: skip
 
 BY_NAME: Final[Mapping[str, Setting]] = {setting.name: setting for setting in SETTINGS}
+_OF_LISTENER: Final = "listener.name."
+_PER_LISTENER: Final = sorted((one.name for one in SETTINGS if one.is_per_listener), key=len, reverse=True)
 
 
 class Config:
@@ -254,7 +284,22 @@ class Config:
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of a setting: an int, a bool, a str or a tuple of str, as its default is."""
-        return self._set.get(name, BY_NAME[name].default)
+        return self._set[name] if name in self._set else BY_NAME[name].default
+
+    def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
+        """Return the value of a setting for a listener, and for a SASL mechanism there: its own, else the one of all.
+
+        The more precise name wins, as in Kafka: `listener.name.LISTENER.MECHANISM.NAME`, `listener.name.LISTENER.NAME`.
+        """
+        return self[self.name_of_listener(listener, name, mechanism)]
+
+    def name_of_listener(self, listener: str, name: str, mechanism: str = "") -> str:
+        """Return the name under which a setting for a listener is set."""
+        prefix = f"{_OF_LISTENER}{listener.lower()}."
+        for own in (f"{prefix}{mechanism.lower()}.{name}", prefix + name) if mechanism else (prefix + name,):
+            if own in self._set:
+                return own
+        return name
 
     def is_set(self, name: str) -> bool:
         """Return whether the setting was given, even with its default as the value."""
@@ -305,6 +350,8 @@ def find_setting(name: str, source: str = "") -> Setting:
     """Return the setting of that name. Raises ConfigError with the nearest name."""
     if name in BY_NAME:
         return BY_NAME[name]
+    if (known := _behind_listener(name)) is not None:
+        return replace(BY_NAME[known], name=name)
     import difflib  # only a mistake needs it
 
     near = difflib.get_close_matches(name, BY_NAME, n=2)
@@ -315,10 +362,21 @@ def find_setting(name: str, source: str = "") -> Setting:
     raise ConfigError(f"unknown setting {name}{came_from}: {hint}")
 
 
+def _behind_listener(name: str) -> str | None:
+    """Return the setting of which a name gives a listener a value of its own, None if it is no such name."""
+    if not name.startswith(_OF_LISTENER):
+        return None
+    rest = name.removeprefix(_OF_LISTENER)
+    return next((known for known in _PER_LISTENER if rest.endswith(f".{known}") and len(rest) > len(known) + 1), None)
+
+
 def is_kafkas(name: str) -> bool:
     """Return whether a broker of Kafka has a setting of this name."""
     from coordinator.kafka_settings import NAMES  # 340 names, which few starts need
 
+    if name.startswith(_OF_LISTENER):
+        words = name.removeprefix(_OF_LISTENER).split(".")
+        return any(".".join(words[at:]) in NAMES for at in range(1, len(words)))
     return name in NAMES
 
 
@@ -357,7 +415,22 @@ def read_environment(environment: Mapping[str, str]) -> Layer:
     for variable in variables:
         if variable in by_variable:
             _put(layer, by_variable[variable], environment[variable], variable)
+        elif (name := _name_of_listener_variable(variable)) is not None:
+            _put(layer, name, environment[variable], variable)
     return layer
+
+
+def _name_of_listener_variable(variable: str) -> str | None:
+    """Return the setting of a listener that a variable gives: `__` stands for an underscore, `___` for a dash."""
+    prefix = "KAFKA_" + _OF_LISTENER.upper().replace(".", "_")
+    for known in _PER_LISTENER if variable.startswith(prefix) else ():
+        suffix = "_" + known.upper().replace(".", "_")
+        listener = variable.removeprefix(prefix).removesuffix(suffix)
+        if variable.endswith(suffix) and listener:
+            for written, meant in (("___", "-"), ("__", "\0"), ("_", "."), ("\0", "_")):
+                listener = listener.replace(written, meant)
+            return f"{_OF_LISTENER}{listener.lower()}.{known}"
+    return None
 
 
 def read_table(table: Mapping[str, Any], source: Callable[[str], str] = lambda name: "") -> Layer:
@@ -373,7 +446,9 @@ def read_table(table: Mapping[str, Any], source: Callable[[str], str] = lambda n
 
 def _put(layer: Layer, name: str, value: object, source: str) -> None:
     """Put a setting into a layer: among the values, or among the ignored ones. Raises ConfigError."""
-    if name not in BY_NAME and is_kafkas(name):
+    if name.startswith(_OF_LISTENER):
+        name = name.lower()  # listeners' names are in lower case there, as in Kafka
+    if name not in BY_NAME and _behind_listener(name) is None and is_kafkas(name):
         layer.ignored[name] = source
         return
     found = find_setting(name, source)

@@ -33,6 +33,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "log": "dump, verify, repair or compact logs on disk",
     "decode": "print a frame of Kafka's protocol as JSON",
     "pipeline": "turn group logs into tables and a report (Spark)",
+    "tls": "make keys and certificates for development",
     "completion": "print a script that completes this command in a shell",
 }
 BROKER_COMMANDS: Final = frozenset({"topics", "produce", "consume", "groups", "offsets"})

@@ -12,6 +12,7 @@ from coordinator.cli.parser import add_json_option
 from coordinator.cli.settings import add_settings, read_settings
 from coordinator.config import Config, ConfigError, Setting, Value, find_setting, format_value
 
+HIDDEN: Final = "[hidden]"  # instead of a secret
 EXAMPLES: Final = """\
 muster config
 muster config group.max.size
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 def _to_json(config: Config, setting: Setting, value: Value) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": setting.name,
-        "value": value,
+        "value": HIDDEN if _is_hidden(config, setting) else value,
         "default": setting.default,
         "unit": setting.unit,
         "expected": setting.may_be,
@@ -54,12 +55,17 @@ def _to_json(config: Config, setting: Setting, value: Value) -> dict[str, Any]:
     return facts
 
 
+def _is_hidden(config: Config, setting: Setting) -> bool:
+    return setting.is_secret and config.is_set(setting.name)
+
+
 def _lines(config: Config, setting: Setting, value: Value) -> Iterator[str]:
     unit = f" {setting.unit}" if setting.unit else ""
     note = ""
     if config.is_set(setting.name):
         note = f"; set by {config.source(setting.name)}; the default is {format_value(setting.default)}{unit}"
-    yield f"{setting.name} = {format_value(value)}{unit}  ({setting.may_be}{note})"
+    shown = HIDDEN if _is_hidden(config, setting) else format_value(value)
+    yield f"{setting.name} = {shown}{unit}  ({setting.may_be}{note})"
     yield f"    {setting.sentence}"
     if setting.kafka_default is not None:
         yield f"    Kafka's default is {format_value(setting.kafka_default)}{unit}; ours differs because {setting.why}."

@@ -18,7 +18,8 @@ from coordinator.server.listener import address, format_address
 
 EXPECTED: Final = "HOST:PORT or NAME://HOST:PORT"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED: Final = ("PLAINTEXT",)
+SERVED: Final = ("PLAINTEXT", "SSL")
+ENCRYPTED: Final = frozenset({"SSL", "SASL_SSL"})
 CONTROLLER: Final = "CONTROLLER"  # the name that Kafka's images give, where `controller.listener.names` has none
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")

@@ -17,7 +17,7 @@ import trio
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
 from coordinator.cli.group_log import GroupLog
-from coordinator.cli.listeners import Endpoint
+from coordinator.cli.listeners import ENCRYPTED, Endpoint
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
 from coordinator.config import Config, ConfigError
@@ -37,6 +37,7 @@ from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller
+from coordinator.server.tls import Tls
 from protocol.apis import APIS
 from storage import reserve
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
@@ -57,7 +58,7 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
-            listeners = [_bind(stack, "--listen", one, options.config.node_id) for one in options.endpoints]
+            listeners = [_bind(stack, "--listen", one, options.config) for one in options.endpoints]
             admin = _bind(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
             files, data_dir = _storage(stack, options)
             _remove_ready_file(options.ready_file)
@@ -92,9 +93,15 @@ class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
     """An address that cannot be listened on, or a ready file that cannot be written."""
 
 
-def _bind(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, node_id: int = 0) -> Listener:
+def _bind(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, config: Config | None = None) -> Listener:
+    """Bind a listener, with its key and certificates. Raises StartFailed for the address, ConfigError for these."""
+    tls, node_id = None, 0
+    if config is not None:
+        node_id = config.node_id
+        if endpoint.protocol in ENCRYPTED:
+            tls = Tls(config, endpoint.name)
     try:
-        listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id)
+        listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id, tls=tls)
     except OSError as error:
         raise StartFailed(f"cannot listen on {endpoint.bind} ({option}): {error.strerror or error}") from None
     stack.callback(listener.sock.close)
@@ -197,6 +204,7 @@ class Server:
             connections_max=config["max.connections"],
             idle_ms=config["connections.max.idle.ms"],
             parked_ms=config["connections.max.parked.ms"],
+            authentication_ms=config["connections.max.authentication.ms"],
             room=self._room_for_clients(),
             real=self._real,
         )
@@ -209,6 +217,8 @@ class Server:
                 if self._admin is not None:
                     nursery.start_soon(self._serve_admin, self._admin)
                 nursery.start_soon(self._load_and_tend)
+                if any(listener.tls for listener in self._listeners):  # else a terminal that closes ends the server
+                    nursery.start_soon(self._reload_on_hangup)
                 async for number in signals:
                     log.info("stopping on %s", signal.Signals(number).name)
                     nursery.cancel_scope.cancel()
@@ -310,6 +320,24 @@ class Server:
                     has_warned = True
                     log.warning("the disk is nearly full: there is no room for the reserve")
             await trio.sleep(TEND_SECONDS)
+
+    async def _reload_on_hangup(self) -> None:
+        """Read keys and certificates anew with each SIGHUP; what cannot be used changes nothing."""
+        with trio.open_signal_receiver(signal.SIGHUP) as signals:
+            async for _ in signals:
+                for listener in self._listeners:
+                    await self._reload(listener)
+
+    async def _reload(self, listener: Listener) -> None:
+        facts = {"listener": listener.name}
+        if listener.tls is None:
+            return
+        try:
+            await trio.to_thread.run_sync(listener.tls.reload)
+        except ConfigError as error:
+            log.error("reload failed, and nothing has changed: %s", error, extra=facts)
+        else:
+            log.info("key and certificates reloaded", extra=facts)
 
     def _say_ready(self) -> None:
         seconds = round(time.monotonic() - self._options.started, 2)

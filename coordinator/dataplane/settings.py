@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from coordinator.config import Config, format_value
+from coordinator.config import Config, Setting, format_value
 from coordinator.core.catalog.settings import BrokerSetting, Settings
-from coordinator.core.catalog.topic_configs import BOOLEAN, DOUBLE, INT, INT_MAX, LIST, LONG, STRING
+from coordinator.core.catalog.topic_configs import BOOLEAN, DOUBLE, INT, INT_MAX, LIST, LONG, PASSWORD, STRING
 from storage.log import LogConfig
 
 _KINDS: Final[dict[type, int]] = {bool: BOOLEAN, float: DOUBLE, str: STRING, tuple: LIST}
@@ -23,14 +23,21 @@ def catalog_settings(config: Config, broker_ids: Sequence[int]) -> Settings:
             BrokerSetting(
                 name=setting.name,
                 value=format_value(value),
-                kind=_KINDS.get(setting.kind) or (INT if (setting.most or 0) <= INT_MAX else LONG),
+                kind=_kind(setting),
                 doc=setting.sentence,
+                is_secret=setting.is_secret,
                 is_default=not config.is_set(setting.name),
                 default=format_value(setting.default if setting.kafka_default is None else setting.kafka_default),
             )
             for setting, value in config.items()
         ),
     )
+
+
+def _kind(setting: Setting) -> int:
+    if setting.is_secret:
+        return PASSWORD
+    return _KINDS.get(setting.kind) or (INT if (setting.most or 0) <= INT_MAX else LONG)
 
 
 def own_log_config(config: Config) -> LogConfig:

@@ -555,8 +555,9 @@ class Frontend:
                 self._told_hosts.clear()
             self._told_hosts.add(connection.host)
             log.warning(
-                "connection closed: looks like %s, and this port speaks Kafka's protocol without encryption",
+                "connection closed: looks like %s, and this port speaks Kafka's protocol %s",
                 foreign,
+                "without encryption" if connection.listener.tls is None else "behind TLS",
                 extra={"client": connection.host},
             )
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from coordinator.dataplane.brokers import Broker
 from coordinator.runtime.node import Where
+from coordinator.server.tls import Tls
 
 BACKLOG: Final = 4096
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds, seconds, probes
@@ -20,6 +21,7 @@ class Listener(Struct, frozen=True):
     port: int
     where: Where
     name: str = "PLAINTEXT"  # by which advertised addresses and metrics tell listeners apart
+    tls: Tls | None = None  # the connections are encrypted
 
     @property
     def address(self) -> str:
@@ -49,7 +51,9 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def listen(text: str, advertised: str | None = None, *, name: str = "PLAINTEXT", node_id: int = 0) -> Listener:
+def listen(
+    text: str, advertised: str | None = None, *, name: str = "PLAINTEXT", node_id: int = 0, tls: Tls | None = None
+) -> Listener:
     """Bind to `HOST:PORT`; port 0 takes a free one. Raises ValueError for the text, OSError for the binding."""
     host, port = address(text)
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -70,7 +74,7 @@ def listen(text: str, advertised: str | None = None, *, name: str = "PLAINTEXT",
     else:
         told_host, told_port = "localhost" if host in ("", "0.0.0.0", "::") else host, 0  # noqa: S104  # compared, not bound
     broker = Broker(node_id, told_host, told_port or bound)
-    return Listener(sock, broker.host, broker.port, Where((broker,)), name)
+    return Listener(sock, broker.host, broker.port, Where((broker,)), name, tls)
 
 
 def _keep_alive(sock: socket.socket) -> None:

@@ -14,15 +14,17 @@ import errno
 import logging
 import math
 import socket
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import trio
 
+from coordinator.core.principal import USER, Principal
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.server.connection import Connection
+from coordinator.server.distinguished_name import subject_of
 from coordinator.server.frontend import Frontend
+from coordinator.server.link import HandshakeError, Link, SecureLink
 from coordinator.server.listener import Listener
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
 
@@ -31,6 +33,7 @@ log = logging.getLogger("muster.server")
 CHUNK_BYTES: Final = 65_536
 SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
 ACCEPTS_MAX: Final = 256  # of one listener in one turn
+SHAKES_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
 SWEEP_SECONDS: Final = 5.0
 NEVER_MS: Final = 2**62
 PAUSE_SECONDS: Final = 0.25  # of accepting, when there is no descriptor to be had
@@ -41,43 +44,6 @@ _OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that 
 
 
 T = TypeVar("T")
-
-
-class Link:
-    """A connection's socket: what it is watched for, and the responses that it does not take yet."""
-
-    __slots__ = ("connection", "interest", "sock", "unsent", "unsent_bytes", "unsent_since_s")
-
-    def __init__(self, sock: socket.socket, connection: Connection) -> None:
-        self.sock = sock
-        self.connection = connection
-        self.interest = 0
-        self.unsent: deque[memoryview] = deque()
-        self.unsent_bytes = 0  # of memory: what a response has left to send keeps all of it
-        self.unsent_since_s = 0.0
-
-    def keep(self, response: bytes, sent: int) -> None:
-        """Keep what the socket does not take yet: nothing of it is copied."""
-        self.unsent.append(memoryview(response)[sent:])
-        self.unsent_bytes += len(response)
-
-    def send_kept(self, most: int) -> int:
-        """Send up to `most` of the kept bytes. Returns how many the socket has taken. Raises OSError."""
-        taken = 0
-        while self.unsent and taken < most:
-            piece = self.unsent[0][: most - taken]
-            try:
-                sent = self.sock.send(piece)
-            except (BlockingIOError, InterruptedError):
-                break
-            taken += sent
-            if sent < len(self.unsent[0]):
-                self.unsent[0] = self.unsent[0][sent:]
-            else:
-                self.unsent_bytes -= len(self.unsent.popleft().obj)  # type: ignore[arg-type]  # bytes, see `keep`
-            if sent < len(piece):
-                break
-        return taken
 
 
 class Poller:
@@ -94,6 +60,7 @@ class Poller:
         idle_ms: int,
         parked_ms: int = 2**31 - 1,
         send_ms: int = 30_000,
+        authentication_ms: int = 30_000,
         room: int = 2**31 - 1,
         real: Clock | None = None,
     ) -> None:
@@ -109,6 +76,8 @@ class Poller:
         self._idle_s = idle_ms / 1000
         self._parked_s = parked_ms / 1000
         self._send_s = send_ms / 1000
+        self._authentication_s = authentication_ms / 1000
+        self._shakes_left = SHAKES_MAX
         self._selector = selector()
         self._links: dict[int, Link] = {}
         self._link_of: dict[Connection, Link] = {}
@@ -183,6 +152,7 @@ class Poller:
         """Read, decide and answer what is ready. Returns whether there may be more."""
         frontend = self._frontend
         frontend.begin()
+        self._shakes_left = SHAKES_MAX
         ready = self._ready or self._poll()
         self._ready = []
         for index, (fd, mask) in enumerate(ready):
@@ -244,15 +214,18 @@ class Poller:
                 self._accept(self._listening[fd])
             return
         if mask & WRITE:
-            if link.unsent:
+            if link.is_behind:
                 self._send_kept(link)
-            if not link.unsent:
+            if not link.is_behind:
                 self._frontend.resume(link.connection)
             self._frontend.has_time()
         if mask & READ and link.sock.fileno() == fd:
             try:
-                chunk = link.sock.recv(CHUNK_BYTES)
+                chunk = link.receive(CHUNK_BYTES) if not link.is_shaking else self._shake(link)
             except (BlockingIOError, InterruptedError):
+                return
+            except HandshakeError as error:
+                self._refuse_handshake(link, error)
                 return
             except OSError:
                 chunk = b""
@@ -260,6 +233,34 @@ class Poller:
                 self._frontend.receive(link.connection, chunk)
             else:
                 self._close(link)
+
+    def _shake(self, link: Link) -> bytes:
+        """Go on with a handshake, and return what came behind it. Raises OSError, as receiving does.
+
+        So many of a turn's: the others are reported again by the next poll, and requests have come in between.
+        """
+        if not self._shakes_left:
+            raise BlockingIOError
+        self._shakes_left -= 1
+        assert isinstance(link, SecureLink), "only TLS has handshakes"
+        try:
+            chunk = link.shake()
+        finally:
+            self._frontend.has_time()
+        if not link.is_shaking:
+            certificate = link.certificate
+            if certificate is not None:
+                link.connection.principal = Principal(USER, subject_of(certificate))
+        self._watch(link, READ | (WRITE if link.is_behind else 0))
+        if chunk is None:
+            raise BlockingIOError
+        return chunk
+
+    def _refuse_handshake(self, link: Link, error: HandshakeError) -> None:
+        """Say why a client gets no connection by TLS, and close it."""
+        client = {"client": link.connection.host, "listener": link.connection.listener.name}
+        log.warning("connection closed: the TLS handshake failed: %s", error, extra=client)
+        self._close(link, "TLS handshake")
 
     def _accept(self, listener: Listener) -> None:
         for _ in range(ACCEPTS_MAX):
@@ -283,7 +284,8 @@ class Poller:
                 self._admit(sock, address[0], address[1], listener)
 
     def _admit(self, sock: socket.socket, host: str, port: int, listener: Listener) -> None:
-        link = Link(sock, self._frontend.connect(host, listener, port))
+        kind = Link if listener.tls is None else SecureLink
+        link = kind(sock, self._frontend.connect(host, listener, port), self._frontend.real_s())
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -318,23 +320,22 @@ class Poller:
             self._send(link, connection.take())
             if link.sock.fileno() < 0:
                 return
-        if connection.closing and not link.unsent:
+        is_behind = link.is_behind
+        if connection.closing and not is_behind:
             self._close(link)
             return
         # Requests may be left because so much was owed that no more were decided: they go on when there is room again.
-        waits_for_room = bool(link.unsent) or (
-            bool(connection.backlog) and connection.may_decide and not connection.is_queued
-        )
-        self._watch(link, (0 if connection.is_full or link.unsent else READ) | (WRITE if waits_for_room else 0))
+        waits_for_room = is_behind or (bool(connection.backlog) and connection.may_decide and not connection.is_queued)
+        self._watch(link, (0 if connection.is_full or is_behind else READ) | (WRITE if waits_for_room else 0))
 
     def _send(self, link: Link, responses: Iterable[bytes]) -> None:
         """Send responses, and keep what the socket does not take."""
-        is_behind = bool(link.unsent)
+        was_behind = link.is_behind
         for response in responses:
             sent = 0
-            if not link.unsent:
+            if not link.is_behind:
                 try:
-                    sent = link.sock.send(response)
+                    sent = link.send(response)
                 except (BlockingIOError, InterruptedError):
                     pass
                 except OSError:
@@ -342,11 +343,11 @@ class Poller:
                     return
             if sent < len(response):
                 link.keep(response, sent)
-        if link.unsent:
-            if not is_behind:  # else the socket has taken nothing since
+        if link.is_behind:
+            if not was_behind:  # else the socket has taken nothing since
                 link.unsent_since_s = self._frontend.real_s()
             link.connection.is_blocked = True
-            self._frontend.note_unsent(link.connection, link.unsent_bytes)
+            self._frontend.note_unsent(link.connection, link.held_bytes)
 
     def _send_kept(self, link: Link) -> None:
         try:
@@ -355,8 +356,8 @@ class Poller:
         except OSError:
             self._close(link)
             return
-        link.connection.is_blocked = bool(link.unsent)
-        self._frontend.note_unsent(link.connection, link.unsent_bytes)
+        link.connection.is_blocked = link.is_behind
+        self._frontend.note_unsent(link.connection, link.held_bytes)
 
     def _close_offenders(self) -> None:
         """Close the connections that hold the most of too many bytes of responses."""
@@ -364,7 +365,7 @@ class Poller:
             link = self._link_of[offender]
             log.warning(
                 "connection closed: it holds the most of too many bytes of responses (queued.max.response.bytes)",
-                extra={"client": offender.host, "bytes": link.unsent_bytes},
+                extra={"client": offender.host, "bytes": link.held_bytes},
             )
             self._close(link, "response memory")
 
@@ -380,8 +381,7 @@ class Poller:
             return
         self._watch(link, 0)
         del self._links[fd], self._link_of[link.connection]
-        link.sock.close()
-        link.unsent.clear()
+        link.close()
         if reason is not None:
             self._frontend.close(link.connection, reason)
         self._frontend.disconnect(link.connection)
@@ -403,7 +403,9 @@ class Poller:
         connection = link.connection
         if now_s - connection.heard_s >= self._idle_s and not connection.is_waiting:
             return "idle"
-        if link.unsent and now_s - link.unsent_since_s >= self._send_s:
+        if link.is_shaking and now_s - link.since_s >= self._authentication_s:
+            return "TLS handshake"
+        if link.is_behind and now_s - link.unsent_since_s >= self._send_s:
             return "responses not taken"
         if connection.is_stalled(now_s, self._send_s):
             return "unfinished request"

@@ -6,8 +6,7 @@ import os
 import resource
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,8 +16,7 @@ from msgspec.structs import replace
 
 from coordinator.client import Client
 from coordinator.server.connection import OWED_BYTES_MAX
-from coordinator.server.listener import listen
-from coordinator.server.poller import Link, Poller
+from coordinator.server.link import Link
 from coordinator.server.selector import READ
 from protocol import record_batch
 from protocol.codec import decode_response, encode_request
@@ -34,54 +32,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records import Record
 from tests.live import Muster
 from tests.server.in_memory import InMemory
-
-IDLE_MS = 60_000
-KERNEL_BYTES = 65_536  # of each side's buffer: less, and the kernel waits for acknowledgements
-
-
-class Listening:
-    """A poller on a real port, over a server in memory."""
-
-    def __init__(self, connections_max: int = 100, **values: Any) -> None:
-        self.server = InMemory(**values)
-        self.listener = listen("127.0.0.1:0")
-        self.poller = Poller(
-            self.server.frontend,
-            [self.listener],
-            self.server.clock,
-            after_turn=lambda: None,
-            connections_max=connections_max,
-            idle_ms=IDLE_MS,
-        )
-
-    async def connect(self) -> trio.SocketStream:
-        return await trio.open_tcp_stream("127.0.0.1", self.listener.port)
-
-    async def connect_narrowly(self) -> tuple[trio.SocketStream, Link]:
-        """A client between which and the poller the kernel keeps little, and the poller's side of it."""
-        stream = await self.connect()
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL_BYTES)
-        while not self.poller.connections:
-            await trio.lowlevel.checkpoint()
-        (link,) = self.poller._links.values()
-        link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
-        return stream, link
-
-    def sweep(self, seconds: float) -> None:
-        """So much later the poller looks for who is to be let go."""
-        self.server.seconds += seconds
-        self.poller.sweep()
-
-
-@asynccontextmanager
-async def listening(connections_max: int = 100, **values: Any) -> AsyncIterator[Listening]:
-    here = Listening(connections_max, **values)
-    with here.listener.sock, trio.fail_after(30):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(here.poller.run)
-            yield here
-            nursery.cancel_scope.cancel()
-
+from tests.server.listening import IDLE_MS, Listening, listening
 
 VERSIONS = encode_request(18, 3, 1, "test", ApiVersionsRequest("test", "1"))
 JOINING = JoinGroupRequest("g", 10_000, 700_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
@@ -323,7 +274,10 @@ class Taking:
     def __init__(self, *sizes: int) -> None:
         self._sizes = list(sizes)
 
-    def send(self, data: memoryview) -> int:
+    def recv(self, most: int) -> bytes:
+        raise AssertionError("nobody reads from it")
+
+    def send(self, data: bytes | memoryview) -> int:
         if not self._sizes:
             raise BlockingIOError
         return min(self._sizes.pop(0), len(data))
@@ -347,7 +301,7 @@ def test_the_patience_with_a_client_runs_from_the_last_byte_that_it_took() -> No
     here.poller._send(link, [b"the response to a request that was parked"])
     assert here.poller._overdue(link, 29.9) is None
     assert here.poller._overdue(link, 30.0) == "responses not taken"
-    link.sock = cast("socket.socket", Taking(1))
+    link.send = Taking(1).send
     here.poller._send_kept(link)
     assert here.poller._overdue(link, 49.9) is None
     assert here.poller._overdue(link, 50.0) == "responses not taken"
@@ -361,13 +315,10 @@ class Hesitant:
         self._sock = sock
         self._is_new = True
 
-    def send(self, data: bytes) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         some = data[:10] if self._is_new else data
         self._is_new = False
         return self._sock.send(some)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
 
 
 async def test_a_connection_goes_on_when_a_parked_response_comes_behind_one_that_is_not_sent_yet(
@@ -378,7 +329,7 @@ async def test_a_connection_goes_on_when_a_parked_response_comes_behind_one_that
             while not here.poller.connections:
                 here.poller.turn()
             (link,) = here.poller._links.values()
-            link.sock = cast("socket.socket", Hesitant(link.sock))
+            link.send = Hesitant(link.sock).send
             client.sendall(VERSIONS + JOIN)
             while not link.unsent:
                 here.poller.turn()

@@ -59,6 +59,7 @@ def _filter_entry(entry: Entry, request: DescribeConfigsRequest) -> Entry:
         read_only=entry.read_only,
         is_default=entry.config_source == DEFAULT_CONFIG,
         config_source=entry.config_source,
+        is_sensitive=entry.is_sensitive,
         synonyms=entry.synonyms if request.include_synonyms else (),
         config_type=entry.config_type,
         documentation=entry.documentation if request.include_documentation else None,
@@ -122,10 +123,11 @@ def _broker_entry(catalog: Catalog, setting: BrokerSetting) -> Entry:
     synonyms = _broker_synonyms(catalog, setting.name, setting.value)
     return Entry(
         name=setting.name,
-        value=synonyms[0].value,
+        value=None if setting.is_secret else synonyms[0].value,
         read_only=setting.name not in topic_configs.BY_BROKER_NAME,
         config_source=synonyms[0].source,
-        synonyms=tuple(synonyms),
+        is_sensitive=setting.is_secret,
+        synonyms=tuple([Synonym(one.name, None, one.source) for one in synonyms] if setting.is_secret else synonyms),
         config_type=setting.kind,
         documentation=setting.doc,
     )

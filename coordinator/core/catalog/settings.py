@@ -15,6 +15,7 @@ class BrokerSetting(Struct, frozen=True):
     doc: str
     is_default: bool = True
     default: str = ""  # what Kafka has where nobody says otherwise
+    is_secret: bool = False  # that there is a value is shown, and not which
 
 
 class Settings(Struct, frozen=True):

@@ -1,0 +1,237 @@
+"""A client's socket as the poller sees it: bytes in and out, plain or by TLS.
+
+    socket ─► recv ─► MemoryBIO ─► SSLObject ─► requests        responses ─► SSLObject ─► MemoryBIO ─► send ─► socket
+
+TLS is OpenSSL's over two buffers in memory: the poller alone touches the socket, so nothing that a peer does or leaves
+undone in a handshake can block the loop. What arrives is decrypted at once and completely, because a selector does not
+know of bytes that are decrypted already. What leaves is encrypted one record at a time, when the socket takes it.
+"""
+
+import contextlib
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from coordinator.server.connection import Connection
+
+RECORD_BYTES: Final = 16_384  # of plaintext in one record of TLS (RFC 8446, 5.1)
+SECURE_CHUNK_BYTES: Final = 16_896  # one whole record with its header and tag: a MemoryBIO never shrinks
+HANDSHAKE: Final = 0x16  # the content type of a handshake's first record
+HANDSHAKE_BYTES_MAX: Final = 131_072  # from a client until its handshake is complete: a long chain of certificates
+
+
+class HandshakeError(OSError):
+    """The handshake of TLS cannot be completed."""
+
+
+class Link:
+    """A connection's socket: what it is watched for, and the responses that it does not take yet."""
+
+    __slots__ = (
+        "connection",
+        "interest",
+        "is_behind",
+        "is_shaking",
+        "receive",
+        "send",
+        "since_s",
+        "sock",
+        "unsent",
+        "unsent_bytes",
+        "unsent_since_s",
+    )
+
+    def __init__(self, sock: socket.socket, connection: Connection, since_s: float = 0.0) -> None:
+        self.sock = sock
+        self.connection = connection
+        self.since_s = since_s
+        self.interest = 0
+        self.is_behind = False  # something waits for the socket to take it
+        self.is_shaking = False  # hands: the handshake of TLS is not complete
+        self.receive: Callable[[int], bytes] = sock.recv  # the next bytes of requests, b"" at their end
+        self.send: Callable[[bytes | memoryview], int] = sock.send  # takes as much as it can
+        self.unsent: deque[memoryview] = deque()
+        self.unsent_bytes = 0  # of memory: what a response has left to send keeps all of it
+        self.unsent_since_s = 0.0
+
+    def keep(self, response: bytes, sent: int) -> None:
+        """Keep what the socket does not take yet: nothing of it is copied."""
+        self.unsent.append(memoryview(response)[sent:])
+        self.unsent_bytes += len(response)
+        self.is_behind = True
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are held because the socket does not take them."""
+        return self.unsent_bytes
+
+    def send_kept(self, most: int) -> int:
+        """Send up to `most` of the kept bytes. Returns how many the socket has taken. Raises OSError."""
+        taken = 0
+        while self.unsent and taken < most:
+            piece = self.unsent[0][: most - taken]
+            try:
+                sent = self.send(piece)
+            except (BlockingIOError, InterruptedError):
+                break
+            taken += sent
+            if sent < len(self.unsent[0]):
+                self.unsent[0] = self.unsent[0][sent:]
+            else:
+                self.unsent_bytes -= len(self.unsent.popleft().obj)  # type: ignore[arg-type]  # bytes, see `keep`
+            if sent < len(piece):
+                break
+        self.is_behind = bool(self.unsent)
+        return taken
+
+    def close(self) -> None:
+        """Close the socket, and drop what it has not taken."""
+        self.sock.close()
+        self.unsent.clear()
+
+
+class SecureLink(Link):
+    """A link by TLS."""
+
+    __slots__ = ("_heard_bytes", "_incoming", "_outgoing", "_sealed", "_tls")
+
+    def __init__(self, sock: socket.socket, connection: Connection, since_s: float = 0.0) -> None:
+        super().__init__(sock, connection, since_s)
+        self.is_shaking = True
+        self._tls: ssl.SSLObject  # once the client has said something: a silent one costs no more than without TLS
+        self._incoming: ssl.MemoryBIO
+        self._outgoing: ssl.MemoryBIO
+        self._sealed = b""  # encrypted, and not taken by the socket
+        self._heard_bytes = 0  # during the handshake
+        self.receive = self._receive
+        self.send = self._send
+
+    @property
+    def held_bytes(self) -> int:
+        return self.unsent_bytes + len(self._sealed)
+
+    def shake(self) -> bytes | None:
+        """Go on with the handshake. Returns what came behind its end, None while it is not complete.
+
+        Raises HandshakeError, BlockingIOError, and other OSErrors of the socket.
+        """
+        chunk = self.sock.recv(SECURE_CHUNK_BYTES)
+        if not chunk:
+            raise ConnectionError("the client has left during the handshake")
+        if not self._heard_bytes:
+            if chunk[0] != HANDSHAKE:
+                raise HandshakeError("the client does not speak TLS")
+            self._begin()
+        self._heard_bytes += len(chunk)
+        if self._heard_bytes > HANDSHAKE_BYTES_MAX:
+            raise HandshakeError(f"more than {HANDSHAKE_BYTES_MAX} bytes of a handshake")
+        self._incoming.write(chunk)
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return None
+        except ssl.SSLError as error:
+            with contextlib.suppress(OSError):
+                self._flush()  # the alert says to the client what is wrong
+            raise HandshakeError(_reason(error)) from None
+        self._flush()
+        self.is_shaking = False
+        return self._decrypt()
+
+    def _begin(self) -> None:
+        tls = self.connection.listener.tls
+        assert tls is not None, "a link by TLS comes by a listener with TLS"
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The client's certificate in DER, None if it has shown none."""
+        return self._tls.getpeercert(binary_form=True)
+
+    def _receive(self, most: int) -> bytes:
+        chunk = self.sock.recv(SECURE_CHUNK_BYTES)
+        if not chunk:
+            return b""
+        self._incoming.write(chunk)
+        data = self._decrypt()
+        if data is None:
+            raise BlockingIOError  # part of a record, or a record without data
+        return data
+
+    def _decrypt(self) -> bytes | None:
+        """Return all that can be decrypted: None if there is nothing yet, b"" at the end. Raises OSError."""
+        read = self._tls.read
+        try:
+            data = read(RECORD_BYTES)
+        except ssl.SSLWantReadError:
+            data = None
+        except ssl.SSLError as error:
+            if isinstance(error, ssl.SSLZeroReturnError):
+                return b""
+            raise
+        if data and self._incoming.pending:
+            pieces = [data]
+            try:
+                while piece := read(RECORD_BYTES):
+                    pieces.append(piece)
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLZeroReturnError:
+                pass  # the next read says so again
+            data = b"".join(pieces)
+        if self._outgoing.pending:  # the response to an update of the keys, or an alert
+            self._flush()
+        return data
+
+    def _send(self, data: bytes | memoryview) -> int:
+        """Encrypt and send as much as the socket takes; the rest of a record is kept, and counts as sent."""
+        sent, total = 0, len(data)
+        while sent < total:
+            if self._sealed and not self._flush():
+                break
+            sent += self._tls.write(data if total <= RECORD_BYTES else memoryview(data)[sent : sent + RECORD_BYTES])
+            if not self._flush():
+                break
+        if not sent:
+            raise BlockingIOError
+        return sent
+
+    def send_kept(self, most: int) -> int:
+        sealed = len(self._sealed)
+        if sealed and not self._flush():
+            return sealed - len(self._sealed)
+        taken = sealed + super().send_kept(most)
+        self.is_behind = bool(self.unsent or self._sealed)
+        return taken
+
+    def _flush(self) -> bool:
+        """Send what is encrypted. Returns whether the socket has taken all of it. Raises OSError."""
+        sealed = self._sealed + self._outgoing.read() if self._sealed else self._outgoing.read()
+        try:
+            sent = self.sock.send(sealed) if sealed else 0
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        self._sealed = sealed[sent:]
+        self.is_behind = bool(self._sealed or self.unsent)
+        return not self._sealed
+
+    def close(self) -> None:
+        """Say goodbye as TLS has it, if the socket takes it, and close."""
+        if not self.is_shaking and not self._sealed:
+            with contextlib.suppress(OSError):
+                self._tls.unwrap()
+            with contextlib.suppress(OSError):
+                self._flush()
+        super().close()
+        self.receive, self.send = self.sock.recv, self.sock.send  # else this link would be its own owner
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """Say in words why a handshake has failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is not accepted: {error.verify_message}"
+    return (error.reason or str(error)).replace("_", " ").lower()
