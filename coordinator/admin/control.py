@@ -36,9 +36,11 @@ from coordinator.admin.control_types import (
     Verify,
     VerifyResult,
     Wait,
+    WatchQuery,
 )
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
+from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultError, FaultSpec, Rule, check
 from coordinator.control.group_view import GroupView, MemberView
 from coordinator.control.journal import Filter, describe_entry
@@ -70,6 +72,7 @@ class Control:
         self._operator = operator
         self._ring = ring
         self._server_port = server_port
+        self._watchers = 0
 
     def operations(self) -> list[Operation]:
         """Return the table of all operations."""
@@ -95,6 +98,16 @@ class Control:
                 self._step,
                 body=StepClock,
                 result=ClockMove,
+            ),
+            Operation(
+                "GET",
+                "/v1/watch",
+                "The groups as they change, as server-sent events",
+                self._watch,
+                query=WatchQuery,
+                result=Change,
+                others=(Watcher.content_type,),
+                is_stream=True,
             ),
             Operation("GET", "/v1/groups", "All groups", self._groups, query=GroupsQuery, result=Groups),
             Operation(
@@ -324,10 +337,23 @@ class Control:
     def _release(self, given: Input) -> Faults:
         return Faults([self._view(rule) for rule in self._operator.requests.release(given.path["group"])])
 
+    def _watch(self, given: Input) -> Watcher:
+        if self._watchers >= WATCHERS_MAX:
+            raise Refused(f"{WATCHERS_MAX} clients watch already: close one of them", 503)
+        self._watchers += 1
+
+        def close() -> None:
+            self._watchers -= 1
+
+        return Watcher(self._operator, self._ring, self._view_faults, given.query, close)
+
     # -- requests ------------------------------------------------------------------------------------------------------
 
     def _faults(self, given: Input) -> Faults:
-        return Faults([self._view(rule) for rule in self._operator.requests.faults])
+        return Faults(self._view_faults())
+
+    def _view_faults(self) -> list[FaultView]:
+        return [self._view(rule) for rule in self._operator.requests.faults]
 
     def _add_fault(self, given: Input) -> FaultView:
         try:

@@ -47,6 +47,13 @@ class GroupsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     prefix: str = ""
 
 
+class WatchQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which groups are listed, and which one is watched more closely."""
+
+    prefix: str = ""
+    group: str = ""
+
+
 class Groups(Struct, frozen=True):
     """Groups, sorted by id."""
 

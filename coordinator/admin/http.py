@@ -8,7 +8,7 @@ import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import h11
@@ -43,7 +43,19 @@ class Response(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+class Stream(Protocol):
+    """A response that comes in chunks, for as long as the client listens."""
+
+    content_type: str
+
+    async def next_chunk(self) -> bytes:
+        """Return the next chunk, once there is one."""
+
+    def close(self) -> None:
+        """The client has left."""
+
+
+Handler = Callable[[Request], Awaitable[Response | Stream]]
 
 
 class Hosts:
@@ -157,13 +169,17 @@ async def conversation(
                 return
             heard()
             response = await _answer(handler, hosts, request)
-            await _send(stream, connection, response, bodiless=request.method == "HEAD")
+            if isinstance(response, Response):
+                await _send(stream, connection, response, bodiless=request.method == "HEAD")
+        if not isinstance(response, Response):
+            await _send_chunks(stream, connection, response, heard, bodiless=request.method == "HEAD")
+            return
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return
         connection.start_next_cycle()
 
 
-async def _answer(handler: Handler, hosts: Hosts, request: Request) -> Response:
+async def _answer(handler: Handler, hosts: Hosts, request: Request) -> Response | Stream:
     if refusal := hosts.refusal(request.headers):
         return Response(f"{refusal}\n".encode(), 403)
     try:
@@ -213,6 +229,35 @@ def _refuse_ambiguous(head: h11.Request) -> None:
 
 def _headers(head: h11.Request) -> dict[str, str]:
     return {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
+
+
+async def _send_chunks(
+    stream: trio.abc.Stream,
+    connection: h11.Connection,
+    response: Stream,
+    heard: Callable[[], None],
+    *,
+    bodiless: bool,
+) -> None:
+    """Send chunks until the client has left. One that does not read loses its connection."""
+    headers = [
+        ("Content-Type", response.content_type),
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Connection", "close"),
+    ]
+    try:
+        data = connection.send(h11.Response(status_code=200, headers=headers, reason=b"OK")) or b""
+        while True:
+            with trio.fail_after(REQUEST_SECONDS):
+                await stream.send_all(data)
+            if bodiless:
+                return
+            chunk = await response.next_chunk()
+            heard()
+            data = connection.send(h11.Data(data=chunk)) or b""
+    finally:
+        response.close()
 
 
 async def _send(

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from coordinator import __version__
-from coordinator.admin.http import Request, Response
+from coordinator.admin.http import Request, Response, Stream
 from coordinator.admin.router import Router
 
 JSON: Final = "application/json"
@@ -66,6 +66,7 @@ class Operation(Struct, frozen=True):
     query: Any = Nothing
     result: Any = Nothing
     others: tuple[str, ...] = ()  # media types of a result that is not JSON
+    is_stream: bool = False  # whether the handler returns a Stream
 
 
 def add_operations(router: Router, operations: Iterable[Operation]) -> None:
@@ -77,8 +78,8 @@ def add_operations(router: Router, operations: Iterable[Operation]) -> None:
     router.add("GET", PATH, lambda _: Response(document + b"\n", content_type=JSON))
 
 
-def _handler(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
-    async def handle(request: Request) -> Response:
+def _handler(operation: Operation) -> Callable[[Request], Awaitable[Response | Stream]]:
+    async def handle(request: Request) -> Response | Stream:
         try:
             result = operation.handle(
                 Input(request.parameters, _query(operation.query, request.query), _body(operation.body, request.body))
@@ -89,6 +90,9 @@ def _handler(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
             return _json(Problem(str(refusal)), refusal.status)
         if isinstance(result, Text):
             return Response(result.body, content_type=result.content_type)
+        if operation.is_stream:
+            stream: Stream = result
+            return stream
         return _json(result)
 
     return handle

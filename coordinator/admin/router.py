@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from coordinator.admin.http import Request, Response
+from coordinator.admin.http import Request, Response, Stream
 
-Handle = Callable[[Request], Response | Awaitable[Response]]
+Handle = Callable[[Request], Response | Awaitable[Response | Stream]]
 
 
 class Router:
@@ -35,7 +35,7 @@ class Router:
         """Return the patterns that have a handler, in alphabetical order."""
         return sorted("/" + "/".join(pattern) for pattern in self._routes)
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: Request) -> Response | Stream:
         """Answer a request."""
         segments = _segments(request.path)
         if segments is None:

@@ -376,6 +376,7 @@ class Server:
         from coordinator.admin import http  # h11 need not be there before the first client is served
         from coordinator.admin.app import routes
         from coordinator.admin.control import Control
+        from coordinator.admin.files import add_page
         from coordinator.admin.operations import add_operations
         from coordinator.admin.views import readiness, snapshot
         from coordinator.metrics import exposition
@@ -400,6 +401,7 @@ class Server:
         if self._options.config["admin.control"]:
             control = Control(self._operator, self._events.ring, self._listeners[0].port)
             add_operations(router, control.operations())
+            add_page(router)
         hosts = http.Hosts((*self._options.config["admin.allowed.hosts"], listener.host))
         await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), router, hosts)
 

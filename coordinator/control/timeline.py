@@ -72,7 +72,7 @@ def member_name(event: Event) -> str:
         return ""
     if event.client_id:
         rest = event.member.removeprefix(event.client_id).lstrip("-")
-        return f"{_quote(event.client_id)} ({_quote(rest[:SHORT_ID])[1:-1]})"
+        return _quote(event.client_id) + (f" ({_quote(rest[:SHORT_ID])[1:-1]})" if rest else "")
     return _quote(event.member[:SHORT_ID])
 
 

@@ -149,6 +149,11 @@ class Timers:
             self._settle()
         return None
 
+    def of_group(self, group_id: str) -> list[tuple[TimerKey, int]]:
+        """The timers of a group and of its members, earliest first."""
+        keys = self._by_group.get(group_id, ())
+        return sorted(((key, self._due[key]) for key in keys), key=lambda item: (item[1], item[0]))
+
     def items(self) -> list[tuple[TimerKey, int]]:
         """Return all (key, deadline), earliest first: for tests and for people."""
         return sorted(self._due.items(), key=lambda item: (item[1], item[0]))

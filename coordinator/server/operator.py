@@ -14,6 +14,7 @@ from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
 from coordinator.server.verbs.clock import ClockVerbs
 from coordinator.server.verbs.groups import GroupVerbs
+from coordinator.server.verbs.overview import OverviewVerbs
 from coordinator.server.verbs.requests import RequestVerbs
 from coordinator.server.verbs.scenarios import ScenarioVerbs
 from coordinator.server.verbs.state import StateVerbs, World
@@ -34,6 +35,7 @@ class Operator:
         self.requests = RequestVerbs(node, frontend, poller)
         self.groups = GroupVerbs(node, frontend, poller, self.requests)
         self.clock = ClockVerbs(node, poller, clock)
+        self.overview = OverviewVerbs(node)
         self.scenarios = ScenarioVerbs(self.groups, self.requests)
         self.state = StateVerbs(
             node, frontend, poller, clock, world,

@@ -15,6 +15,7 @@ from coordinator.server.verbs.groups import client_id_of
 KeepAlive = Callable[[str, str], bool]  # whether the session of a member, by group id and member id, is renewed
 
 FIRED_MAX: Final = 1_000  # timers that an answer lists
+GLANCE_MAX: Final = 100  # deadlines of one group that are listed at a glance
 TURNS_MAX: Final = 1_000  # at one deadline, before the clock goes on though there is work left
 
 _EFFECTS: Final = {  # what a timer does when it fires
@@ -70,6 +71,14 @@ class ClockVerbs:
         mode = "real" if rate == 1 else "frozen" if rate == 0 else "rate"
         pending = dict.fromkeys(self._deadlines())  # each partition has a pass over its offsets, all at one time
         return ClockState(self._clock.now_ms(), mode, rate, sorted(pending, key=lambda one: one.at_ms))
+
+    def glance(self, group_id: str) -> ClockState:
+        """Return what the clock shows, with the deadlines of one group only: cheap, however many there are."""
+        rate = self._clock.rate
+        mode = "real" if rate == 1 else "frozen" if rate == 0 else "rate"
+        timers = self._node().partitions.owner(group_id).shard.timers.of_group(group_id)
+        deadlines = [_deadline(key, at_ms) for key, at_ms in timers[:GLANCE_MAX] if at_ms != IMMEDIATELY]
+        return ClockState(self._clock.now_ms(), mode, rate, deadlines)
 
     def set_rate(self, rate: float) -> ClockState:
         """Freeze the clock with 0, let it follow the real one with 1, or let it run at another rate."""

@@ -1,0 +1,128 @@
+"""All groups at a glance, and one group with its lag: what somebody watches. Changes nothing.
+
+However much the server holds, a look is bounded: it lists so many groups, counts the lag of so many offsets, and goes
+on in steps, between which clients are served.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import nsmallest
+from time import monotonic
+from typing import Final
+
+from msgspec import Struct
+
+from coordinator.control.group_view import GroupView
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.groups import Group
+from coordinator.runtime.node import Node
+from coordinator.runtime.partition import Partition
+
+GROUPS_MAX: Final = 1_000  # in a look
+OFFSETS_MAX: Final = 20_000  # whose lag is counted in a look
+POSITIONS_MAX: Final = 1_000  # of the group that is shown
+MEASURE_SECONDS: Final = 0.001  # of a look, to measure logs that nobody has opened since the start
+
+
+class GroupSummary(Struct, frozen=True):
+    """A group in the list. `lag` is null where it is not known, or nothing is committed."""
+
+    group: str
+    type: str
+    state: str
+    generation: int
+    members: int
+    lag: int | None
+
+
+class Position(Struct, frozen=True):
+    """A partition that has a committed offset or an owner."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    lag: int | None
+    owner: str | None  # a member id
+
+
+class Overview(Struct, frozen=True):
+    """All groups of a prefix, sorted by id, as many as are listed."""
+
+    total: int
+    groups: dict[str, GroupSummary]
+
+
+class OverviewVerbs:
+    """What is looked at."""
+
+    def __init__(self, node: Callable[[], Node]) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> Node:
+        """The node of the moment."""
+        return self._node()
+
+    def look(self, prefix: str) -> Iterator[Overview | None]:
+        """Look at all groups, in steps: None, and in the end the overview."""
+        node = self._node()
+        over_s = monotonic() + MEASURE_SECONDS
+        node.dataplane.measure(lambda: monotonic() < over_s)
+        found: list[str] = []
+        for partition in node.partitions:
+            found += [group_id for group_id in partition.shard.groups if group_id.startswith(prefix)]
+            yield None
+        listed = nsmallest(GROUPS_MAX, found)
+        offsets_left, groups = OFFSETS_MAX, {}
+        for number, group_id in enumerate(listed):
+            partition = node.partitions.owner(group_id)
+            group = partition.shard.groups.get(group_id)
+            if group is not None:  # it may have gone between two steps
+                lag, offsets = self._lag(partition, group_id, offsets_left)
+                offsets_left -= offsets
+                groups[group_id] = _summarize(group, lag)
+            if number % 100 == 99:
+                yield None
+        yield Overview(len(found), groups)
+
+    def _lag(self, partition: Partition, group_id: str, offsets_max: int) -> tuple[int | None, int]:
+        """The lag of a group, and of how many offsets it is."""
+        end_offset = self._node().dataplane.end_offset
+        lag, offsets = None, 0
+        for topic, partitions in partition.shard.offsets.of_group(group_id).items():
+            offsets += len(partitions)
+            if offsets > offsets_max:
+                return None, offsets_max
+            for index, committed in partitions.items():
+                end = end_offset(topic, index)
+                if end is not None:
+                    lag = (lag or 0) + max(end - committed.offset, 0)
+        return lag, offsets
+
+    def positions(self, view: GroupView) -> list[Position]:
+        """Return the partitions of a group, sorted by topic and partition."""
+        owners = {
+            (topic, index): member.member_id
+            for member in view.members
+            for topic, partitions in member.assignment.items()
+            for index in partitions
+        }
+        committed = {
+            (topic, int(index)): offset
+            for topic, partitions in view.offsets.items()
+            for index, offset in partitions.items()
+        }
+        found = []
+        for topic, index in nsmallest(POSITIONS_MAX, owners.keys() | committed.keys()):
+            offset, end = committed.get((topic, index)), self._node().dataplane.end_offset(topic, index)
+            lag = None if offset is None or end is None else max(end - offset, 0)
+            found.append(Position(topic, index, offset, end, lag, owners.get((topic, index))))
+        return found
+
+
+def _summarize(group: Group, lag: int | None) -> GroupSummary:
+    if isinstance(group, ClassicGroup):
+        kind, generation = "classic", group.generation
+    else:
+        kind, generation = "consumer", group.epoch
+    return GroupSummary(group.group_id, kind, str(group.state), generation, len(group.members), lag)

@@ -1,0 +1,295 @@
+"""The page in a headless Chromium: what it shows as it happens, what it does, and what it makes of hostile names."""
+
+import json
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.client import Client
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from tests.admin.browser import Browser, need_browser
+from tests.cli.command import consumer_member
+from tests.live import Muster
+
+pytestmark = pytest.mark.long  # each test starts a browser
+
+HOSTILE = (
+    "<script>document.title = 'taken'</script>",
+    '"><img src=x onerror="document.title=\'taken\'">',
+    "abc\u202edcba",  # turns the rest of the line around
+    "line\nbreak\x00\x1b[31m",
+    "javascript:alert(1)",
+    "x" * 3_000,
+    "größer 😀 日本語",
+    "a/b?c#d%2F&e=f",
+    "__proto__",
+)
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Muster]:
+    need_browser()
+    with Muster(tmp_path, "--ephemeral", "--topic", "orders:4") as server:
+        yield server
+
+
+@pytest.fixture
+def browser(muster: Muster, tmp_path: Path) -> Iterator[Browser]:
+    with Browser(tmp_path) as one:
+        yield one
+        assert not one.errors
+        elsewhere = [address for address in one.requested if not address.startswith((muster.ready["admin"], "data:"))]
+        assert elsewhere == [], "the page asks nobody else"
+
+
+def show(browser: Browser, muster: Muster, group: str = "") -> None:
+    browser.open(f"{muster.ready['admin']}/" + (f"#group={urllib.parse.quote(group, safe='')}" if group else ""))
+    browser.wait("document.querySelector('#link').dataset.state == 'live' && clock")
+
+
+def call(muster: Muster, method: str, path: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{muster.ready['admin']}/v1{path}", data, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def seed(muster: Muster, *groups: str) -> None:
+    call(
+        muster,
+        "POST",
+        "/state",
+        {"topics": {"orders": 4}, "offsets": {group: {"orders": {"0": 0}} for group in groups}},
+    )
+
+
+class Member:
+    """A KIP-848 member that does what it is told, and no more."""
+
+    def __init__(self, muster: Muster, name: str) -> None:
+        self._client = Client.to(muster.kafka, client_id=name)
+        self._name, self._epoch = name, 0
+
+    def beat(self, *, reports: bool = True) -> None:
+        """Send a heartbeat. With `reports` the member owns what it was last assigned."""
+        joining = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": ("orders",)} if not self._epoch else {}
+        owned = self._assigned if self._epoch and reports else () if not self._epoch else None
+        answer = self._client.ask(
+            ConsumerGroupHeartbeatRequest("live", self._name, self._epoch, topic_partitions=owned, **joining)
+        )
+        assert answer.error_code == 0
+        self._epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self._assigned = tuple(
+                ConsumerGroupHeartbeatRequestTopicPartitions(one.topic_id, one.partitions)
+                for one in answer.assignment.topic_partitions
+            )
+
+    def close(self) -> None:
+        self._client.close()
+
+
+STATE = "document.querySelector('#facts .chip')?.textContent"
+OWNED = "[...document.querySelectorAll('#members tr')].map((row) => [...row.cells].slice(0, 2).map((one) => one.innerText.trim()).join(' '))"
+
+
+def test_a_rebalance_shows_as_it_happens(browser: Browser, muster: Muster) -> None:
+    show(browser, muster, "live")
+    browser.wait("document.querySelector('#facts').textContent == 'There is no such group now.'")
+    first, second = Member(muster, "anna"), Member(muster, "bert")
+    first.beat()
+    first.beat()
+    browser.wait(f"{STATE} == 'Stable' && {OWNED}.join() == 'anna orders: 0-3'")
+    second.beat()
+    browser.wait(f"{STATE} == 'Assigning' && {OWNED}.length == 2")
+    call(muster, "POST", "/clock/advance", {"ms": 1_000, "keep_alive": "all"})  # the least time between two assignments
+    second.beat()
+    browser.wait(f"{STATE} == 'Reconciling'")
+    browser.wait("document.querySelector('#groups tr .chip').textContent == 'Reconciling'")
+    first.beat()  # is told to give up two
+    first.beat()  # has done so
+    second.beat()
+    second.beat()
+    browser.wait(f"{STATE} == 'Stable' && {OWNED}.filter((one) => one.includes('orders')).length == 2")
+    causes = browser.eval("[...document.querySelectorAll('#events li')].map((one) => one.dataset.cause)")
+    assert {"member_joined", "revocation_awaited", "partitions_revoked"} <= set(causes)
+    numbers = browser.eval("[...document.querySelectorAll('#events li')].map((one) => Number(one.dataset.number))")
+    assert numbers == sorted(set(numbers), reverse=True), "each event is there once, the latest first"
+    first.close()
+    second.close()
+
+
+def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muster) -> None:
+    with Client.to(muster.kafka) as client:
+        consumer_member(client, "live", "m-1", "orders")
+        show(browser, muster, "live")
+        browser.wait(f"{STATE} == 'Stable'")
+        before = browser.eval("clock.now_ms")
+        browser.eval(
+            "document.querySelector('#seconds').value = '100'; document.querySelector('#keep-alive').value = 'none'"
+        )
+        browser.click("#advance button")
+        browser.wait(f"clock.now_ms - {before} >= 100000 && {STATE} == 'Empty'")
+        assert "timers fired" in browser.text("#said")
+        browser.wait("document.querySelector('#events li[data-cause=session_expired]')")
+        browser.press("f")
+        browser.wait("document.querySelector('#mode').textContent == 'frozen'")
+        shown = browser.text("#time")
+        assert call(muster, "GET", "/clock")["mode"] == "frozen"
+        browser.press("f")
+        browser.wait("document.querySelector('#mode').textContent == 'runs'")
+        browser.wait(f"document.querySelector('#time').textContent != {json.dumps(shown)}")
+
+
+def test_a_member_is_expired_and_a_group_held_by_buttons(browser: Browser, muster: Muster) -> None:
+    with Client.to(muster.kafka) as client:
+        consumer_member(client, "live", "m-1", "orders")
+        show(browser, muster, "live")
+        browser.wait("document.querySelectorAll('#members button').length == 3")
+        browser.click("[data-do=hold]")
+        browser.wait("document.querySelectorAll('#fault-list li').length == 1")
+        assert "JoinGroup" in browser.text("#fault-list")
+        browser.click("#fault-list button")
+        browser.wait("document.querySelectorAll('#fault-list li').length == 0")
+        browser.click("#fault button")
+        browser.wait(
+            "document.querySelector('#fault-list').innerText.includes('error COORDINATOR_NOT_AVAILABLE (0 of 1)')"
+        )
+        assert call(muster, "GET", "/faults")["faults"][0]["on"]["group"] == "live"
+        browser.click("#members button")
+        browser.wait(f"{STATE} == 'Empty'")
+        browser.eval("document.querySelector('#fault-value').value = 'NOPE'")
+        browser.click("#fault button")
+        browser.wait("document.querySelector('#said').dataset.kind == 'bad'")
+        assert "invalid do.error 'NOPE'" in browser.text("#said")
+    browser.errors = [one for one in browser.errors if "400" not in one]  # Chromium reports the refusal
+
+
+def test_a_reset_is_survived(browser: Browser, muster: Muster) -> None:
+    seed(muster, "shop", "bakery")
+    show(browser, muster, "shop")
+    browser.wait("document.querySelectorAll('#groups tr').length == 2")
+    browser.click("#reset-open")
+    browser.click("#reset button[autofocus]")
+    assert call(muster, "GET", "/groups")["groups"], "nothing is removed without a yes"
+    browser.click("#reset-open")
+    browser.click("#reset button[value=reset]")
+    browser.wait("document.querySelectorAll('#groups tr').length == 0 && !document.querySelector('#no-groups').hidden")
+    browser.wait("document.querySelector('#facts').textContent == 'There is no such group now.'")
+    assert not call(muster, "GET", "/groups")["groups"]
+    seed(muster, "shop")
+    browser.wait(f"document.querySelectorAll('#groups tr').length == 1 && {STATE} == 'Empty'")
+
+
+def test_a_restart_of_the_server_is_survived(browser: Browser, muster: Muster) -> None:
+    seed(muster, "before")
+    show(browser, muster)
+    browser.wait("document.querySelector('#groups').innerText.includes('before')")
+    muster.stop()
+    browser.wait("document.querySelector('#link').dataset.state == 'wait'")
+    muster.start()
+    seed(muster, "after")
+    browser.wait("document.querySelector('#groups').innerText.includes('after')")
+    assert "before" not in browser.text("#groups")
+    browser.errors = [one for one in browser.errors if "ERR_" not in one]
+
+
+def test_a_thousand_groups(browser: Browser, muster: Muster) -> None:
+    seed(muster, *(f"group-{number:04}" for number in range(1_005)))
+    show(browser, muster)
+    browser.wait("document.querySelectorAll('#groups tr').length == 1000")
+    assert "1,000 of 1,005" in browser.text("#count")
+    browser.eval(
+        "document.querySelector('#search').value = 'group-1'; document.querySelector('#search').dispatchEvent(new Event('input'))"
+    )
+    browser.wait(
+        "document.querySelectorAll('#groups tr').length == 5 && document.querySelector('#count').textContent == '5'"
+    )
+    seed(muster, "group-1999")
+    browser.wait("document.querySelectorAll('#groups tr').length == 6")
+
+
+def test_hostile_names_are_text(browser: Browser, muster: Muster) -> None:
+    seed(muster, *HOSTILE)
+    for group in HOSTILE:
+        show(browser, muster, group)
+        browser.wait(f"{STATE} == 'Empty' && document.querySelectorAll('#groups tr').length == {len(HOSTILE)}")
+        browser.open("about:blank")
+    show(browser, muster)
+    browser.wait(f"document.querySelectorAll('#groups tr').length == {len(HOSTILE)}")
+    assert browser.eval("document.title") == "Muster"
+    assert browser.eval("document.querySelectorAll('#groups script, #groups img, #events script').length") == 0
+    shown = browser.text("#groups")
+    assert "<script>document.title = 'taken'</script>" in shown
+    assert "abc\\u202edcba" in shown and "\u202e" not in shown
+    assert "line\\u000abreak\\u0000\\u001b[31m" in shown
+    assert "x" * 120 + "…" in shown and "x" * 121 not in shown
+    assert "größer 😀 日本語" in shown
+    assert browser.eval("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_it_is_used_by_keys(browser: Browser, muster: Muster) -> None:
+    seed(muster, "a", "b", "c")
+    show(browser, muster)
+    browser.wait("document.querySelectorAll('#groups tr').length == 3")
+    browser.press("ArrowDown")
+    browser.press("ArrowDown")
+    browser.press("Enter")
+    browser.wait("document.querySelector('#group-title').textContent == 'b'")
+    assert browser.eval("location.hash") == "#group=b"
+    browser.press("Escape")
+    browser.wait("document.querySelector('#group').hidden")
+    browser.press("/")
+    assert browser.eval("document.activeElement.id") == "search"
+    browser.press("c")
+    browser.wait("document.querySelectorAll('#groups tr').length == 1")
+    browser.press("Escape")
+    browser.press("?")
+    assert browser.eval("document.querySelector('#help').open")
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_it_is_readable(muster: Muster, tmp_path: Path, width: int, is_dark: bool) -> None:
+    """Nothing lies beyond the edge, and every text stands out from its ground (WCAG AA, 4.5 to 1)."""
+    with Client.to(muster.kafka) as client, Browser(tmp_path, width=width, is_dark=is_dark) as browser:
+        consumer_member(client, "a-group-with-a-rather-long-name-that-has-no-blank-in-it", "m-1", "orders")
+        show(browser, muster, "a-group-with-a-rather-long-name-that-has-no-blank-in-it")
+        browser.wait(f"{STATE} == 'Stable'")
+        assert browser.eval("document.documentElement.scrollWidth") <= width
+        faint = browser.eval(CONTRAST)
+        assert faint == []
+        assert browser.eval("getComputedStyle(document.body).backgroundColor") == (
+            "rgb(20, 23, 27)" if is_dark else "rgb(246, 247, 249)"
+        )
+        assert not browser.errors
+
+
+CONTRAST = """(() => {
+  const read = (color) => (color.match(/[\\d.]+/g) ?? []).map(Number);
+  const shine = (rgb) => rgb.slice(0, 3).map((one) => one / 255).map((one) => one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
+  const ground = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const found = read(getComputedStyle(one).backgroundColor);
+      if (found.length === 3 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const hasText = [...element.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+    if (!hasText || !element.checkVisibility() || element.getAnimations().length) continue;
+    const [ink, below] = [shine(read(getComputedStyle(element).color)), shine(ground(element))];
+    const ratio = (Math.max(ink, below) + 0.05) / (Math.min(ink, below) + 0.05);
+    if (ratio < 4.5) faint.push(`${element.tagName} ${element.textContent.slice(0, 40)}: ${ratio.toFixed(2)}`);
+  }
+  return faint;
+})()"""
