@@ -2,8 +2,10 @@
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -34,6 +36,8 @@ class Polling:
         self.errors: list[str] = []
         self.commits: list[tuple[int, int, str]] = []  # partition, offset, the error's name or ""
         self._stop = threading.Event()
+        self._silent = threading.Event()
+        self._subscription: list[str] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> "Polling":
@@ -53,6 +57,23 @@ class Polling:
         else:
             self.owned -= set(partitions)
 
+    def subscribe(self, *topics: str) -> None:
+        """Change the subscription, in the consumer's own thread."""
+        self._subscription = list(topics)
+
+    def fall_silent(self) -> None:
+        """Poll no more, as an application that is busy; the client goes on by itself."""
+        self._silent.set()
+
+    def wake_up(self) -> None:
+        """Poll again."""
+        self._silent.clear()
+
+    def _pause(self) -> None:
+        """Wait while the consumer is silent."""
+        while self._silent.is_set() and not self._stop.is_set():
+            time.sleep(0.02)
+
     def _run(self) -> None:
         raise NotImplementedError
 
@@ -60,8 +81,9 @@ class Polling:
 class Confluent(Polling):
     """librdkafka's consumer, of either protocol."""
 
-    def __init__(self, muster: Muster, name: str, **settings: Any) -> None:
+    def __init__(self, muster: Muster, name: str, topics: Sequence[str] = ("orders",), **settings: Any) -> None:
         super().__init__(name)
+        self.subscribe(*topics)
         self.consumer = Consumer(
             {
                 "bootstrap.servers": muster.kafka,
@@ -75,13 +97,16 @@ class Confluent(Polling):
 
     def _run(self) -> None:
         consumer = self.consumer
-        consumer.subscribe(
-            ["orders"],
-            on_assign=lambda _, some: self.note("assigned", [one.partition for one in some]),
-            on_revoke=lambda _, some: self.note("revoked", [one.partition for one in some]),
-            on_lost=lambda _, some: self.note("lost", [one.partition for one in some]),
-        )
         while not self._stop.is_set():
+            if (topics := self._subscription) is not None:
+                self._subscription = None
+                consumer.subscribe(
+                    topics,
+                    on_assign=lambda _, some: self.note("assigned", [one.partition for one in some]),
+                    on_revoke=lambda _, some: self.note("revoked", [one.partition for one in some]),
+                    on_lost=lambda _, some: self.note("lost", [one.partition for one in some]),
+                )
+            self._pause()
             message = consumer.poll(0.05)
             if message is not None and (error := message.error()) is not None:
                 self.errors.append(KafkaError.name(error) if hasattr(error, "name") else str(error))
@@ -93,7 +118,7 @@ class KafkaPython(Polling):
 
     def __init__(self, muster: Muster, name: str, **settings: Any) -> None:
         super().__init__(name)
-        self._muster, self._settings = muster, settings
+        self._muster, self._settings = muster, {"group_id": "shop", **settings}
 
     def _run(self) -> None:
         noted = self.note
@@ -108,10 +133,9 @@ class KafkaPython(Polling):
             def on_partitions_lost(self, lost: Any) -> None:
                 noted("lost", [one.partition for one in lost])
 
-        consumer = KafkaConsumer(
-            bootstrap_servers=self._muster.kafka, group_id="shop", client_id=self.name, **self._settings
-        )
+        consumer = KafkaConsumer(bootstrap_servers=self._muster.kafka, client_id=self.name, **self._settings)
         consumer.subscribe(["orders"], listener=Listener())
         while not self._stop.is_set():
+            self._pause()
             consumer.poll(50)
         consumer.close()

@@ -1,0 +1,348 @@
+"""Stories with released clients: the timeline, `muster why` and the metric name exactly what was played.
+
+All of them share one server; each has a group of its own, by the name of its test.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from coordinator import cli
+from tests.compat.consumers import STOPS, wait_until
+from tests.compat.steered import Confluent, KafkaPython, Polling, steer
+from tests.live import Muster
+
+CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 100}
+CONSUMER: dict[str, Any] = {"group.protocol": "consumer"}
+COMPLETED = ("all_members_joined", "leader_synced")  # a rebalance of the classic protocol, once every member has joined
+
+
+@pytest.fixture(scope="module")
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
+    options = ["--ephemeral", "--topic=orders:4", "--topic=more:2", "--set=journal.max.bytes=16777216"]
+    options += ["--set=group.consumer.min.heartbeat.interval.ms=100", "--set=group.consumer.heartbeat.interval.ms=100"]
+    options += ["--set=group.consumer.assignment.interval.ms=0"]
+    with Muster(tmp_path_factory.mktemp("timeline"), *options) as server:
+        yield server
+
+
+class Story:
+    """One group, and what became of it."""
+
+    def __init__(self, muster: Muster, group: str) -> None:
+        self.muster, self.group = muster, group
+        self._seen = 0
+        self._before: Counter[str] = Counter()
+
+    def classic(self, name: str, **settings: Any) -> Confluent:
+        """A member of the classic protocol."""
+        return Confluent(self.muster, name, **{"group.id": self.group, **CLASSIC, **settings})
+
+    def consumer(self, name: str, **settings: Any) -> Confluent:
+        """A member of the consumer protocol."""
+        return Confluent(self.muster, name, **{"group.id": self.group, **CONSUMER, **settings})
+
+    @contextmanager
+    def pair(self) -> Iterator[tuple[Confluent, Confluent]]:
+        """Two members of the classic protocol, which have joined one after the other; a is the leader."""
+        with self.classic("a") as a:
+            self.settle(a)
+            with self.classic("b") as b:
+                self.join(a, b)
+                yield a, b
+
+    def steer(self, method: str, path: str = "", **body: Any) -> Any:
+        """Call the control API about the group."""
+        return steer(self.muster, method, f"/groups/{self.group}{path}", **body)
+
+    def settle(self, *members: Polling) -> None:
+        """Wait until the group is stable with these members, and they have heard what they own."""
+        settled = {"group": self.group, "state": "Stable" if members else "Empty", "members": len(members)}
+        steer(self.muster, "POST", "/wait", **settled, timeout_ms=180_000)
+
+        def have_heard() -> bool:
+            view = self.steer("GET")
+            owned = {one["client_id"]: sum(map(len, one["assignment"].values())) for one in view["members"]}
+            return view["state"] == "Stable" and owned == {one.name: len(one.owned) for one in members}
+
+        if members:
+            wait_until(f"{self.group} has settled: {[one.owned for one in members]}", have_heard)
+
+    def expect(self, *causes: str) -> None:
+        """Check that the timeline goes on with these causes, and that there are no others by now."""
+        events: list[dict[str, Any]] = []
+
+        def have_come() -> bool:
+            events[:] = self.steer("GET", f"/timeline?after={self._seen}")["events"]
+            return len(events) >= len(causes)
+
+        wait_until(f"{causes} have happened", have_come)
+        assert [one["cause"]["kind"] for one in events] == list(causes)
+        self._seen = events[-1]["number"]
+
+    def join(self, *members: Polling) -> None:
+        """Wait until the group has begun, and look at what follows only."""
+        self.settle(*members)
+        self._seen = self.steer("GET", "/timeline")["latest"]
+        self._before = self._rebalances()
+
+    def expect_rebalances(self, **counts: int) -> None:
+        """Check the metric: how many rebalances each cause has begun since `join`; none for any other cause."""
+        assert self._rebalances() - self._before == Counter(counts)
+
+    def _rebalances(self) -> Counter[str]:
+        from prometheus_client.parser import text_string_to_metric_families
+
+        return Counter(
+            {
+                one.labels["cause"]: int(one.value)
+                for family in text_string_to_metric_families(self.muster.get("/metrics"))
+                for one in family.samples
+                if one.name == "muster_rebalances_total" and one.labels["group"] == self.group
+            }
+        )
+
+    def expect_why(self, capsys: pytest.CaptureFixture[str], sentence: str) -> None:
+        """Check that `muster why` gives the cause of a change of state in a sentence that begins like this."""
+        capsys.readouterr()
+        assert cli.main(["why", self.group, "--admin", self.muster.ready["admin"]]) == 0
+        text = capsys.readouterr().out
+        assert f")  {sentence}" in text, text
+
+
+@pytest.fixture
+def story(muster: Muster, request: pytest.FixtureRequest) -> Story:
+    return Story(muster, request.node.name.removeprefix("test_").rstrip("]").replace("[", "-"))
+
+
+Capsys = pytest.CaptureFixture[str]
+
+
+def test_a_member_joins_and_leaves(story: Story, capsys: Capsys) -> None:
+    with story.classic("a") as a:
+        story.settle(a)
+        story.expect("group_created", "member_joined", "initial_delay_passed", "leader_synced")
+        with story.classic("b") as b:
+            story.settle(a, b)
+            story.expect("member_joined", "member_rejoined", *COMPLETED)
+        story.settle(a)
+        story.expect("member_left", "member_rejoined", *COMPLETED)
+        story.expect_why(capsys, 'member left: "b" (')
+    story.settle()
+    story.expect("member_left", "no_member_left")
+    story.expect_rebalances(member_joined=2, member_left=2)
+
+
+def test_a_member_of_the_consumer_protocol_joins_and_leaves(story: Story, capsys: Capsys) -> None:
+    with story.consumer("a") as a:
+        story.settle(a)
+        story.expect("group_created", "member_joined", "assignment_computed", "member_reconciled")
+        with story.consumer("b") as b:
+            story.settle(a, b)
+            story.expect(
+                *("member_joined", "assignment_computed", "revocation_awaited"),
+                *("partitions_revoked", "member_reconciled", "member_reconciled"),
+            )
+        story.settle(a)
+        story.expect("member_left", "assignment_computed", "member_reconciled")
+        story.expect_why(capsys, "member left: ")
+    story.settle()
+    story.expect("member_left")
+    story.expect_rebalances(member_joined=2, member_left=1)
+
+
+def test_session_timeout(story: Story, capsys: Capsys) -> None:
+    """B's heartbeats are held, as by a network that drops them; then the clock passes its session."""
+    with story.pair() as (a, b):
+        story.steer("POST", "/hold", at="heartbeat", client="b")
+        steer(story.muster, "POST", "/clock/advance", ms=45_001, keep_alive=["a"])
+        story.settle(a)
+        story.expect("session_expired", "member_rejoined", *COMPLETED)
+        story.expect_why(capsys, 'session expired: "b" (')
+        story.steer("POST", "/release")
+        wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
+        story.settle(a, b)
+        story.expect("member_joined", "member_rejoined", *COMPLETED)
+        story.expect_rebalances(member_joined=1, session_expired=1)
+
+
+@STOPS
+def test_poll_timeout(story: Story, capsys: Capsys) -> None:
+    """The application is busy for longer than max.poll.interval.ms: its client leaves the group for it."""
+    settings = {"group_id": story.group, "session_timeout_ms": 45_000, "heartbeat_interval_ms": 100}
+    with KafkaPython(story.muster, "a", max_poll_interval_ms=3_000, **settings) as a:
+        wait_until(
+            f"a owns {a.owned}", lambda: len(a.owned) == 4
+        )  # its first assignment is without metadata, and empty
+        story.join(a)
+        a.fall_silent()
+        story.settle()
+        story.expect("member_left", "no_member_left")
+        story.expect_why(capsys, 'member left: "a" (')
+        story.expect_rebalances(member_left=1)
+
+
+def test_subscription_changed(story: Story, capsys: Capsys) -> None:
+    with story.consumer("a") as a:
+        story.join(a)
+        a.subscribe("more")
+        wait_until(f"a owns {a.owned}", lambda: a.owned == {0, 1})
+        story.settle(a)
+        story.expect(
+            *("subscription_changed", "assignment_computed", "revocation_awaited"),
+            *("partitions_revoked", "member_reconciled"),
+        )
+        story.expect_why(capsys, 'subscription changed: "a" (')
+        story.expect_rebalances(subscription_changed=1)
+
+
+def test_metadata_changed(story: Story, capsys: Capsys) -> None:
+    """The same in the classic protocol, by a member that is not the leader: a leader's JoinGroup is told as such."""
+    with story.pair() as (a, b):
+        b.subscribe("more")
+        wait_until(f"b owns {b.owned}", lambda: b.owned == {0, 1} and len(a.owned) == 4)
+        story.settle(a, b)
+        story.expect("metadata_changed", "member_rejoined", *COMPLETED)
+        story.expect_why(capsys, 'metadata changed: "b" (')
+        story.expect_rebalances(metadata_changed=1)
+
+
+def create(story: Story, count: int) -> None:
+    """Create a topic of the story's own."""
+    admin = AdminClient({"bootstrap.servers": story.muster.kafka})
+    admin.create_topics([NewTopic(story.group, count)])[story.group].result(60)
+
+
+def grow(story: Story, count: int) -> None:
+    """Give the topic of the story more partitions."""
+    admin = AdminClient({"bootstrap.servers": story.muster.kafka})
+    admin.create_partitions([NewPartitions(story.group, count)])[story.group].result(60)
+
+
+def test_topic_grown(story: Story, capsys: Capsys) -> None:
+    create(story, 2)
+    with story.consumer("a", topics=[story.group]) as a:
+        story.join(a)
+        grow(story, 3)
+        wait_until(f"a owns {a.owned}", lambda: len(a.owned) == 3)
+        story.settle(a)
+        story.expect("topics_changed", "assignment_computed", "member_reconciled")
+        story.expect_why(capsys, "topics changed")
+        story.expect_rebalances(topics_changed=1)
+
+
+def test_topic_grown_seen_by_a_leader(story: Story, capsys: Capsys) -> None:
+    """In the classic protocol the leader looks after topics: it sees that one has grown, and rejoins."""
+    create(story, 2)
+    with story.classic("a", topics=[story.group], **{"topic.metadata.refresh.interval.ms": 200}) as a:
+        story.join(a)
+        grow(story, 3)
+        wait_until(f"a owns {a.owned}", lambda: len(a.owned) == 3)
+        story.settle(a)
+        story.expect("leader_rejoined", *COMPLETED)
+        story.expect_why(capsys, 'leader rejoined: "a" (')
+        story.expect_rebalances(leader_rejoined=1)
+
+
+def test_instance_taken_over(story: Story, capsys: Capsys) -> None:
+    """A second client with the same group.instance.id takes the place of the first one, which is fenced."""
+    with story.classic("a", **{"group.instance.id": "i"}) as a:
+        story.join(a)
+        with story.classic("b", **{"group.instance.id": "i"}) as b:
+            wait_until(f"b owns {b.owned}", lambda: len(b.owned) == 4)
+            story.expect("static_member_replaced")
+            story.expect_why(capsys, 'static member replaced: "i"')
+            wait_until(f"a has errors {a.errors}", lambda: "_FATAL" in a.errors)
+            story.expect_rebalances()
+
+
+def test_instance_away_and_back(story: Story, capsys: Capsys) -> None:
+    with story.consumer("a", **{"group.instance.id": "i"}) as a:
+        story.join(a)
+    story.expect("static_member_away")
+    with story.consumer("a", **{"group.instance.id": "i"}) as a:
+        story.settle(a)
+        story.expect("static_member_returned", "member_reconciled")
+        story.expect_why(capsys, 'static member returned: "i"')
+        story.expect_rebalances(static_member_away=1)
+
+
+@pytest.mark.parametrize(
+    ("verb", "cause"), [("kick", "member_kicked"), ("expire", "session_expired"), ("fence", "member_fenced")]
+)
+def test_removed_by_an_operator(story: Story, verb: str, cause: str, capsys: Capsys) -> None:
+    """B's way back is held until the group has settled without it."""
+    with story.pair() as (a, b):
+        story.steer("POST", "/hold", at="join", client="b")
+        story.steer("POST", f"/members/b/{verb}")
+        wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
+        story.settle(a)
+        story.expect(cause, "member_rejoined", *COMPLETED)
+        story.expect_why(capsys, f'{cause.replace("_", " ")}: "b" (')
+        story.steer("POST", "/release")
+        story.settle(a, b)
+        story.expect("member_joined", "member_rejoined", *COMPLETED)
+        story.expect_rebalances(**{"member_joined": 1, cause: 1})
+
+
+def test_rebalance_requested(story: Story, capsys: Capsys) -> None:
+    with story.classic("a") as a:
+        story.join(a)
+        story.steer("POST", "/rebalance", reason="a drill")
+        story.expect("rebalance_requested", "member_rejoined", *COMPLETED)
+        story.expect_why(capsys, 'rebalance requested, assignor range, reason given: "a drill"')
+        story.settle(a)
+        story.expect_rebalances(rebalance_requested=1)
+
+
+def test_rebalance_timeout(story: Story, capsys: Capsys) -> None:
+    """B is too late for the join phase, which the clock ends: it is removed, and comes back as a new member."""
+    with story.pair() as (a, b):
+        story.steer("POST", "/hold", at="join", client="b")
+        story.steer("POST", "/rebalance")
+        story.expect("rebalance_requested", "member_rejoined")
+        steer(story.muster, "POST", "/clock/advance", ms=300_000, keep_alive="all")
+        story.settle(a)
+        story.expect("rebalance_timed_out", "rebalance_timed_out", "leader_synced")
+        story.expect_why(capsys, 'rebalance timed out: "b" (')
+        story.steer("POST", "/release")
+        story.settle(a, b)
+        story.expect("member_joined", "member_rejoined", *COMPLETED)
+        story.expect_rebalances(member_joined=1, rebalance_requested=1)
+
+
+def test_assignment_forced(story: Story, capsys: Capsys) -> None:
+    with story.consumer("a") as a:
+        story.settle(a)
+        with story.consumer("b") as b:
+            story.join(a, b)
+            story.steer("PUT", "/target", members={"b": {"orders": [0, 1, 2, 3]}})
+            wait_until(f"b owns {b.owned}", lambda: len(b.owned) == 4 and not a.owned)
+            story.settle(a, b)
+            story.expect(
+                *("assignment_forced", "revocation_awaited", "partitions_revoked"),
+                *("member_reconciled", "member_reconciled"),
+            )
+            story.expect_why(capsys, "assignment forced")
+            story.expect_rebalances(assignment_forced=1)
+
+
+def test_group_forgotten_and_deleted(story: Story, capsys: Capsys) -> None:
+    with story.classic("a") as a:
+        story.join(a)
+        story.steer("POST", "/hold", at="join", client="a")
+        story.steer("DELETE")
+        story.expect("group_forgotten")
+        story.steer("POST", "/release")
+        story.settle(a)
+        story.expect("group_created", "member_joined", "initial_delay_passed", "leader_synced")
+    story.settle()
+    story.expect("member_left", "no_member_left")
+    admin = AdminClient({"bootstrap.servers": story.muster.kafka})
+    admin.delete_consumer_groups([story.group])[story.group].result(60)
+    story.expect("group_deleted")
+    story.expect_why(capsys, "group deleted")
