@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from coordinator.config import read_pairs
+from storage.files import Files
+from storage.memory_files import MemoryFiles
 from tests.conformance.client import Flight, Pump, Wire, is_over
 from tests.conformance.muster import pairs
 from tests.server.in_memory import InMemory
@@ -21,16 +23,31 @@ class InProcess(Pump):
     """All connections of one story to a server of its own."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._server = InMemory(
-            topics={},
-            wall_ms=int(time.time() * 1000),
-            frame_bytes_max=FRAME_BYTES_MAX,
-            **read_pairs(pairs(settings)).values,
-        )
+        self._settings = read_pairs(pairs(settings)).values
+        self._starts = 0
+        self._started_s = 0.0  # when the server that runs now was started, on the pump's clock
+        self._server = self._start(MemoryFiles(), int(time.time() * 1000))
         super().__init__("localhost", self._server.listener.port)
 
+    def _start(self, files: Files, wall_ms: int) -> InMemory:
+        self._starts += 1
+        return InMemory(
+            files,
+            topics={},
+            wall_ms=wall_ms,
+            seed=7 * self._starts,
+            frame_bytes_max=FRAME_BYTES_MAX,
+            **self._settings,
+        )
+
+    def restart(self) -> None:
+        old = self._server
+        self._started_s = self.now_s()
+        old.node.close()
+        self._server = self._start(old.files, old.clock.now_ms())
+
     def now_s(self) -> float:
-        return self._server.seconds
+        return self._started_s + self._server.seconds
 
     def connect(self, one: Wire) -> "Client":
         return Client(self._server, one)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.conformance.client import Pump
 from tests.conformance.muster import stop
 
 VERSION = "4.3.1"
@@ -65,22 +66,65 @@ def java(*words: str) -> list[str]:
     return ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", f"{jars()}/*", *words]
 
 
+class Broker:
+    """A process of Kafka, which may be stopped and started again on its files."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory, self.port = directory, port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start, and wait until the broker listens."""
+        with (self.directory / "out.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                java("kafka.Kafka", str(self.directory / "server.properties")), stdout=log, stderr=log
+            )
+        await_port(self.port, self._process)
+
+    def stop(self) -> None:
+        """Stop as on SIGTERM."""
+        if self._process is not None:
+            stop(self._process)
+
+    def restart(self) -> None:
+        """Stop, and start again."""
+        self.stop()
+        self.start()
+
+
+class Connections(Pump):
+    """The connections of one story to a broker that the story may restart."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__("127.0.0.1", broker.port)
+        self._broker = broker
+
+    def restart(self) -> None:
+        self._broker.restart()
+
+
 @contextlib.contextmanager
 def running(settings: Mapping[str, str]) -> Iterator[int]:
     """The port of a fresh Kafka with these settings, stopped afterwards."""
+    with broker(settings) as one:
+        yield one.port
+
+
+@contextlib.contextmanager
+def broker(settings: Mapping[str, str]) -> Iterator[Broker]:
+    """A fresh Kafka with these settings, stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="muster-kafka-") as home:
         directory, port, controller = Path(home), free_port(), free_port()
         conf = directory / "server.properties"
         conf.write_text(properties(directory, port, controller, settings))
         form = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(conf)]
         subprocess.run(java(*form), check=True, timeout=START_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        with (directory / "out.log").open("wb") as log:
-            process = subprocess.Popen(java("kafka.Kafka", str(conf)), stdout=log, stderr=log)
-            try:
-                await_port(port, process)
-                yield port
-            finally:
-                stop(process)
+        one = Broker(directory, port)
+        try:
+            one.start()
+            yield one
+        finally:
+            one.stop()
 
 
 def free_port() -> int:

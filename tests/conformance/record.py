@@ -13,9 +13,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.conformance import kafka
-from tests.conformance.client import Pump
 from tests.conformance.compare import differences
-from tests.conformance.servers import SERVERS, settings
+from tests.conformance.servers import RESTARTING, SERVERS, settings
 from tests.conformance.story import Story, play, tell_all, warm
 
 SETTLE_MS = 300
@@ -46,17 +45,17 @@ def wanted(one: Story, options: argparse.Namespace) -> bool:
 def session(server: str, stories: list[Story], at_once: int, check: bool) -> int:
     """All stories of one server, some at once; how many broke or differ."""
     started = time.monotonic()
-    with kafka.running(settings(server)) as port:
-        warm(Pump("127.0.0.1", port))
-        with ThreadPoolExecutor(at_once) as pool:
-            failed = sum(pool.map(lambda one: checked(one, port) if check else kept(one, port), stories))
+    with kafka.broker(settings(server)) as broker:
+        warm(kafka.Connections(broker))
+        with ThreadPoolExecutor(1 if server in RESTARTING else at_once) as pool:
+            failed = sum(pool.map(lambda one: checked(one, broker) if check else kept(one, broker), stories))
     print(f"{server}: {len(stories)} stories in {time.monotonic() - started:.0f} s", flush=True)
     return failed
 
 
-def kept(one: Story, port: int) -> int:
+def kept(one: Story, broker: kafka.Broker) -> int:
     """Record one story."""
-    events = play(one, Pump("127.0.0.1", port), SETTLE_MS)
+    events = play(one, kafka.Connections(broker), SETTLE_MS)
     if "broke" in events[-1]:
         print(
             f"{one.chapter}.{one.name} broke: {events[-1]['broke']}\n"
@@ -68,9 +67,9 @@ def kept(one: Story, port: int) -> int:
     return 0
 
 
-def checked(one: Story, port: int) -> int:
+def checked(one: Story, broker: kafka.Broker) -> int:
     """Play one story again and print where it first differs."""
-    found = differences(one.transcript(), play(one, Pump("127.0.0.1", port), SETTLE_MS))
+    found = differences(one.transcript(), play(one, kafka.Connections(broker), SETTLE_MS))
     if found:
         print(f"{one.chapter}.{one.name}: {found[0]} (and {len(found) - 1} more)", flush=True)
     return 1 if found else 0

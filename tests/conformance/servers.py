@@ -30,11 +30,13 @@ SERVERS: Mapping[str, Settings] = {
     "wide": {"offset.metadata.max.bytes": "40000", "group.max.session.timeout.ms": "2147483647"},
     "epochs": {},  # tens of thousands of requests, in which no other story shall wait
     "deletion": {},  # one story, which deletes the offsets topic under all others
+    "restart": {},  # stories that restart their broker, one after the other
 }
 
 
 # Muster plays these without a process. The least retention that Kafka can be told is a minute: here it takes no time.
-IN_PROCESS = {"expiry", "epochs", "deletion"}
+IN_PROCESS = {"expiry", "epochs", "deletion", "restart"}
+RESTARTING = {"restart"}  # no two stories at once
 
 
 def settings(server: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ A line of a transcript is one event, in the order of the story, so it is the sam
     {"on": "a", "silent": "join_group", "n": 2, "for": 0.3}                   it was not answered in that time
     {"on": "a", "closed": "heartbeat", "n": 3}                                the connection was closed instead
     {"pause": 0.5}                                                            the story let time pass
+    {"restart": "g"}                                                          the broker was stopped and started, and has loaded g
 """
 
 import contextlib
@@ -143,6 +144,11 @@ class Line:
         self.wire.close()
         self.stage.events.append({"on": self.name, "hangs": "up"})
 
+    def reconnect(self) -> None:
+        """Connect again, after the broker has gone."""
+        self.wire.close()
+        self.wire = Wire(self.stage.pump, self.wire.client_id)
+
 
 class Stage:
     """One run of one story against one broker."""
@@ -223,6 +229,23 @@ class Stage:
         """Let time pass. Answers that come meanwhile are stamped when they do."""
         self.pump.run(ms)
         self.events.append({"pause": ms / 1000})
+
+    def restart(self, group: str) -> None:
+        """Stop the broker and start it on the same files; wait until it coordinates the group. All reconnect."""
+        for line in self.lines.values():
+            line.wire.close()
+        self.pump.restart()
+        for line in self.lines.values():
+            line.reconnect()
+        watch = self.line("stage")
+        for _ in range(400):
+            found = watch.quietly("find_coordinator", 2, key=group, key_type=0)
+            if found.error_code == "NONE":
+                if watch.quietly("offset_fetch", 5, group_id=group, topics=[]).error_code == "NONE":
+                    self.events.append({"restart": group.removeprefix(self.prefix)})
+                    return
+            self.pump.run(25)
+        raise Lost(f"the broker never coordinated {group} again")
 
     def ask(self, on: str, api: str, version: int, values: dict[str, wire.Plain]) -> int:
         self.asked += 1

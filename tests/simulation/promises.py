@@ -158,19 +158,13 @@ class Promises:
     def _is_known(self, group: Any, member: Any) -> bool:
         """Whether the group has the member, at the epoch that it was told.
 
-        A power cut without --fsync may take back what was told last: the member is fenced at its next heartbeat. In a
-        classic group only the members of its generation count: a group that was downgraded and then loaded is stable
-        here, while a member of the generation before has yet to hear of it, and is refused what it commits. Whether
-        Kafka loads such a group in the same state has not been recorded. The same holds for a classic member that slept through generations before its group was upgraded.
+        A power cut without --fsync may take back what was told last: the member is fenced at its next heartbeat.
         """
         known = group.members.get(member.member_id)
         if known is None:
             return False
-        if not isinstance(group, ConsumerGroup):
-            return bool(member.epoch == group.generation)
-        if known.classic is not None and member.epoch < known.previous_epoch:
-            return False
-        return not (self._has_forgotten and member.epoch > known.epoch)
+        latest = known.epoch if isinstance(group, ConsumerGroup) else group.generation
+        return not (self._has_forgotten and member.epoch > latest)
 
     def topic_id(self, name: str) -> bytes:
         """The latest topic of that name."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.states import State
 from coordinator.core.classic.voting import subscribed_topics
@@ -35,7 +37,10 @@ def tombstone(group_id: str) -> Record:
 
 
 def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """Return the group that a record describes: stable if it has members. Each offers the chosen protocol only."""
+    """Return the group that a record describes: stable if it has members. Each offers the chosen protocol only.
+
+    Members without a leader are those of a consumer group that was converted and has not rebalanced since.
+    """
     group = ClassicGroup(
         group_id=group_id,
         state=State.STABLE if value.members else State.EMPTY,
@@ -43,9 +48,8 @@ def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         generation=value.generation,
         protocol_type=value.protocol_type or None,
         protocol=value.protocol,
-        leader=value.leader,
     ).with_all(_members(value))
-    return group.subscribing(subscribed_topics(group))
+    return replace(group, leader=value.leader, topics=subscribed_topics(group))
 
 
 def _members(value: GroupMetadataValue) -> Mapping[str, Member]:

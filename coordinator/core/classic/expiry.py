@@ -56,12 +56,19 @@ def expire_join_phase(group: ClassicGroup, timer: Due, env: Env) -> Result[Class
 
 
 def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:
-    """The shard has been read from its log: sessions run from now on; a group that is too large rebalances."""
+    """The shard has been read from its log: sessions run from now on; a group that is too large rebalances.
+
+    So does one that was downgraded and nobody leads: the rebalance with which it began was not over.
+    """
     now_ms, limits = env.call.now_ms, env.limits
     sessions = tuple(session_timer(group.group_id, member, now_ms) for member in group.members.values())
-    if len(group.members) <= limits.group_max_size:
+    if group.leader is None:
+        cause = Cause.PROTOCOL_DOWNGRADED
+    elif len(group.members) > limits.group_max_size:
+        cause = Cause.GROUP_OVERSIZED
+    else:
         return Result(group, effects=sessions)
-    return prepare_rebalance(group, now_ms, limits, Why(Cause.GROUP_OVERSIZED, "load")).preceded_by(*sessions)
+    return prepare_rebalance(group, now_ms, limits, Why(cause, "load")).preceded_by(*sessions)
 
 
 def remove_and_rebalance(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:

@@ -1,7 +1,7 @@
 """A consumer group becomes a classic one: when the last member of the new protocol goes, and classic ones stay.
 
-The epoch becomes the generation and each member's target its assignment. What they hold may be something else as yet,
-so the classic group begins with a rebalance.
+The epoch becomes the generation, and what each member may hold its assignment. Where that is not all of the target, the
+classic group begins with a rebalance, also after a restart.
 """
 
 from collections.abc import Collection, Mapping
@@ -61,28 +61,40 @@ def downgrade_without(
     """Return the classic group of those who stay, in its first rebalance, answering `response`."""
     for member in leaving.values():
         transition.tell(cause, member)
-    group = classic_group(transition.group, leaving, transition.topics, transition.now_ms)
-    if isinstance(group, Refusal):
-        return group
-    why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
-    result = prepare_rebalance(group, transition.now_ms, transition.limits, why)
-    return _write_conversion(transition, group, result, response)
+    staying = [member for member_id, member in transition.group.members.items() if member_id not in leaving]
+    return _convert(transition, staying, response, rebalances=True)
 
 
-def downgrade_after_replacement(
-    transition: GroupTransition, *, rebalance: bool, response: Any
+def downgrade_after_replacement(transition: GroupTransition, response: Any) -> Result[Any] | Refusal:
+    """The same after a classic member has taken over from the last other one: a rebalance unless each has its target.
+
+    Kafka does not look. The group is stable there while a member holds what another one is given, and a member that
+    waits for partitions never gets them.
+    """
+    members = tuple(transition.group.members.values())
+    is_settled = all(member.is_at(transition.group.epoch) for member in members)
+    return _convert(transition, members, response, rebalances=not is_settled)
+
+
+def _convert(
+    transition: GroupTransition, members: Collection[Member], response: Any, *, rebalances: bool
 ) -> Result[Any] | Refusal:
-    """The same after a classic member has taken over from the last other one: a rebalance only if the target is old."""
-    group = classic_group(transition.group, {}, transition.topics, transition.now_ms)
+    """The classic group of these members: stable, with what each has of its target; or in a rebalance.
+
+    A rebalance is in the record: nobody leads, and the members have what they may hold. Kafka writes a leader and their
+    targets: a group that is loaded before its members have rejoined, or upgraded again, is then taken for one whose
+    members have all taken their targets, and what one of them has yet to give up has two owners.
+    """
+    group = classic_group(transition.group, members, transition.topics, transition.now_ms)
     if isinstance(group, Refusal):
         return group
     why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
-    if rebalance:
-        return _write_conversion(
-            transition, group, prepare_rebalance(group, transition.now_ms, transition.limits, why), response
-        )
+    if not rebalances:
+        told = event(group, group, transition.now_ms, why)
+        return _write_conversion(transition, group, Result(group, events=(told,)), response)
+    group = replace(group, leader=None)
     return _write_conversion(
-        transition, group, Result(group, events=(event(group, group, transition.now_ms, why),)), response
+        transition, group, prepare_rebalance(group, transition.now_ms, transition.limits, why), response
     )
 
 
@@ -101,10 +113,9 @@ def tombstones(group: ConsumerGroup) -> tuple[Record, ...]:
 
 
 def classic_group(
-    group: ConsumerGroup, leaving: Collection[str], topics: Topics, now_ms: int
+    group: ConsumerGroup, staying: Collection[Member], topics: Topics, now_ms: int
 ) -> ClassicGroup | Refusal:
-    """Return the classic group that those who stay would be: stable, at the generation of the epoch."""
-    staying = [member for member_id, member in group.members.items() if member_id not in leaving]
+    """Return the classic group of those who stay: at the generation of the epoch, with what each may hold."""
     members = {member.member_id: _classic_member(member) for member in staying}
     made = ClassicGroup(group.group_id, State.STABLE, now_ms, generation=group.epoch, protocol_type=CONSUMER).with_all(
         members
@@ -112,8 +123,11 @@ def classic_group(
     made = replace(made, protocol=choose_protocol(made))
     try:
         assigned = {
-            member_id: replace(member, assignment=_assignment(group, member, made.protocol, topics))
-            for member_id, member in members.items()
+            member.member_id: replace(
+                members[member.member_id],
+                assignment=assignment_bytes(_held(member), members[member.member_id].metadata(made.protocol), topics),
+            )
+            for member in staying
         }
     except ProtocolError as error:
         message = f"Cannot downgrade the consumer group {group.group_id}: {error}."
@@ -150,9 +164,13 @@ def _classic_member(member: Member) -> ClassicMember:
     )
 
 
-def _assignment(group: ConsumerGroup, member: ClassicMember, protocol: str | None, topics: Topics) -> bytes:
-    """Return a member's target in the words of its protocol's version. Topics that are gone are left out."""
-    return assignment_bytes(group.target(member.member_id), member.metadata(protocol), topics)
+def _held(member: Member) -> dict[bytes, set[int]]:
+    """What the member may own: its target, once it has all of it and nothing else."""
+    held: dict[bytes, set[int]] = {}
+    for owned in (member.assigned, member.pending):
+        for topic_id, partitions in owned.items():
+            held.setdefault(topic_id, set()).update(partitions)
+    return held
 
 
 def assignment_bytes(assignment: Mapping[bytes, Collection[int]], metadata: bytes, topics: Topics) -> bytes:

@@ -114,7 +114,7 @@ def _downgrade(
         changes = move(transition, changes, told)
         if isinstance(changes, Refusal):
             return changes
-    return downgrade.downgrade_after_replacement(transition, rebalance=is_behind, response=_response(changes.member))
+    return downgrade.downgrade_after_replacement(transition, _response(changes.member))
 
 
 def _find_or_create_member(transition: GroupTransition, member_id: str, request: JoinGroupRequest) -> Member | Refusal:

@@ -300,6 +300,56 @@ def a_static_member_changes_its_protocol(k: Stage) -> None:
     n.beat()
 
 
+@story("K-237 K-272")
+def a_static_member_downgrades_the_group_while_another_is_behind(k: Stage) -> None:
+    """The classic member has not heard of the epoch in which it gives up half when the last new member changes over."""
+    topic = k.topic(partitions=4)
+    c = classic(k, "c", topic, [0, 1, 2, 3])
+    n = Modern(k, "n", k.name("g"), instance="one")
+    n.join(topic)
+    again = Member(k, "again", k.name("g"), protocols=reads(topic), instance="one")
+    again.joined(again.ask_join())
+    again.sync()
+    again.beat()
+    c.beat()
+
+
+@story("K-237 K-272")
+def a_static_member_downgrades_the_group_while_another_waits(k: Stage) -> None:
+    """The classic member waits for its half, and is not told yet that it is free, when the last new member changes over."""
+    topic = k.topic(partitions=4)
+    n = Modern(k, "n", k.name("g"), instance="one")
+    n.join(topic)
+    c = Member(k, "c", k.name("g"), protocols=reads(topic))
+    c.join()
+    c.sync()
+    n.beat()
+    n.owns()
+    again = Member(k, "again", k.name("g"), protocols=reads(topic), instance="one")
+    again.joined(again.ask_join())
+    again.sync()
+    c.beat()
+    c.commit(topic, partition=2)
+    again.beat()
+
+
+@story("K-214 K-268 K-270")
+def a_group_that_is_upgraded_again_before_its_member_has_rejoined(k: Stage) -> None:
+    """Downgraded and upgraded while the classic member still holds what it had at first."""
+    topic = k.topic(partitions=4)
+    c = classic(k, "c", topic, [0, 1, 2, 3])
+    n = Modern(k, "n", k.name("g"))
+    n.join(topic)
+    n.leave()
+    m = Modern(k, "m", k.name("g"))
+    m.join(topic)
+    m.beat()
+    c.beat()
+    c.joined(c.ask_join())
+    c.sync()
+    m.beat()
+
+
 @story("K-259 K-261 K-265")
 def a_new_member_is_removed_by_leave_group(k: Stage) -> None:
     """The operator removes the only new member: what is left is classic."""
