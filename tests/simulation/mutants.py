@@ -113,7 +113,7 @@ def loses_a_parked_join(patch: pytest.MonkeyPatch) -> None:
         joins = [e for e in result.effects if type(e) is Reply and isinstance(e.response, JoinGroupResponse)]
         return replace(result, effects=tuple(e for e in result.effects if e not in joins[1:2]))
 
-    _wrap(patch, Shard, "_done", done)
+    _wrap(patch, Shard, "_finish", done)
 
 
 @mutant
@@ -330,4 +330,4 @@ def finishes_no_transactions(patch: pytest.MonkeyPatch) -> None:
 @mutant
 def forgets_aborts(patch: pytest.MonkeyPatch) -> None:
     """Tell readers of no aborted transaction."""
-    _wrap(patch, Producers, "aborted_between", lambda found, *_: [])
+    _wrap(patch, Producers, "find_aborted", lambda found, *_: [])
