@@ -194,6 +194,10 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     # the broker and its listeners
     Setting("node.id", 0, _NONE, "The broker's id.", least=0, most=INT_MAX),
     Setting("broker.id", -1, _NONE, "The older name of node.id; -1 for none.", least=-1, most=INT_MAX),
+    Setting("virtual.brokers", 1, _COUNT,
+         "How many brokers the server is to its clients: node.id and the ids that follow it, each with listeners and"
+         " coordinators of its own. `--brokers` goes before it. A setting of Muster's own.",
+         least=1, most=100),
     Setting("listeners", ("PLAINTEXT://127.0.0.1:9092",), _NONE,
          "Where clients connect, as NAME://HOST:PORT; a name without a host is all interfaces. `--listen` goes before it.",
          kafka_default=("PLAINTEXT://:9092",), why="nobody on the network is served unasked"),
@@ -315,6 +319,11 @@ class Config:
         older: int = self["broker.id"]
         return older if older >= 0 and not self.is_set("node.id") else self["node.id"]
 
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """The ids of all brokers that the server is to its clients: `node.id`, and those that follow it."""
+        return tuple(range(self.node_id, self.node_id + self["virtual.brokers"]))
+
     def override(self, values: Mapping[str, Value]) -> "Config":
         """Return the configuration with other values of some settings."""
         return Config(self._set | dict(values), self._sources)
@@ -340,6 +349,8 @@ def _refuse_contradictions(config: Config) -> None:
     session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
     if config[beat] >= config[session]:
         raise ConfigError(f"invalid {beat} {config[beat]}: expected less than {session} ({config[session]})")
+    if config.node_id + config["virtual.brokers"] - 1 > INT_MAX:
+        raise ConfigError(f"invalid node.id {config.node_id}: expected room for {config['virtual.brokers']} brokers")
     if config.is_set("node.id") and config["broker.id"] not in (-1, config["node.id"]):
         raise ConfigError(
             f"invalid broker.id {config['broker.id']}: expected the value of node.id ({config['node.id']})"

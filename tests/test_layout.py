@@ -133,7 +133,7 @@ def test_every_call_of_the_control_api_is_documented_and_no_page_names_another()
     named = {(method, re.sub(r"{[a-z]+}", "*", path)) for method, path in re.findall(r"`([A-Z]+) (/v1[^ ?`]*)", page)}
     named |= {("GET", path) for path in re.findall(r"`(/v1/[a-z.]+)`", page)}
     for method, path in re.findall(r"muster\(\s*\"([A-Z]+)\", f?\"([^\"?]*)", page):
-        path = re.sub(r"{[^}]+}|(?<=/groups/)shop|(?<=/snapshots/)lagging", "*", path)
+        path = re.sub(r"{[^}]+}|(?<=/groups/)shop|(?<=/coordinators/)shop|(?<=/snapshots/)lagging", "*", path)
         named.add((method, "/v1" + path))
     for method, path in re.findall(r"curl (?:-o \S+ )?(?:-X ([A-Z]+) )?'?http://127.0.0.1:8092(/v1/[^ ?']*)", page):
         named.add((method or "GET", path.replace("/groups/shop", "/groups/*")))

@@ -3,11 +3,12 @@ in the OpenAPI document."""
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import trio
 
+from coordinator.admin.control_brokers import BrokerControl
 from coordinator.admin.control_types import (
     PAGE_MAX,
     Advance,
@@ -40,6 +41,7 @@ from coordinator.admin.control_types import (
 )
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
+from coordinator.admin.verb_calls import bounded, do
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultError, FaultSpec, Rule, check
 from coordinator.control.group_view import GroupView, MemberView
@@ -238,6 +240,7 @@ class Control:
                 body=Verify,
                 result=VerifyResult,
             ),
+            *BrokerControl(self._operator).operations(),
         ]
 
     # -- clock ---------------------------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ class Control:
     def _clock(self, given: Input) -> ClockState:
         state = self._operator.clock.state()
         return msgspec.structs.replace(
-            state, deadlines=state.deadlines[: _bounded("limit", given.query.limit, 0, 100_000)]
+            state, deadlines=state.deadlines[: bounded("limit", given.query.limit, 0, 100_000)]
         )
 
     def _set_clock(self, given: Input) -> ClockState:
@@ -262,7 +265,7 @@ class Control:
     def _advance(self, given: Input) -> ClockMove:
         body: Advance = given.body
         return self._operator.clock.advance(
-            _bounded("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive)
+            bounded("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive)
         )
 
     def _step(self, given: Input) -> ClockMove:
@@ -287,11 +290,11 @@ class Control:
         return view
 
     def _forget(self, given: Input) -> Removal:
-        _do(self._operator.groups.forget, given.path["group"])
+        do(self._operator.groups.forget, given.path["group"])
         return Removal(1)
 
     def _forget_all(self, given: Input) -> Removal:
-        return Removal(_do(self._operator.groups.forget_all, given.query.prefix))
+        return Removal(do(self._operator.groups.forget_all, given.query.prefix))
 
     def _timeline(self, given: Input) -> Timeline | Text:
         group, query = given.path["group"], given.query
@@ -307,11 +310,11 @@ class Control:
             yield number, msgspec.json.decode(data, type=Event)
 
     def _rebalance(self, given: Input) -> GroupView:
-        view: GroupView = _do(self._operator.groups.rebalance, given.path["group"], given.body.reason)
+        view: GroupView = do(self._operator.groups.rebalance, given.path["group"], given.body.reason)
         return view
 
     def _target(self, given: Input) -> GroupView:
-        view: GroupView = _do(self._operator.groups.set_target, given.path["group"], given.body.members)
+        view: GroupView = do(self._operator.groups.set_target, given.path["group"], given.body.members)
         return view
 
     def _expire(self, given: Input) -> MemberView:
@@ -323,11 +326,11 @@ class Control:
     @staticmethod
     def _remove(verb: Callable[..., MemberView], given: Input) -> MemberView:
         arguments = (given.path["group"], given.path["member"], given.body.reason)
-        view: MemberView = _do(verb, *arguments, disconnects=given.body.disconnect)
+        view: MemberView = do(verb, *arguments, disconnects=given.body.disconnect)
         return view
 
     def _fence(self, given: Input) -> MemberView:
-        view: MemberView = _do(self._operator.groups.fence, given.path["group"], given.path["member"])
+        view: MemberView = do(self._operator.groups.fence, given.path["group"], given.path["member"])
         return view
 
     def _hold(self, given: Input) -> Faults:
@@ -369,7 +372,7 @@ class Control:
         return self._view(rule)
 
     def _remove_fault(self, given: Input) -> FaultView:
-        return self._view(_do(self._operator.requests.remove_fault, _number(given)))
+        return self._view(do(self._operator.requests.remove_fault, _number(given)))
 
     def _remove_faults(self, given: Input) -> Faults:
         self._operator.requests.remove_faults()
@@ -389,13 +392,13 @@ class Control:
             raise Refused(str(error)) from None
 
     def _scenario(self, given: Input) -> ScenarioView:
-        return _view_scenario(_do(self._operator.scenarios.get, _number(given)))
+        return _view_scenario(do(self._operator.scenarios.get, _number(given)))
 
     def _remove_scenario(self, given: Input) -> ScenarioView:
-        return _view_scenario(_do(self._operator.scenarios.remove, _number(given)))
+        return _view_scenario(do(self._operator.scenarios.remove, _number(given)))
 
     def _set_journal(self, given: Input) -> JournalState:
-        self._operator.requests.set_journal(_bounded("bytes_max", given.body.bytes_max, 0, 1 << 30))
+        self._operator.requests.set_journal(bounded("bytes_max", given.body.bytes_max, 0, 1 << 30))
         return self._journal(given)
 
     def _journal(self, given: Input) -> JournalState:
@@ -406,14 +409,14 @@ class Control:
         return JournalState(journal.bytes_max, journal.bytes, len(journal), journal.latest, journal.obstacle)
 
     def _journal_file(self, given: Input) -> Text:
-        return Text(write_journal(_do(lambda: self._operator.requests.journal)), LINES)
+        return Text(write_journal(do(lambda: self._operator.requests.journal)), LINES)
 
     def _requests(self, given: Input) -> Requests | Text:
         query: RequestsQuery = given.query
-        journal = _do(lambda: self._operator.requests.journal)
+        journal = do(lambda: self._operator.requests.journal)
         wanted = Filter(query.api, query.group, query.topic, query.client, query.after)
         found = [entry for entry, _ in journal.entries(wanted, self._operator.requests.topic_name)]
-        found = found[: _bounded("limit", query.limit, 1, PAGE_MAX)]
+        found = found[: bounded("limit", query.limit, 1, PAGE_MAX)]
         if query.format == "pcapng":
             return Text(write_pcapng(found, self._server_port), PCAPNG)
         described = [describe_entry(entry) for entry in found]
@@ -422,12 +425,12 @@ class Control:
         return Requests(journal.latest, described)
 
     def _lint(self, given: Input) -> Findings:
-        journal = _do(lambda: self._operator.requests.journal)
+        journal = do(lambda: self._operator.requests.journal)
         return Findings(lint(entry for entry, _ in journal.entries(Filter())))
 
     def _verify(self, given: Input) -> VerifyResult:
         body: Verify = given.body
-        entries = _do(lambda: self._operator.requests.journal).entries(
+        entries = do(lambda: self._operator.requests.journal).entries(
             Filter(after=body.after), self._operator.requests.topic_name
         )
         verdict = verify(body.expect, entries, self._events(0, None), in_order=body.in_order)
@@ -440,35 +443,35 @@ class Control:
     def _reset(self, given: Input) -> Removal:
         prefix = given.body.prefix
         if prefix:
-            groups: int = _do(self._operator.groups.forget_all, prefix)
+            groups: int = do(self._operator.groups.forget_all, prefix)
             return Removal(groups, self._operator.state.remove_topics(prefix))
         groups, topics = len(self._operator.groups.views()), len(self._operator.state.contents().topics)
-        _do(self._operator.state.reset)
+        do(self._operator.state.reset)
         return Removal(groups, topics)
 
     def _state(self, given: Input) -> State:
         return self._operator.state.contents(given.query.prefix)
 
     def _seed(self, given: Input) -> State:
-        _do(self._operator.state.seed, given.body)
+        do(self._operator.state.seed, given.body)
         return self._operator.state.contents()
 
     def _snapshots(self, given: Input) -> Snapshots:
         return Snapshots(self._operator.state.snapshots())
 
     def _take_snapshot(self, given: Input) -> Snapshots:
-        _do(self._operator.state.take_snapshot, given.path["name"])
+        do(self._operator.state.take_snapshot, given.path["name"])
         return self._snapshots(given)
 
     def _snapshot(self, given: Input) -> Text:
-        return Text(to_tar(_do(self._operator.state.snapshot, given.path["name"])), TAR)
+        return Text(to_tar(do(self._operator.state.snapshot, given.path["name"])), TAR)
 
     def _remove_snapshot(self, given: Input) -> Snapshots:
-        _do(self._operator.state.remove_snapshot, given.path["name"])
+        do(self._operator.state.remove_snapshot, given.path["name"])
         return self._snapshots(given)
 
     def _restore(self, given: Input) -> Snapshots:
-        _do(self._operator.state.restore, given.path["name"])
+        do(self._operator.state.restore, given.path["name"])
         return self._snapshots(given)
 
     # -- waiting -------------------------------------------------------------------------------------------------------
@@ -477,7 +480,7 @@ class Control:
         body: Wait = given.body
         if not body.group and body.fault is None:
             raise Refused("invalid wait: expected a group or a fault")
-        timeout_ms = _bounded("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
+        timeout_ms = bounded("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
         with trio.move_on_after(timeout_ms / 1000):
             while self._missing(body) is not None:
                 await self._operator.next_turn()
@@ -496,6 +499,11 @@ class Control:
                 return f"fault {body.fault} has met {rule.hits} requests, expected {body.hits}"
         if not body.group:
             return None
+        if body.coordinator is not None:
+            coordinator = self._operator.brokers.coordinator(body.group)
+            if coordinator.is_loading or coordinator.broker != body.coordinator:
+                state = "is loaded by" if coordinator.is_loading else "is coordinated by"
+                return f"group {body.group!r} {state} broker {coordinator.broker}, expected {body.coordinator}"
         view = self._operator.groups.find(body.group)
         if view is None or not body.exists:
             if (view is not None) == body.exists:
@@ -538,21 +546,6 @@ def _view_scenario(scenario: Scenario) -> ScenarioView:
 
 def _times(expected: int | Times) -> Times:
     return Times(expected, expected) if isinstance(expected, int) else expected
-
-
-def _do(verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a verb, and answer its refusal: 409, or 404 for what is not there."""
-    try:
-        return verb(*arguments, **options)
-    except Refusal as refusal:
-        is_missing = str(refusal).startswith("there is no ")
-        raise Refused(str(refusal), 404 if is_missing else 409 if refusal.is_conflict else 400) from None
-
-
-def _bounded(name: str, value: int, least: int, most: int) -> int:
-    if not least <= value <= most:
-        raise Refused(f"invalid {name} {value}: expected {least} to {most}")
-    return value
 
 
 def _number(given: Input) -> int:

@@ -176,6 +176,7 @@ class Wait(Struct, frozen=True, forbid_unknown_fields=True):
     assigned: dict[str, dict[str, list[int]]] | None = None  # by client id, instance id or member id; by topic
     offsets: dict[str, dict[str, int | Times]] | None = None  # committed, by topic and partition
     exists: bool = True
+    coordinator: int | None = None  # the broker that serves the group
     fault: int | None = None  # the number of a fault
     hits: int = 1  # of that fault
     timeout_ms: int = 10_000

@@ -65,6 +65,38 @@ def read_endpoints(
     return Endpoints(tuple(endpoints), tuple(name for name in split if name in controller_names))
 
 
+def shift_ports(endpoints: Iterable[Endpoint], number: int) -> tuple[Endpoint, ...]:
+    """Return the listeners of the broker that comes so many after the first: every port is that much higher.
+
+    Port 0 stays: it takes a free one, or stands for the one that is bound.
+    """
+    return tuple(
+        Endpoint(one.name, one.protocol, _shift(one.bind, number), one.advertised and _shift(one.advertised, number))
+        for one in endpoints
+    )
+
+
+def check_ports(endpoints: Sequence[Endpoint], brokers: int, origin: Origin) -> None:
+    """Refuse listeners whose ports are not enough for so many brokers, or are those of another one. Raises
+    ConfigError."""
+    taken: dict[tuple[str, int], str] = {}
+    for number in range(brokers if brokers > 1 else 0):
+        for one in shift_ports(endpoints, number):
+            try:
+                host, port = address(one.bind)
+                address(one.advertised or one.bind)
+            except ValueError:
+                raise origin.complaint(brokers, f"as many ports as brokers for listener {one.name}") from None
+            if port and taken.setdefault((host, port), one.name) != one.name:
+                other = taken[host, port]
+                raise origin.complaint(brokers, f"{other} and {one.name} to have ports that are {brokers} apart")
+
+
+def _shift(where: str, number: int) -> str:
+    host, _, port = where.rpartition(":")
+    return f"{host}:{int(port) + number}" if int(port) else where
+
+
 def read_protocols(given: OptionWords) -> dict[str, str]:
     """Read `listener.security.protocol.map`: protocols by the names of listeners. Raises ConfigError."""
     found = {}

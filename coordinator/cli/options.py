@@ -7,16 +7,17 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.cli import STARTED
-from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, read_endpoints, read_protocols
+from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, check_ports, read_endpoints, read_protocols
 from coordinator.cli.parser import list_choices, suggest
 from coordinator.cli.settings import Origin, Settings, read_settings
-from coordinator.config import Config
+from coordinator.config import Config, ConfigError, find_setting
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.runtime.router import COMPAT
 from coordinator.server.listener import address
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
+BROKERS: Final = "virtual.brokers"
 
 
 class Options(Struct, frozen=True):
@@ -58,8 +59,10 @@ def read_options(args: argparse.Namespace) -> Options:
     if admin != "off":
         _check_address(origin("admin"), admin)
     endpoints = _read_endpoints(args, from_file)
+    config = _with_brokers(from_file.config, choose("brokers", None), origin("brokers"))
+    check_ports(endpoints.brokers, config[BROKERS], _brokers_origin(config, origin("brokers")))
     return Options(
-        config=from_file.config,
+        config=config,
         ignored=from_file.ignored,
         endpoints=endpoints.brokers,
         controllers=endpoints.controllers,
@@ -74,6 +77,23 @@ def read_options(args: argparse.Namespace) -> Options:
         log_format=_check_choice(choose("log-format", "text"), origin("log-format"), LOG_FORMATS),
         started=STARTED,
     )
+
+
+def _with_brokers(config: Config, count: int | None, origin: Origin) -> Config:
+    """Return the configuration with the option's number of brokers, if it is given. Raises ConfigError."""
+    if count is None:
+        return config
+    setting = find_setting(BROKERS)
+    try:
+        return config.override({BROKERS: setting.check(count)})
+    except ConfigError:
+        raise origin.complaint(count, setting.may_be) from None
+
+
+def _brokers_origin(config: Config, option: Origin) -> Origin:
+    """Return where the number of brokers comes from: the setting, or the option that goes before it."""
+    source = config.source(BROKERS)
+    return Origin(BROKERS, source) if source else option
 
 
 def _read_endpoints(args: argparse.Namespace, settings: Settings) -> Endpoints:

@@ -17,6 +17,7 @@ muster serve
 muster serve --ephemeral --topic orders:4 --listen 127.0.0.1:0 --ready-file ready.json
 muster serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --data-dir /var/lib/muster --fsync
 muster serve --listen IN://:9092 --listen OUT://:19092 --advertise IN://kafka:9092 --advertise OUT://localhost:19092
+muster serve --brokers 3 --ephemeral
 muster serve --set group.max.size=100 --set group.initial.rebalance.delay.ms=3000
 KAFKA_NUM_PARTITIONS=3 muster serve --config muster.toml"""
 
@@ -35,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME://]HOST:PORT",
         help="the address that clients are given, if not the one of --listen; port 0 stands for its port; one for all, "
         "or given again for each --listen, by its NAME or in their order",
+    )
+    add(
+        "--brokers",
+        type=expect("a whole number", int),
+        metavar="N",
+        help="be so many brokers to the clients (1), each with the next port of every --listen",
     )
     add("--admin", metavar="HOST:PORT", help="health, metrics and events over HTTP (127.0.0.1:8092); off for none")
     where = parser.add_mutually_exclusive_group()

@@ -17,7 +17,7 @@ import trio
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
 from coordinator.cli.group_log import GroupLog
-from coordinator.cli.listeners import ENCRYPTED, Endpoint
+from coordinator.cli.listeners import ENCRYPTED, Endpoint, shift_ports
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
 from coordinator.config import Config, ConfigError
@@ -38,6 +38,7 @@ from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller
 from coordinator.server.tls import Tls
+from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from protocol.apis import APIS
 from storage import reserve
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
@@ -58,7 +59,12 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
-            listeners = [_bind(stack, "--listen", one, options.config) for one in options.endpoints]
+            listeners = [
+                _bind(stack, "--listen", one, options.config, node_id)
+                for number, node_id in enumerate(options.config.node_ids)
+                for one in shift_ports(options.endpoints, number)
+            ]
+            listeners = join_listeners(listeners)
             admin = _bind(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
             files, data_dir = _storage(stack, options)
             _remove_ready_file(options.ready_file)
@@ -93,13 +99,11 @@ class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
     """An address that cannot be listened on, or a ready file that cannot be written."""
 
 
-def _bind(stack: contextlib.ExitStack, option: str, endpoint: Endpoint, config: Config | None = None) -> Listener:
+def _bind(
+    stack: contextlib.ExitStack, option: str, endpoint: Endpoint, config: Config | None = None, node_id: int = 0
+) -> Listener:
     """Bind a listener, with its key and certificates. Raises StartFailed for the address, ConfigError for these."""
-    tls, node_id = None, 0
-    if config is not None:
-        node_id = config.node_id
-        if endpoint.protocol in ENCRYPTED:
-            tls = Tls(config, endpoint.name)
+    tls = Tls(config, endpoint.name) if config is not None and endpoint.protocol in ENCRYPTED else None
     try:
         listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id, tls=tls)
     except OSError as error:
@@ -159,7 +163,8 @@ class Server:
         self._clock = CoordinatorClock(self._real)
         self._stats = Stats()
         self._events = Events(Ring(), None if options.data_dir is None else EventLog(files, data_dir))
-        config, self._ids = _with_listeners(options.config, listeners), fresh_ids(options.seed)
+        own = [listener for listener in listeners if listener.where.node_id == options.config.node_id]
+        config, self._ids = _with_listeners(options.config, own), fresh_ids(options.seed)
         self._data_dir = data_dir
         self._setup = Setup(
             config=config,
@@ -184,6 +189,7 @@ class Server:
             response_bytes_max=config["queued.max.response.bytes"],
         )
         self._poller: Poller  # once the node is open
+        self._brokers: VirtualBrokers
         self._operator: Operator
         self._files = files
         self._started_ms = self._clock.now_ms()
@@ -208,7 +214,8 @@ class Server:
             room=self._room_for_clients(),
             real=self._real,
         )
-        self._operator = Operator(lambda: self._node, self._frontend, self._poller, self._clock, self)
+        self._brokers = VirtualBrokers(self._listeners, self._poller)
+        self._operator = Operator(lambda: self._node, self._frontend, self._poller, self._clock, self, self._brokers)
         self._operator.requests.set_journal(config["journal.max.bytes"])
         self._operator.requests.begin_journal(self.origin)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -250,12 +257,13 @@ class Server:
             compat=options.compat,
             settings=config.given(),
             topics=options.topics,
-            listeners=tuple(Advertised(one.name, config.node_id, one.host, one.port) for one in self._listeners),
+            listeners=tuple(Advertised(one.name, one.where.node_id, one.host, one.port) for one in self._listeners),
         )
 
     def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
         """Close every connection, and start again with nothing, or with the logs of a snapshot."""
         self._poller.close_all("reset")
+        self._brokers.start_all()
         self._node.close()
         remove_logs(self._files, self._data_dir)
         if snapshot is not None:
@@ -357,6 +365,7 @@ class Server:
                 "listeners": listeners,
                 "advertised": advertised,
                 "names": [listener.name for listener in self._listeners],
+                "brokers": [listener.where.node_id for listener in self._listeners],
                 "admin": admin,
                 "data": data,
                 "pid": os.getpid(),

@@ -24,6 +24,7 @@ FILE_VARIABLE: Final = "MUSTER_CONFIG"  # the file if there is no --config
 OPTIONS: Final[Mapping[str, type]] = {
     "listen": list,
     "advertise": list,
+    "brokers": int,
     "admin": str,
     "data-dir": str,
     "ephemeral": bool,

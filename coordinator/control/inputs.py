@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget, Verb
 
 INPUT_BYTES: Final = 160  # of memory that an input takes
@@ -28,7 +29,7 @@ class Kind(StrEnum):
     FORGET = "forget"  # the client of a parked request has left; the ticket
     HELD = "held"  # responses that clients do not take; their bytes
     FLUSH = "flush"  # the turn ends
-    VERB = "verb"  # an operator's verb for a group; its name, its fields and the time
+    VERB = "verb"  # an operator's verb for a group or a broker; its name, its fields and the time
     ASK = "ask"  # a request of the operator's own; its frame and the time
     ADVANCE = "advance"  # the clock is about to be moved; how far at most, and whose sessions were renewed on the way
     ADVANCED = "advanced"  # it was; the time
@@ -81,14 +82,14 @@ class Origin(Struct, frozen=True):
 
 
 class VerbInput(Struct, frozen=True):
-    """A verb for a group, as it is written in a file."""
+    """A verb for a group or a broker, as it is written in a file."""
 
     name: str
     fields: Any
     now_ms: int
 
     @classmethod
-    def of(cls, verb: Verb, now_ms: int) -> "VerbInput":
+    def of(cls, verb: Verb | BrokerVerb, now_ms: int) -> "VerbInput":
         """Return the form of a verb in a file."""
         return cls(type(verb).__name__, verb, now_ms)
 
@@ -107,4 +108,6 @@ class AdvanceInput(Struct):
     renewed: list[bool] = []
 
 
-VERBS: Final[Mapping[str, type[Verb]]] = {kind.__name__: kind for kind in (RemoveMember, Rebalance, SetTarget, Forget)}
+_OF_GROUPS: Final = (RemoveMember, Rebalance, SetTarget, Forget)
+_OF_BROKERS: Final = (MoveGroup, MoveTransaction, StopBroker, StartBroker)
+VERBS: Final[Mapping[str, type[Verb | BrokerVerb]]] = {kind.__name__: kind for kind in (*_OF_GROUPS, *_OF_BROKERS)}

@@ -41,6 +41,7 @@ class Entry(Struct, gc=False):
     response: bytes | None = None  # with its size; None while the request is parked, and for ever if none is sent
     answered_ms: int = -1
     fault: str = ""  # what a fault did to it
+    broker: int = 0  # the one that was asked
 
     @property
     def api_key(self) -> int:
@@ -104,10 +105,11 @@ class Journal:
         ticket: int = 0,
         listener: str = "",
         principal: Principal = ANONYMOUS,
+        broker: int = 0,
     ) -> Entry:
         """Add a request."""
         self.latest += 1
-        entry = Entry(self.latest, at_ms, host, port, connection, frame, ticket, listener, principal)
+        entry = Entry(self.latest, at_ms, host, port, connection, frame, ticket, listener, principal, broker=broker)
         self._entries.append(entry)
         self._grow(entry.size)
         return entry

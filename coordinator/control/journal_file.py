@@ -50,6 +50,7 @@ class _RequestLine(Struct, frozen=True):
     fault: str = ""
     is_decided: bool = True
     principal: Principal = ANONYMOUS
+    broker: int = 0
 
 
 class _InputLine(Struct, frozen=True):
@@ -78,7 +79,7 @@ def _line(item: Entry | Input) -> _RequestLine | _InputLine:
         return _InputLine(item.kind, item.value)
     return _RequestLine(
         item.number, item.at_ms, item.frame, item.response, item.ticket, item.connection, item.host, item.port,
-        item.listener, item.answered_ms, item.fault, item.is_decided, item.principal,
+        item.listener, item.answered_ms, item.fault, item.is_decided, item.principal, item.broker,
     )  # fmt: skip
 
 
@@ -110,7 +111,7 @@ def _item(line: bytes, latest: int) -> Entry | Input:
         one = msgspec.json.decode(line, type=_RequestLine)
         return Entry(
             one.number, one.at_ms, one.host, one.port, one.connection, one.frame, one.ticket, one.listener,
-            one.principal, one.is_decided, one.response, one.answered_ms, one.fault,
+            one.principal, one.is_decided, one.response, one.answered_ms, one.fault, one.broker,
         )  # fmt: skip
     other = msgspec.json.decode(line, type=_InputLine)
     if other.input in _VALUES:

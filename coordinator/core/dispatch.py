@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Final
 
-from coordinator.core import timers, verbs
+from coordinator.core import failover, timers, verbs
 from coordinator.core.classic import expiry as classic_timers
 from coordinator.core.classic import heartbeat as classic_heartbeat
 from coordinator.core.classic import join_group as classic_join_group
@@ -19,6 +19,7 @@ from coordinator.core.consumer import consumer_group_heartbeat, heartbeat, join_
 from coordinator.core.consumer import timers as consumer_timers
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
+from coordinator.core.failover import LoseCommits, LoseMembers
 from coordinator.core.offsets.offset_commit import offset_commit
 from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
@@ -56,6 +57,10 @@ HANDLERS: Final[dict[tuple[type, type], Handler]] = {
     **_for_every_group(TxnOffsetCommitRequest, txn_offset_commit),
     **_for_every_group(OffsetDeleteRequest, offset_delete),
     **{(verb, _NONE): verbs.refuse_without_group for verb in (RemoveMember, Rebalance, SetTarget, Forget)},
+    **_for_every_group(LoseCommits, failover.lose_commits),
+    (LoseMembers, _NONE): failover.lose_no_members,
+    (LoseMembers, _CLASSIC): failover.lose_classic_members,
+    (LoseMembers, _CONSUMER): failover.lose_consumer_members,
     (RemoveMember, _CLASSIC): verbs.remove_classic_member,
     (RemoveMember, _CONSUMER): verbs.remove_consumer_member,
     (Rebalance, _CLASSIC): verbs.rebalance_classic,
@@ -72,6 +77,11 @@ TIMERS: Final[dict[tuple[str, type], Handler]] = {
     (timers.SYNC, _CLASSIC): classic_timers.expire_pending_syncs,
     **{(kind, _CONSUMER): consumer_timers.expire_member for kind in timers.MEMBER_KINDS},
     (timers.REGEX, _CONSUMER): consumer_timers.resolve_patterns,
+}
+
+UNLOADED: Final[dict[type, Callable[[Any, Env, str], Result[Any]]]] = {
+    _CLASSIC: failover.unload_classic,
+    _CONSUMER: failover.unload_consumer,
 }
 
 RESTARTED: Final[dict[type, Callable[[Any, Env], Result[Any]]]] = {

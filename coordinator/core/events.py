@@ -16,6 +16,9 @@ class Cause(StrEnum):
     GROUP_DELETED = "group_deleted"
     GROUP_EXPIRED = "group_expired"
     GROUP_FORGOTTEN = "group_forgotten"  # by an operator, whatever its state
+    COORDINATOR_MOVED = "coordinator_moved"  # to another broker, which loads the group
+    COMMITS_LOST = "commits_lost"  # in such a move, by an operator
+    MEMBERS_LOST = "members_lost"  # in such a move, by an operator
     REBALANCE_REQUESTED = "rebalance_requested"  # by an operator
     PROTOCOL_UPGRADED = "protocol_upgraded"  # classic -> consumer
     PROTOCOL_DOWNGRADED = "protocol_downgraded"  # consumer -> classic

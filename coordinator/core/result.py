@@ -61,7 +61,7 @@ class RemoveGroup(Struct, frozen=True, gc=False):
     group_id: str
 
 
-COORDINATOR_EPOCH: Final = 0  # what each marker says of who wrote it: there is one coordinator, and it never moves
+COORDINATOR_EPOCH: Final = 0  # what each marker says of who wrote it: coordinators that move are of one process
 
 
 class Markers(Struct, frozen=True):

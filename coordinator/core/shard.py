@@ -36,7 +36,7 @@ from coordinator.core.consumer.consumer_group_describe import describe, describe
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.consumer.owners import Inconsistent
 from coordinator.core.consumer.validation import validate_fetch
-from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS
+from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS, UNLOADED
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
 from coordinator.core.limits import Limits
@@ -232,6 +232,15 @@ class Shard:
             "load", lambda group: cleanup.remove_forgotten(group, offsets, topics, gone), now_ms
         )
 
+    def unload(self, now_ms: int, reason: str) -> list[Result[Any]]:
+        """Another broker takes the groups over: answer the requests that are parked. What the shard holds is then
+        forgotten, and rebuilt from the log."""
+        results = (
+            self.attempt("unload", lambda group=group: self._unload(group, now_ms, reason))  # type: ignore[misc]
+            for group in tuple(self.groups.values())
+        )
+        return [result for result in results if result is not None]
+
     # -- what operators ask, group by group ----------------------------------------------------------------------------
 
     def describe(self, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
@@ -281,6 +290,9 @@ class Shard:
 
     def _restart(self, group: Group, now_ms: int) -> Result[Any]:
         return self._finish(RESTARTED[type(group)](group, self._env_at(group.group_id, now_ms)), now_ms)
+
+    def _unload(self, group: Group, now_ms: int, reason: str) -> Result[Any]:
+        return UNLOADED[type(group)](group, self._env_at(group.group_id, now_ms), reason)
 
     def _for_groups(self, kind: str, decide: Callable[[str], Result[Any]], now_ms: int) -> list[Result[Any]]:
         """Return a step for each group that has offsets; what the groups for which there is something to write lead

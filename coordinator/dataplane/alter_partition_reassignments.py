@@ -57,7 +57,7 @@ def _refusal(
         message = "The replicas are empty, or not different registered brokers."
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     copies = state.catalog.topics_by_name[topic].replication_factor
-    current = replicas_of(one.partition_index, copies, env.brokers)
+    current = replicas_of(one.partition_index, copies, env.where.brokers)
     if len(ids) != len(current) and not may_change_count:
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "The number of replicas may not change.")
     if set(ids) != set(current):

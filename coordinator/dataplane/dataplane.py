@@ -10,7 +10,7 @@ transaction goes
 so a crash at any point leaves either no decision, or one that is carried out at the next start.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.config import Config
@@ -33,7 +33,7 @@ from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.acls import create_acls, delete_acls, describe_acls
 from coordinator.dataplane.alter_partition_reassignments import alter_partition_reassignments
 from coordinator.dataplane.alter_replica_log_dirs import alter_replica_log_dirs
-from coordinator.dataplane.brokers import Where
+from coordinator.dataplane.brokers import Broker, Where
 from coordinator.dataplane.delegation_tokens import (
     create_delegation_token,
     describe_delegation_token,
@@ -127,7 +127,12 @@ class DataPlane:
         """Decide a request. Returns its response; None while a fetch waits under `call.ticket`; NO_ANSWER to a producer
         that wants none."""
         self._now_ms = call.now_ms
-        return HANDLERS[type(request)](self._state, request, Env(call, where.brokers))
+        return HANDLERS[type(request)](self._state, request, Env(call, where, self._running(where)))
+
+    def _running(self, where: Where) -> Sequence[Broker]:
+        """Return the brokers that run."""
+        stopped = self._runtime.stopped_brokers
+        return tuple([one for one in where.brokers if one.node_id not in stopped]) if stopped else where.brokers
 
     def replies(self) -> list[tuple[int, Any]]:
         """Return the fetches that are answered now, as (ticket, response): those that have enough, or waited long

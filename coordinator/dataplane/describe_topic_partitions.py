@@ -1,11 +1,9 @@
 """DescribeTopicPartitions (KIP-966): topics in the order of their names, a page of partitions at a time."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
-from coordinator.dataplane.brokers import LEADER_EPOCH, Broker, replicas_of
+from coordinator.dataplane.brokers import LEADER_EPOCH, Where
 from coordinator.dataplane.metadata import TOPIC_OPERATIONS
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
@@ -24,7 +22,7 @@ def describe_topic_partitions(
     state: State, request: DescribeTopicPartitionsRequest, env: Env
 ) -> DescribeTopicPartitionsResponse:
     """One page, and the cursor to the next one if there is more."""
-    catalog, brokers = state.catalog, env.brokers
+    catalog = state.catalog
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or catalog.topics_by_name)
     if cursor is not None:
@@ -35,7 +33,7 @@ def describe_topic_partitions(
         if room <= 0:
             return _page(topics, DescribeTopicPartitionsResponseCursor(name, 0))
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        topic = _topic(name, first, room, catalog, brokers)
+        topic = _topic(name, first, room, state, env.where)
         topics.append(topic)
         room -= len(topic.partitions)
         after = first + len(topic.partitions)
@@ -50,10 +48,8 @@ def _page(
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
 
 
-def _topic(
-    name: str, first: int, room: int, catalog: Catalog, brokers: Sequence[Broker]
-) -> DescribeTopicPartitionsResponseTopic:
-    fact = catalog.topics_by_name.get(name)
+def _topic(name: str, first: int, room: int, state: State, where: Where) -> DescribeTopicPartitionsResponseTopic:
+    fact = state.catalog.topics_by_name.get(name)
     if fact is None:
         is_name = reason_invalid(name) is None
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_name else ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -65,13 +61,14 @@ def _topic(
         name=name,
         topic_id=fact.id,
         is_internal=name in INTERNAL,
-        partitions=tuple([_partition(index, fact.replication_factor, brokers) for index in indexes]),
+        partitions=tuple(
+            [_partition(index, state.replicas(name, index, fact.replication_factor, where)) for index in indexes]
+        ),
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(index: int, copies: int, brokers: Sequence[Broker]) -> DescribeTopicPartitionsResponsePartition:
-    replicas = replicas_of(index, copies, brokers)
+def _partition(index: int, replicas: tuple[int, ...]) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
         leader_id=replicas[0],

@@ -9,7 +9,7 @@ from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
 from coordinator.core.result import Result
 from coordinator.core.topics import NO_ID
-from coordinator.dataplane.brokers import LEADER_EPOCH, Broker, replicas_of
+from coordinator.dataplane.brokers import LEADER_EPOCH, Where
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
@@ -38,7 +38,7 @@ def metadata(state: State, request: MetadataRequest, env: Env) -> MetadataRespon
     """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then."""
     if names := _missing(request, state.catalog):
         state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
-    return _describe(request, env.call.version, state.catalog, env.brokers, state.cluster_id)
+    return _describe(request, env, state)
 
 
 def _missing(request: MetadataRequest, catalog: Catalog) -> tuple[str, ...]:
@@ -52,22 +52,21 @@ def _missing(request: MetadataRequest, catalog: Catalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name is not None and name not in catalog.topics_by_name))
 
 
-def _describe(
-    request: MetadataRequest, version: int, catalog: Catalog, brokers: Sequence[Broker], cluster_id: str
-) -> MetadataResponse:
+def _describe(request: MetadataRequest, env: Env, state: State) -> MetadataResponse:
+    version, where, brokers = env.call.version, env.where, env.brokers
     if wants_all(request, version):
         topics: Iterable[MetadataResponseTopic] = [
-            _describe_topic(name, catalog, brokers) for name in catalog.topics_by_name
+            _describe_topic(name, state, where) for name in state.catalog.topics_by_name
         ]
     else:
         assert request.topics is not None, "null asks for all"
-        topics = _select_topics(request.topics, version, catalog, brokers)
+        topics = _select_topics(request.topics, version, state, where)
     if request.include_topic_authorized_operations:
         topics = [_with_operations(topic) for topic in topics]
     asks_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=tuple([MetadataResponseBroker(b.node_id, b.host, b.port, b.rack) for b in brokers]),
-        cluster_id=cluster_id,
+        cluster_id=state.cluster_id,
         controller_id=brokers[0].node_id,
         topics=tuple(topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS if asks_cluster else NOT_ASKED,
@@ -75,28 +74,28 @@ def _describe(
 
 
 def _select_topics(
-    asked: Sequence[MetadataRequestTopic], version: int, catalog: Catalog, brokers: Sequence[Broker]
+    asked: Sequence[MetadataRequestTopic], version: int, state: State, where: Where
 ) -> list[MetadataResponseTopic]:
     """Return each topic once; where any is asked for by its id, those by name are not looked at, as in Kafka."""
     if version < NAMES_MAY_BE_NULL_SINCE and any(t.name is None or t.topic_id != NO_ID for t in asked):
         return [_error(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
     ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != NO_ID)
     if ids:
-        return [_by_id(topic_id, catalog, brokers) for topic_id in ids]
+        return [_by_id(topic_id, state, where) for topic_id in ids]
     names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    return [_by_name(name, catalog, brokers) for name in names]
+    return [_by_name(name, state, where) for name in names]
 
 
-def _by_id(topic_id: bytes, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
-    topic = catalog.topics.by_id(topic_id)
+def _by_id(topic_id: bytes, state: State, where: Where) -> MetadataResponseTopic:
+    topic = state.catalog.topics.by_id(topic_id)
     if topic is None:
         return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return _describe_topic(topic.name, catalog, brokers)
+    return _describe_topic(topic.name, state, where)
 
 
-def _by_name(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
-    if name in catalog.topics_by_name:
-        return _describe_topic(name, catalog, brokers)
+def _by_name(name: str, state: State, where: Where) -> MetadataResponseTopic:
+    if name in state.catalog.topics_by_name:
+        return _describe_topic(name, state, where)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if reason_invalid(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
     return _error(error, name, NO_ID)
 
@@ -105,17 +104,17 @@ def _error(error: ErrorCode, name: str | None, topic_id: bytes) -> MetadataRespo
     return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, is_internal=name in INTERNAL)
 
 
-def _describe_topic(name: str, catalog: Catalog, brokers: Sequence[Broker]) -> MetadataResponseTopic:
-    fact = catalog.topics_by_name[name]
+def _describe_topic(name: str, state: State, where: Where) -> MetadataResponseTopic:
+    fact = state.catalog.topics_by_name[name]
     return MetadataResponseTopic(
-        name=name, topic_id=fact.id, is_internal=name in INTERNAL, partitions=_partitions(fact, brokers)
+        name=name, topic_id=fact.id, is_internal=name in INTERNAL, partitions=_partitions(name, fact, state, where)
     )
 
 
-def _partitions(fact: TopicValue, brokers: Sequence[Broker]) -> tuple[MetadataResponsePartition, ...]:
+def _partitions(name: str, fact: TopicValue, state: State, where: Where) -> tuple[MetadataResponsePartition, ...]:
     found: list[MetadataResponsePartition] = []
     for index in range(fact.partitions):
-        replicas = replicas_of(index, fact.replication_factor, brokers)
+        replicas = state.replicas(name, index, fact.replication_factor, where)
         found.append(
             MetadataResponsePartition(
                 partition_index=index,

@@ -1,7 +1,7 @@
 """The state that the data plane's handlers work on: the catalog, the logs, and the parked fetches."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.result import Call, Result
 from coordinator.core.topics import NO_ID
 from coordinator.core.transactions.transactions import Transactions
-from coordinator.dataplane.brokers import Broker
+from coordinator.dataplane.brokers import Broker, Where, replicas_of
 from coordinator.dataplane.long_polls import LongPolls
 from coordinator.dataplane.sessions import FetchSessions
 from coordinator.dataplane.topic_logs import TopicLogs
@@ -59,12 +59,21 @@ class Runtime(Protocol):
     def offsets_log(self, index: int) -> Log | None:
         """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
 
+    @property
+    def stopped_brokers(self) -> Collection[int]:
+        """The node ids of the brokers that do not run."""
+
+    def offsets_leader(self, index: int) -> int:
+        """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
+
 
 class Env(Struct, frozen=True, gc=False):
-    """The environment of a request to the data plane: its call, and the brokers that the client is told of."""
+    """The environment of a request to the data plane: its call, where the client has come to, and the brokers that it
+    is told of."""
 
     call: Call
-    brokers: Sequence[Broker]  # at addresses that it can reach; the first leads
+    where: Where
+    brokers: Sequence[Broker]  # those that run, at addresses that the client can reach; the first is the controller
 
 
 class State:
@@ -125,6 +134,15 @@ class State:
         else:
             self.logs.close_failed((topic, partition), failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def replicas(self, topic: str, partition: int, copies: int, where: Where) -> tuple[int, ...]:
+        """Return the node ids of a partition's replicas, the leader first. The coordinator of its groups leads one of
+        `__consumer_offsets`."""
+        found = replicas_of(partition, copies, where.brokers, self.runtime.stopped_brokers)
+        if topic != OFFSETS_TOPIC or len(where.brokers) == 1:
+            return found
+        leader = self.runtime.offsets_leader(partition)
+        return (leader, *[node_id for node_id in found if node_id != leader])[: len(found)]
 
     def announce(self, result: Result[Any], now_ms: int) -> Any:
         """Make a result so, and have it in the log before the data that rests on it."""

@@ -12,11 +12,14 @@ from storage.layout import DamagedLog
 from storage.log import Log, scan
 
 
-def readable(source: Log) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Yield every batch of the log with its records. Raises `DamagedLog` for one whose records cannot be told apart."""
-    offset = source.start_offset
+def readable(source: Log, start: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Yield every batch of the log with its records, from an offset on.
+
+    Raises `DamagedLog` for one whose records cannot be told apart.
+    """
+    offset = source.start_offset if start is None else start
     try:
-        for header, facts in scan(source):
+        for header, facts in scan(source, start):
             yield header, facts
             offset = header.next_offset
     except ProtocolError as error:

@@ -11,7 +11,7 @@ were parked, and `flush` to append what all of them have led to. Nothing that a 
 before its `flush` has returned.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from time import monotonic
 from typing import Any
 
@@ -22,18 +22,22 @@ from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.events import Event
+from coordinator.core.failover import BrokerVerb
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.verbs import Verb
+from coordinator.dataplane.brokers import OPERATOR, Where
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.metrics import Latency
+from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.edge import FAILED, Edge, Failure
 from coordinator.runtime.error_response import error_response, groups_full_response
+from coordinator.runtime.failover import TRANSACTIONS, Failover
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
-from coordinator.runtime.steps import Steps
+from coordinator.runtime.steps import NOBODYS, Steps
 from coordinator.runtime.topic_log import log_changes
 from protocol import record_batch
 from protocol.errors import ErrorCode
@@ -56,6 +60,8 @@ class Engine:
         self.offered: dict[int, range] = {}  # versions by API key
         self.ledger = ledger
         self.partitions = Partitions(0, self._no_partition)
+        self.coordinators = Coordinators(config.node_ids, 0)
+        self.failover: Failover  # made by the node
         self.dataplane: DataPlane  # once the node is open
         self._files = files
         self._emit = emit
@@ -77,6 +83,37 @@ class Engine:
     def loading(self) -> int:
         """How many partitions of `__consumer_offsets` are still to be loaded."""
         return sum(not partition.is_loaded for partition in self.partitions)
+
+    def refuse(self, partition: Partition, where: Where) -> ErrorCode:
+        """Return why a broker does not serve the groups of a partition, NONE if it does."""
+        if where.node_id not in (self.coordinators.of_groups[partition.index], OPERATOR):
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE if partition.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def refuse_transaction(self, transactional_id: str, where: Where) -> ErrorCode:
+        """Return why a broker does not serve a transactional id, NONE if it does."""
+        coordinators = self.coordinators
+        if coordinators.is_alone and not self.failover:
+            return ErrorCode.NONE
+        index = coordinators.partition_of(transactional_id)
+        if where.node_id not in (coordinators.of_transactions[index], OPERATOR):
+            return ErrorCode.NOT_COORDINATOR
+        is_loading = self.failover.is_loading(TRANSACTIONS, index)
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE
+
+    def loads_transactions(self, where: Where) -> bool:
+        """Return whether a broker is loading some of the transactional ids that it coordinates."""
+        of_transactions = self.coordinators.of_transactions
+        return any(of_transactions[index] == where.node_id for index in self.failover.loading(TRANSACTIONS))
+
+    @property
+    def stopped_brokers(self) -> Collection[int]:
+        """The node ids of the brokers that do not run."""
+        return self.coordinators.stopped
+
+    def offsets_leader(self, index: int) -> int:
+        """Return the broker that leads a partition of `__consumer_offsets`, and so coordinates its groups."""
+        return self.coordinators.of_groups[index]
 
     def offsets_log(self, index: int) -> Log | None:
         """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
@@ -113,27 +150,41 @@ class Engine:
         if self.note_input is not None and _is_due(self.next_deadline_ms(), now_ms):
             self.note_input(Kind.FIRE, now_ms)
         if self._due_ms is not None and self._due_ms <= now_ms:
+            if self.failover:
+                self.failover.serve(now_ms)
             for partition in self.partitions:
                 if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
                     self._take_all(partition, partition.shard.fire(now_ms))
             wakeups = [at_ms for p in self.partitions if (at_ms := p.shard.next_deadline_ms()) is not None]
+            wakeups += [at_ms for _, at_ms in self.failover.deadlines()]
             self._due_ms = min(wakeups, default=None)
         transactions = self.ledger.transactions
         if _is_due(transactions.next_deadline_ms(), now_ms):
             for transaction in transactions.pop_overdue(now_ms):
                 self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
 
-    def command(self, verb: Verb, now_ms: int, fresh_id: Callable[[], str]) -> Any:
-        """Do what an operator asks of a group. Returns a `Done`, or FAILED."""
+    def command(self, verb: Verb | BrokerVerb, now_ms: int, fresh_id: Callable[[], str]) -> Any:
+        """Do what an operator asks of a group or a broker. Returns a `VerbResponse`, or FAILED."""
         if self.note_input is not None:
             self.note_input(Kind.VERB, VerbInput.of(verb, now_ms))
-        partition = self.partitions.owner(verb.group_id)
         call = Call(0, now_ms, 0, None, "", fresh_id)
+        if isinstance(verb, BrokerVerb):
+            return self.edge.attempt("operator", self.failover.perform, verb, call)
+        partition = self.partitions.owner(verb.group_id)
         return self.edge.attempt("operator", lambda: self.take(partition, partition.shard.handle(verb, call)))
+
+    def wake_at(self, at_ms: int) -> None:
+        """Have something to do at this time, or earlier."""
+        if self._due_ms is None or at_ms < self._due_ms:
+            self._due_ms = at_ms
+
+    def do_in_steps(self, work: Generator[None, None, None]) -> None:
+        """Do what nobody waits for in steps, in turn with the requests that are decided so."""
+        self.edge.attempt("load", self._steps.begin, NOBODYS, None, 0, work)
 
     @property
     def has_steps(self) -> bool:
-        """Whether a request is decided in steps, and there are steps left."""
+        """Whether something is done in steps, and there are steps left."""
         return bool(self._steps)
 
     def step(self) -> None:
@@ -141,6 +192,9 @@ class Engine:
         if self.note_input is not None:
             self.note_input(Kind.STEP, None)
         unfinished = self._steps.pop()
+        if unfinished.ticket == NOBODYS:
+            self.edge.attempt("load", self._steps.resume, unfinished)
+            return
         api = type(unfinished.request).__name__.removesuffix("Request")
         response = self.edge.attempt(api, self._steps.resume, unfinished)
         if response is FAILED:
@@ -172,6 +226,14 @@ class Engine:
         due_ms = partition.shard.timers.earliest_wakeup_ms()
         if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
             self._due_ms = due_ms
+
+    def flush_ledger(self) -> bool:
+        """Append what the catalog and the transactions have gathered; whether there was anything."""
+        if not self.ledger.flush():
+            return False
+        if self._is_synced:
+            self.ledger.log.sync()
+        return True
 
     def next_deadline_ms(self) -> int | None:
         """Return when `fire` may have something to do; None for never."""
@@ -210,6 +272,10 @@ class Engine:
         """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageError."""
         if self.note_input is not None:
             self.note_input(Kind.FLUSH, None)
+        self.append()
+
+    def append(self) -> None:
+        """Append what was decided so far, in the middle of a step as well."""
         written = [self.ledger.log] if self.ledger.flush() else []
         dirty, self._dirty = self._dirty, {}
         for partition in dirty:

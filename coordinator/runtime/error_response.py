@@ -82,16 +82,22 @@ def _no_directory_altered(request: AlterReplicaLogDirsRequest, code: int) -> Alt
     )  # fmt: skip
 
 
-def loading_response(request: Any, version: int) -> Any:
-    """Return the response to a request for one group whose partition is not loaded yet.
+def unserved_response(request: Any, version: int, code: ErrorCode) -> Any:
+    """Return the response to a request for one group that a broker does not coordinate, or not yet.
 
-    Where the error goes is Kafka's (G-042), as is the API that does not mind: a Heartbeat is told that all is well, so
-    that a restart throws nobody out.
+    Where the error goes is Kafka's (G-042), as is the API that does not mind the loading: a Heartbeat is told that all
+    is well, so that a restart throws nobody out.
     """
+    if type(request) is JoinGroupRequest:
+        return refuse_join(code, "", version)
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return _loading_response(request, version)
+    return error_response(request, version, code)
+
+
+def _loading_response(request: Any, version: int) -> Any:
     if type(request) is HeartbeatRequest:
         return HeartbeatResponse()
-    if type(request) is JoinGroupRequest:
-        return refuse_join(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "", version)
     if type(request) is SyncGroupRequest:
         # Kafka 4 says 14 here, which the Java client takes for fatal; what it said before, every client survives.
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)

@@ -1,9 +1,10 @@
-"""FindCoordinator: every group and transactional id is coordinated here, at the address that the client came by."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id, at an address that the client reaches."""
 
 from collections.abc import Iterable
 from typing import Final
 
-from coordinator.dataplane.brokers import Broker
+from coordinator.dataplane.brokers import Broker, Where
+from coordinator.runtime.coordinators import Coordinators
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -13,31 +14,49 @@ from protocol.messages.find_coordinator import (
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _FROM_BATCHES: Final = 4  # the version that asks for many keys
+_NOT_AVAILABLE: Final = "The coordinator is not available."
 
 
-def find_coordinator(request: FindCoordinatorRequest, version: int, broker: Broker) -> FindCoordinatorResponse:
-    """`broker`, as the client reaches it, for each key; INVALID_REQUEST for types of keys that nobody here
-    coordinates."""
+def find_coordinator(
+    request: FindCoordinatorRequest, version: int, coordinators: Coordinators, where: Where
+) -> FindCoordinatorResponse:
+    """Return the coordinating broker of each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
     if version < _FROM_BATCHES:
         refused = _refusal(request.key_type)
         if refused:
             return FindCoordinatorResponse(
                 error_code=ErrorCode.INVALID_REQUEST, error_message=refused, node_id=-1, host="", port=-1
             )
+        broker = _find(request.key, request.key_type, coordinators, where)
+        if broker is None:
+            return FindCoordinatorResponse(
+                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=_NOT_AVAILABLE, node_id=-1, port=-1
+            )
         return FindCoordinatorResponse(error_message="NONE", node_id=broker.node_id, host=broker.host, port=broker.port)
-    return FindCoordinatorResponse(
-        coordinators=tuple(_coordinators(request.coordinator_keys, request.key_type, broker))
-    )
+    found = _find_all(request.coordinator_keys, request.key_type, coordinators, where)
+    return FindCoordinatorResponse(coordinators=tuple(found))
 
 
-def _coordinators(keys: Iterable[str], key_type: int, broker: Broker) -> Iterable[FindCoordinatorResponseCoordinator]:
+def _find_all(
+    keys: Iterable[str], key_type: int, coordinators: Coordinators, where: Where
+) -> Iterable[FindCoordinatorResponseCoordinator]:
     refused = _refusal(key_type)
     for key in keys:
         if refused:
             told = "" if key_type == SHARE else refused  # as Kafka does
             yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, told)
+        elif (broker := _find(key, key_type, coordinators, where)) is None:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, code, _NOT_AVAILABLE)
         else:
             yield FindCoordinatorResponseCoordinator(key, broker.node_id, broker.host, broker.port, 0, "")
+
+
+def _find(key: str, key_type: int, coordinators: Coordinators, where: Where) -> Broker | None:
+    if coordinators.is_alone:
+        return where.brokers[0]
+    is_group = key_type == GROUP
+    return where.find(coordinators.of_group(key) if is_group else coordinators.of_transaction(key))
 
 
 def _refusal(key_type: int) -> str:

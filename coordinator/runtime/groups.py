@@ -17,7 +17,7 @@ from coordinator.core.transactions.membership import add_to_transaction, verify_
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine
-from coordinator.runtime.error_response import error_response, loading_response
+from coordinator.runtime.error_response import error_response, unserved_response
 from coordinator.runtime.parts import PART_PARTITIONS, decide_in_parts, is_long
 from coordinator.runtime.steps import STEP_GROUPS
 from protocol.errors import ErrorCode
@@ -47,7 +47,6 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-_LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 GROUP_OPERATIONS: Final = 3400  # read, delete, describe, describe configs, alter configs: all, as nobody is refused any
 _GROUP_WORK: Final = 5  # what a group costs beside its offsets, counted in partitions
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
@@ -57,8 +56,8 @@ _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     """Return a request that names one group. Returns its response, None while it is parked."""
     partition = engine.partitions.owner(request.group_id)
-    if not partition.is_loaded:
-        return loading_response(request, call.version)
+    if partition.served_by != where.node_id and (code := engine.refuse(partition, where)):
+        return unserved_response(request, call.version, code)
     return engine.take(partition, partition.shard.handle(request, call))
 
 
@@ -72,10 +71,10 @@ def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, wher
 def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where) -> Any:
     """Return a heartbeat that is malformed is told so, whether its group is loaded or not."""
     partition = engine.partitions.owner(request.group_id)
-    if partition.is_loaded:
+    if partition.served_by == where.node_id or not (code := engine.refuse(partition, where)):
         return engine.take(partition, partition.shard.handle(request, call))
     wrong = validate_heartbeat(request, call.version, partition.shard.limits)
-    return loading_response(request, call.version) if wrong is None else refuse_heartbeat(wrong).response
+    return unserved_response(request, call.version, code) if wrong is None else refuse_heartbeat(wrong).response
 
 
 def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Generator[None, None, Any]:
@@ -86,18 +85,18 @@ def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where:
         if work >= PART_PARTITIONS:
             work = 0
             yield
-        group = _fetch(engine, wanted, request, call)
+        group = _fetch(engine, wanted, request, call, where)
         work += _GROUP_WORK + sum([len(topic.partitions) for topic in group.topics])
         groups.append(group)
     return merge_groups(tuple(groups), request, call.version)
 
 
 def _fetch(
-    engine: Engine, wanted: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call
+    engine: Engine, wanted: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call, where: Where
 ) -> OffsetFetchResponseGroup:
     partition = engine.partitions.owner(wanted.group_id)
-    if not partition.is_loaded:
-        return refuse_group(wanted.group_id, _LOADING)
+    if code := engine.refuse(partition, where):
+        return refuse_group(wanted.group_id, code)
     return partition.shard.fetch_offsets(wanted, call.version, require_stable=request.require_stable)
 
 
@@ -110,8 +109,8 @@ def describe_groups(
         if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
             yield
         partition = engine.partitions.owner(group_id)
-        if not partition.is_loaded:
-            described.append(DescribeGroupsResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
+        if code := engine.refuse(partition, where):
+            described.append(DescribeGroupsResponseDescribedGroup(error_code=code, group_id=group_id))
             continue
         group = partition.shard.describe(group_id, call.version)
         if request.include_authorized_operations and not group.error_code:
@@ -129,8 +128,8 @@ def consumer_group_describe(
         if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
             yield
         partition = engine.partitions.owner(group_id)
-        if not partition.is_loaded:
-            described.append(ConsumerGroupDescribeResponseDescribedGroup(error_code=_LOADING, group_id=group_id))
+        if code := engine.refuse(partition, where):
+            described.append(ConsumerGroupDescribeResponseDescribedGroup(error_code=code, group_id=group_id))
             continue
         group = partition.shard.describe_consumer(group_id)
         if request.include_authorized_operations and not group.error_code:
@@ -142,12 +141,14 @@ def consumer_group_describe(
 def list_groups(
     engine: Engine, request: ListGroupsRequest, call: Call, where: Where
 ) -> Generator[None, None, ListGroupsResponse]:
-    """List the groups of all partitions, in steps; none while a partition is not loaded: the list would lack some."""
-    if engine.loading:
-        return ListGroupsResponse(error_code=_LOADING)
+    """List the groups that the broker coordinates, in steps; none while it loads some of them: the list would lack
+    them."""
+    own = [one for one in engine.partitions if engine.refuse(one, where) != ErrorCode.NOT_COORDINATOR]
+    if not all(partition.is_loaded for partition in own):
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     wanted, listed = Filters(request), 0
     groups: list[ListGroupsResponseListedGroup] = []
-    for partition in engine.partitions:
+    for partition in own:
         for group in partition.shard.list_groups():
             if wanted.has(group):
                 groups.append(group)
@@ -165,15 +166,15 @@ def delete_groups(
     for group_id in dict.fromkeys(request.groups_names):
         if len(results) % STEP_GROUPS == STEP_GROUPS - 1:
             yield
-        results.append(_delete(engine, group_id, call))
+        results.append(_delete(engine, group_id, call, where))
     return DeleteGroupsResponse(results=tuple(results))
 
 
-def _delete(engine: Engine, group_id: str, call: Call) -> DeleteGroupsResponseDeletableGroupResult:
-    """Return a step of its own for each group: one that fails leaves the others deleted."""
+def _delete(engine: Engine, group_id: str, call: Call, where: Where) -> DeleteGroupsResponseDeletableGroupResult:
+    """Delete a group in a step of its own: one that fails leaves the others deleted."""
     partition = engine.partitions.owner(group_id)
-    if not partition.is_loaded:
-        return DeleteGroupsResponseDeletableGroupResult(group_id, _LOADING)
+    if code := engine.refuse(partition, where):
+        return DeleteGroupsResponseDeletableGroupResult(group_id, code)
     result = engine.edge.attempt("DeleteGroups", partition.shard.delete, group_id, call)
     if isinstance(result, Failure):
         return DeleteGroupsResponseDeletableGroupResult(group_id, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -182,7 +183,9 @@ def _delete(engine: Engine, group_id: str, call: Call) -> DeleteGroupsResponseDe
 
 
 def add_offsets_to_txn(engine: Engine, request: AddOffsetsToTxnRequest, call: Call, where: Where) -> Any:
-    """Return the partition that keeps the group's offsets joins the transaction."""
+    """Let the partition that keeps the group's offsets join the transaction."""
+    if code := engine.refuse_transaction(request.transactional_id, where):
+        return error_response(request, call.version, code)
     index = engine.partitions.owner(request.group_id).index
     return engine.record(adding.add_offsets_to_txn(engine.ledger.transactions, index, request, call), call.now_ms)
 

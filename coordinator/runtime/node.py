@@ -14,6 +14,7 @@ from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from coordinator.core.events import Event
+from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.result import Call, Result
 from coordinator.core.shard import Shard
 from coordinator.core.transactions.expiry import forget_unused
@@ -22,8 +23,10 @@ from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
 from coordinator.dataplane.settings import catalog_settings, own_log_config
 from coordinator.dataplane.topic_logs import remove_topics
 from coordinator.runtime import assignors, loader, router
+from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.edge import FAILED
 from coordinator.runtime.engine import Engine, failure_response, marker
+from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
@@ -66,9 +69,10 @@ class Node(Engine):
     """One broker: an engine that starts and stops."""
 
     def __init__(self, setup: Setup) -> None:
-        settings = catalog_settings(setup.config, (setup.config.node_id,))
+        settings = catalog_settings(setup.config, setup.config.node_ids)
         ledger = Ledger(settings, lambda: self._open_log(DIRECTORY))
         super().__init__(setup.config, setup.files, ledger, setup.tell, is_synced=setup.is_synced)
+        self.failover = Failover(self)
         self._setup = setup
         self.began_empty = False  # whether there were no logs to begin with, once it is open
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
@@ -106,6 +110,10 @@ class Node(Engine):
         self.ledger.record(Result(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms)
         self.ledger.flush()
         self.partitions = Partitions(topics[OFFSETS_TOPIC].partitions, self._partition)
+        self.coordinators = Coordinators(self.config.node_ids, len(self.partitions))
+        if not self.coordinators.is_alone:
+            for partition in self.partitions:
+                partition.history = CommitHistory()
         self.dataplane = DataPlane(
             setup.files, setup.data_dir, self.config, self, self._real_ms, cluster_id=self.cluster_id
         )
@@ -137,7 +145,7 @@ class Node(Engine):
                 yield Loading(opens=partition.open)
                 for count in loader.replay(partition):
                     yield Loading(records=count)
-            self._serve(partition, now_ms() if partition.has_log else began_ms)
+            self.serve(partition, now_ms() if partition.has_log else began_ms)
         self.finish_transactions(began_ms if self.began_empty else now_ms())
 
     def _real_ms(self) -> int:
@@ -150,9 +158,9 @@ class Node(Engine):
         """Return whether a log of the partition is on the disk, to be opened (which reads all of it) and replayed."""
         return bool(self._setup.files.list(self._directory(OFFSETS_TOPIC, partition.index)))
 
-    def _serve(self, partition: Partition, now_ms: int) -> None:
+    def serve(self, partition: Partition, now_ms: int) -> None:
         """The partition's log has been replayed, if there is one: from now on its groups are served."""
-        partition.is_loaded = True
+        partition.served_by = self.coordinators.of_groups[partition.index]
         self._abort_unknown_transactions(partition, now_ms)
         self._take_all(partition, partition.shard.finish_loading(now_ms, self.ledger.catalog.gone))
         self._watch(partition)  # offsets expire though nobody ever joins a group
@@ -174,11 +182,11 @@ class Node(Engine):
 
         While a partition is closed its transactions stay prepared: the next start finishes them.
         """
-        self.flush()  # what is only to be settled is not marked twice
+        self.append()  # what is only to be settled is not marked twice
         for markers in self.ledger.transactions.find_prepared():
             if self.dataplane.closed_partitions.keys().isdisjoint(markers.partitions):
                 self.edge.attempt("transaction", self.record, Result(effects=(markers,)), now_ms)
-        self.flush()
+        self.append()
 
     def forget_transactional_ids(self, now_ms: int) -> None:
         """Forget those that nobody has used for long (`transactional.id.expiration.ms`)."""
@@ -201,10 +209,23 @@ class Node(Engine):
 
     def _partition(self, index: int) -> Partition:
         directory = partition_directory(OFFSETS_TOPIC, index)
+        return Partition(self._shard(index), lambda: self._open_log(directory))
+
+    def _shard(self, index: int) -> Shard:
         shard = Shard(index, limits(self.config), self.ledger.catalog.topics, self._assignors)
         shard.attempt = self._attempt
         shard.refuse_group = self.refuse_group
-        return Partition(shard, lambda: self._open_log(directory))
+        return shard
+
+    def unload(self, partition: Partition, now_ms: int, reason: str) -> None:
+        """Append what the partition's coordinator has decided, answer who waits for it, and forget all else."""
+        old, new = partition.shard, self._shard(partition.index)
+        if partition.is_loaded:
+            self._take_all(partition, old.unload(now_ms, reason))
+            if size := partition.flush():
+                self.dataplane.wake_fetches_of_offsets(partition.index, size)
+        new.own_limits, new.tally = old.own_limits, old.tally  # settings, and counters of the process
+        partition.unload(new)
 
     def _open_log(self, directory: str) -> Log:
         return Log.open(self._setup.files, f"{self._setup.data_dir}/{directory}", own_log_config(self.config))

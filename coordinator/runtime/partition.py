@@ -5,9 +5,11 @@ from typing import Any
 
 from coordinator.core import records
 from coordinator.core.offset_records import write_records
+from coordinator.core.offsets.commit_history import CommitHistory
 from coordinator.core.records import Record
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
+from coordinator.dataplane.brokers import NOBODY
 from protocol import record_batch
 from protocol.record_batch import PlainBatch
 from protocol.records import Record as LogRecord
@@ -17,19 +19,43 @@ from storage.log import Log
 class Partition:
     """A shard with its log. What a turn decides is gathered here, and appended at the end of the turn in one write."""
 
-    __slots__ = ("_batches", "_facts", "_log", "_open", "_plain", "_plain_facts", "index", "is_loaded", "shard")
+    __slots__ = (
+        "_batches",
+        "_facts",
+        "_log",
+        "_open",
+        "_plain",
+        "_plain_facts",
+        "history",
+        "index",
+        "served_by",
+        "shard",
+    )
 
     def __init__(self, shard: Shard, open_log: Callable[[], Log]) -> None:
         shard.write = self.write
         self.index = shard.partition
         self.shard = shard
-        self.is_loaded = False
+        self.served_by = NOBODY  # the broker that coordinates its groups, once they are loaded
+        self.history: CommitHistory | None = None  # of one that may move to another broker
         self._open = open_log
         self._log: Log | None = None  # made when it is first written to, or loaded
         self._batches: list[bytes] = []
         self._facts: list[Sequence[Record]] = []  # of each batch; none of an end marker
         self._plain: PlainBatch | None = None
         self._plain_facts: list[Record] = []
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its groups are served."""
+        return self.served_by != NOBODY
+
+    def unload(self, shard: Shard) -> None:
+        """Forget what the shard holds: another one is to be rebuilt from the log. All that was gathered is appended."""
+        assert not self._batches, f"partition {self.index} is unloaded before what it has gathered is appended"
+        shard.write = self.write
+        self.shard = shard
+        self.served_by = NOBODY
 
     def open(self) -> None:
         """Open and so recover the log, which may take as long as reading it. Nothing else of the partition is
@@ -56,7 +82,7 @@ class Partition:
         Those of one result end in one batch, and so are written whole or not at all. Raises for what cannot be encoded,
         and then has changed nothing.
         """
-        assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
+        assert self.served_by != NOBODY, f"partition {self.index} is written to while it is loaded"
         if result.producer is None:
             plain = self._plain or PlainBatch(now_ms)
             plain.extend(write_records(result.records, *plain.next_deltas(now_ms)), now_ms)
@@ -66,10 +92,14 @@ class Partition:
             batch = self._transactional(result.records, result.producer, now_ms)
             self._seal()
             self._gather(batch, result.records)
+        if self.history is not None:
+            self.history.note_result(result, self.shard.offsets)
 
     def end_transaction(self, producer_id: int, committed: bool, marker: bytes) -> None:
         """End a producer's transaction in the shard, and gather the batch that says so."""
         assert self.is_loaded, f"partition {self.index} is written to while it is loaded"
+        if self.history is not None and committed:
+            self.history.note_end(producer_id, self.shard.offsets)
         self._seal()
         self._gather(marker, ())
         self.shard.end_transaction(producer_id, committed)

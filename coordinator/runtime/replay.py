@@ -15,13 +15,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.config import Config, ConfigError
-from coordinator.control.inputs import AdvanceInput, AskInput, Input, Kind, VerbInput
+from coordinator.control.inputs import AdvanceInput, Advertised, AskInput, Input, Kind, VerbInput
 from coordinator.control.journal import Entry
 from coordinator.control.journal_file import JournalError, Recording
 from coordinator.core.events import Event
 from coordinator.core.result import Call
 from coordinator.core.verbs import BY
-from coordinator.dataplane.brokers import Broker
+from coordinator.dataplane.brokers import OPERATOR, Broker, introduce
 from coordinator.runtime.advance import Advance
 from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.node import NO_ANSWER, Node, Setup, Where
@@ -55,7 +55,7 @@ class Replay:
             one.value for one in recording.items if isinstance(one, Input) and one.kind is Kind.REAL
         )  # what the real clock is to show, reading by reading
         self._real_ms = origin.opened_ms
-        self._where = {one.name: Where((Broker(one.node_id, one.host, one.port),)) for one in origin.listeners}
+        self._where = _wheres(origin.listeners)
         self._parked: dict[int, Entry] = {}  # by ticket
         self._responses: dict[int, bytes] = {}  # by the number of the request
         self._advance: Advance | None = None
@@ -100,8 +100,8 @@ class Replay:
         self.node.close()
 
     def _check(self, entry: Entry) -> None:
-        if entry.listener not in self._where:
-            raise JournalError(f"request {entry.number}: unknown listener {entry.listener!r}")
+        if (entry.listener, entry.broker) not in self._where:
+            raise JournalError(f"request {entry.number}: broker {entry.broker} has no listener {entry.listener!r}")
         try:
             decode_request(entry.frame)
         except ProtocolError as error:
@@ -117,7 +117,7 @@ class Replay:
         )  # fmt: skip
         self.requests += 1
         try:
-            response = self.node.handle(request.api_key, request.body, call, self._where[entry.listener])
+            response = self.node.handle(request.api_key, request.body, call, self._where[entry.listener, entry.broker])
         except UnsupportedVersion:
             return  # it is answered, or refused, without the node
         if response is None:
@@ -144,7 +144,7 @@ class Replay:
     def _ask(self, asked: AskInput) -> None:
         request = decode_request(asked.frame)
         call = Call(0, asked.now_ms, request.version, BY, OPERATOR_HOST, self._ids)
-        self.node.handle(request.api_key, request.body, call, Where(()))
+        self.node.handle(request.api_key, request.body, call, Where((), OPERATOR))
 
     def _begin_advance(self, noted: AdvanceInput) -> None:
         renewed = iter(noted.renewed)
@@ -186,6 +186,14 @@ class Replay:
             response = self._responses.get(entry.number)
             if response != entry.response:
                 yield Difference(entry, response)
+
+
+def _wheres(listeners: Iterable[Advertised]) -> dict[tuple[str, int], Where]:
+    """Return what clients are told, by the listener and the broker that they come to."""
+    by_name: dict[str, dict[int, Broker]] = {}
+    for one in listeners:
+        by_name.setdefault(one.name, {})[one.node_id] = Broker(one.node_id, one.host, one.port)
+    return {(name, node_id): where for name, some in by_name.items() for node_id, where in introduce(some).items()}
 
 
 def _verb(replay: Replay, verb: VerbInput) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import HANDLERS as DATAPLANE
-from coordinator.runtime import groups
+from coordinator.runtime import groups, transactions
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
@@ -34,7 +34,9 @@ def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Any:
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": lambda engine, request, call, where: api_versions(request, call.version, engine.offered),
-    "FindCoordinator": lambda engine, request, call, where: find_coordinator(request, call.version, where.brokers[0]),
+    "FindCoordinator": lambda engine, request, call, where: find_coordinator(
+        request, call.version, engine.coordinators, where
+    ),
     "SaslHandshake": lambda engine, request, call, where: sasl_handshake(request),
     "SaslAuthenticate": lambda engine, request, call, where: sasl_authenticate(request),
     **dict.fromkeys(("Heartbeat", "JoinGroup", "LeaveGroup", "OffsetDelete", "SyncGroup"), groups.one_group),
@@ -48,6 +50,11 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "TxnOffsetCommit": groups.txn_offset_commit,
     "AddOffsetsToTxn": groups.add_offsets_to_txn,
     **{request.__name__.removesuffix("Request"): _dataplane for request in DATAPLANE},
+    "AddPartitionsToTxn": transactions.add_partitions_to_txn,
+    "DescribeTransactions": transactions.describe_transactions,
+    "EndTxn": transactions.end_txn,
+    "InitProducerId": transactions.init_producer_id,
+    "ListTransactions": transactions.list_transactions,
 }
 
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 Response = Any
 Handling = Generator[None, None, Response]
+NOBODYS: Final = 0  # the ticket of work that no client waits for
 ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
 

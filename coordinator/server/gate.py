@@ -47,7 +47,7 @@ class Gate:
         if self.journal is not None:
             entry = self.journal.note_request(
                 now_ms, connection.host, connection.port, connection.number, frame,
-                ticket, connection.listener.name, connection.principal,
+                ticket, connection.listener.name, connection.principal, connection.listener.where.node_id,
             )  # fmt: skip
         if not self.faults:
             return Passage(entry)

@@ -1,9 +1,11 @@
 """Where clients connect, and the address that is advertised to them."""
 
+import contextlib
 import socket
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator.dataplane.brokers import Broker
 from coordinator.runtime.node import Where
@@ -22,6 +24,7 @@ class Listener(Struct, frozen=True):
     where: Where
     name: str = "PLAINTEXT"  # by which advertised addresses and metrics tell listeners apart
     tls: Tls | None = None  # the connections are encrypted
+    bound: Any = None  # where the socket was bound that `suspend` has closed
 
     @property
     def address(self) -> str:
@@ -74,7 +77,30 @@ def listen(
     else:
         told_host, told_port = "localhost" if host in ("", "0.0.0.0", "::") else host, 0  # noqa: S104  # compared, not bound
     broker = Broker(node_id, told_host, told_port or bound)
-    return Listener(sock, broker.host, broker.port, Where((broker,)), name, tls)
+    return Listener(sock, broker.host, broker.port, Where((broker,), node_id), name, tls)
+
+
+def suspend(listener: Listener) -> Listener:
+    """Stop listening, and keep the address: clients are refused, and nobody else can take it."""
+    old, where = listener.sock, listener.sock.getsockname()
+    with contextlib.suppress(OSError):
+        old.shutdown(socket.SHUT_RDWR)  # frees the address for the next socket though connections linger
+    old.close()
+    sock = socket.socket(old.family, old.type, old.proto)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _keep_alive(sock)
+    sock.setblocking(False)
+    with contextlib.suppress(OSError):  # somebody was quicker: `listen_again` says so
+        sock.bind(where)
+    return replace(listener, sock=sock, bound=where)
+
+
+def listen_again(listener: Listener) -> Listener:
+    """Listen at the address that `suspend` has kept. Raises OSError."""
+    if not listener.sock.getsockname()[1]:
+        listener.sock.bind(listener.bound)
+    listener.sock.listen(BACKLOG)
+    return listener
 
 
 def _keep_alive(sock: socket.socket) -> None:

@@ -12,12 +12,14 @@ from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.server.frontend import Frontend
 from coordinator.server.poller import Poller
+from coordinator.server.verbs.brokers import BrokerVerbs
 from coordinator.server.verbs.clock import ClockVerbs
 from coordinator.server.verbs.groups import GroupVerbs
 from coordinator.server.verbs.overview import OverviewVerbs
 from coordinator.server.verbs.requests import RequestVerbs
 from coordinator.server.verbs.scenarios import ScenarioVerbs
 from coordinator.server.verbs.state import StateVerbs, World
+from coordinator.server.virtual_brokers import VirtualBrokers
 
 
 class Operator:
@@ -30,6 +32,7 @@ class Operator:
         poller: Poller,
         clock: CoordinatorClock,
         world: World,
+        brokers: VirtualBrokers,
     ) -> None:
         """`node` returns the node of the moment: a reset makes another."""
         self.requests = RequestVerbs(node, frontend, poller)
@@ -41,6 +44,7 @@ class Operator:
             node, frontend, poller, clock, world,
             groups=self.groups, requests=self.requests, scenarios=self.scenarios,
         )  # fmt: skip
+        self.brokers = BrokerVerbs(node, frontend, poller, world, brokers)
         self._turned = trio.Event()
         self._waiting = 0
 

@@ -25,7 +25,7 @@ from coordinator.server.connection import Connection
 from coordinator.server.distinguished_name import subject_of
 from coordinator.server.frontend import Frontend
 from coordinator.server.link import HandshakeError, Link, SecureLink
-from coordinator.server.listener import Listener
+from coordinator.server.listener import Listener, listen_again, suspend
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
 
 log = logging.getLogger("muster.server")
@@ -82,6 +82,8 @@ class Poller:
         self._links: dict[int, Link] = {}
         self._link_of: dict[Connection, Link] = {}
         self._listening = {listener.sock.fileno(): listener for listener in listeners}
+        self._paused: set[int] = set()  # of the listening sockets, those that nobody looks at for a moment
+        self._names = frozenset(listener.name for listener in listeners)
         self._ready: list[tuple[int, int]] = []  # what the last poll found and no turn has looked at
         self._polls_left = 0  # until every socket that was ready at the first of them has been reported
         self._polled_ms = 0  # when that was
@@ -186,6 +188,25 @@ class Poller:
     def client_ids(self) -> frozenset[str | None]:
         """Return the client ids of all connections."""
         return frozenset(link.connection.client_id for link in self._links.values())
+
+    def start_listening(self, listener: Listener) -> Listener:
+        """Take connections again. Returns the listener as it is now. Raises OSError."""
+        listener = listen_again(listener)
+        self._listening[listener.sock.fileno()] = listener
+        self._selector.watch(listener.sock.fileno(), READ, 0)
+        return listener
+
+    def stop_listening(self, listener: Listener) -> Listener:
+        """Take no more connections, and close those there are. Returns the listener as it is now."""
+        fd = listener.sock.fileno()
+        if fd not in self._paused:
+            self._selector.watch(fd, 0, READ)
+        self._paused.discard(fd)
+        del self._listening[fd]
+        for link in list(self._links.values()):
+            if link.connection.listener.where is listener.where:
+                self._close(link, "broker stopped")
+        return suspend(listener)
 
     def _finish(self, read_by_ms: int) -> None:
         """End the turn: fire timers, append, and send."""
@@ -303,10 +324,13 @@ class Poller:
         self._is_paused = True
         fd = listener.sock.fileno()
         self._selector.watch(fd, 0, READ)
+        self._paused.add(fd)
 
         async def again() -> None:
             await trio.sleep(PAUSE_SECONDS)
-            self._selector.watch(fd, READ, 0)
+            if self._listening.get(fd) is listener and fd in self._paused:  # else it was stopped meanwhile
+                self._paused.remove(fd)
+                self._selector.watch(fd, READ, 0)
 
         assert self._nursery is not None, "accepting happens while running"
         self._nursery.start_soon(again)
@@ -420,7 +444,7 @@ class Poller:
 
     def connections_by_listener(self) -> Mapping[str, int]:
         """Return how many clients are connected, by the name of the listener that they came by: zero where none is."""
-        found = dict.fromkeys((listener.name for listener in self._listening.values()), 0)
+        found = dict.fromkeys(sorted(self._names), 0)
         for link in self._links.values():
             found[link.connection.listener.name] += 1
         return found

@@ -8,8 +8,10 @@ from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
 from coordinator.runtime.node import Node
 from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
+from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller, T
+from coordinator.server.virtual_brokers import VirtualBrokers
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, write
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -40,6 +42,15 @@ class MemoryPoller:
             if client_id in (None, connection.client_id):
                 self._server.frontend.disconnect(connection)
 
+    def start_listening(self, listener: Listener) -> Listener:
+        return listener
+
+    def stop_listening(self, listener: Listener) -> Listener:
+        for connection in self._server.receivers():
+            if connection.listener is listener:
+                self._server.frontend.disconnect(connection)
+        return listener
+
     def client_ids(self) -> frozenset[str | None]:
         return frozenset(one.client_id for one in self._server.receivers() if not one.closing)
 
@@ -59,7 +70,8 @@ class Steered(InMemory):
         self._fresh_ids = cast("FreshIds", self.setup.fresh_id)
         self.frontend.fresh_id = self._fresh_ids  # one source of ids, as in a server
         poller = cast("Poller", MemoryPoller(self))
-        self.operator = Operator(lambda: self.node, self.frontend, poller, self.clock, self)
+        self.brokers = VirtualBrokers(self.listeners, poller)
+        self.operator = Operator(lambda: self.node, self.frontend, poller, self.clock, self, self.brokers)
         self.operator.requests.set_journal(journal_bytes)
         self.operator.requests.begin_journal(self.origin)
         self.load()
@@ -74,7 +86,6 @@ class Steered(InMemory):
 
     @property
     def origin(self) -> Origin:
-        broker = self.listener.where.brokers[0]
         return Origin(
             opened_ms=self._opened_ms,
             seed=self._seed,
@@ -83,12 +94,13 @@ class Steered(InMemory):
             compat=self.setup.compat,
             settings=self.setup.config.given(),
             topics=self.setup.topics,
-            listeners=(Advertised(self.listener.name, broker.node_id, broker.host, broker.port),),
+            listeners=tuple(Advertised(one.name, one.where.node_id, one.host, one.port) for one in self.listeners),
         )
 
     def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:
         for connection in self.receivers():
             self.frontend.disconnect(connection)
+        self.brokers.start_all()
         self.node.close()
         remove_logs(self.files, "data")
         write_logs(self.files, "data", snapshot or {})
@@ -108,9 +120,11 @@ class Steered(InMemory):
 class ClassicMember:
     """A member of a classic group, with a connection of its own. Its client id is its name."""
 
-    def __init__(self, server: Steered, name: str, group: str = "g", *, instance: str | None = None) -> None:
-        self.server, self.group, self.instance = server, group, instance
-        self.peer: Peer = server.connect(name)
+    def __init__(
+        self, server: Steered, name: str, group: str = "g", *, instance: str | None = None, broker: int = 0
+    ) -> None:
+        self.server, self.name, self.group, self.instance = server, name, group, instance
+        self.peer: Peer = server.connect(name, broker=broker)
         self.member_id, self.generation = "", -1
 
     def send_join(self, session_ms: int = 45_000, rebalance_ms: int = 300_000) -> None:
@@ -128,9 +142,12 @@ class ClassicMember:
         return joined
 
     def sync(self, *assignments: tuple[str, bytes]) -> Any:
+        return self.peer.ask(*self.sync_request(*assignments))
+
+    def sync_request(self, *assignments: tuple[str, bytes]) -> tuple[SyncGroupRequest, int]:
+        """A SyncGroup with its version."""
         given = tuple(SyncGroupRequestAssignment(member_id, data) for member_id, data in assignments)
-        request = SyncGroupRequest(self.group, self.generation, self.member_id, self.instance, assignments=given)
-        return self.peer.ask(request, 3)
+        return SyncGroupRequest(self.group, self.generation, self.member_id, self.instance, assignments=given), 3
 
     def beat(self) -> int:
         """Send a heartbeat. Returns the error code."""
@@ -154,9 +171,9 @@ def stable_group(server: Steered, *names: str, **options: Any) -> list[ClassicMe
 class ConsumerMember:
     """A member of the consumer protocol (KIP-848)."""
 
-    def __init__(self, server: Steered, name: str, group: str = "g") -> None:
+    def __init__(self, server: Steered, name: str, group: str = "g", *, broker: int = 0) -> None:
         self.server, self.group, self.name = server, group, name
-        self.peer = server.connect(name)
+        self.peer = server.connect(name, broker=broker)
         self.epoch = 0
 
     def beat(self, **fields: Any) -> Any:

@@ -17,7 +17,7 @@ BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTAL
 
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    options = ("--ephemeral", "--topic", "orders:4", "--set", "journal.max.bytes=16777216")
+    options = ("--ephemeral", "--brokers", "3", "--topic", "orders:4", "--set", "journal.max.bytes=16777216")
     with Muster(tmp_path_factory.mktemp("steering"), *options) as server:
         yield server
 

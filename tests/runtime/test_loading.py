@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.runtime.error_response import loading_response
+from coordinator.dataplane.brokers import NOBODY
+from coordinator.runtime.error_response import unserved_response
 from protocol.apis import api_of
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -40,7 +41,7 @@ def server() -> InMemory:
     """One whose partitions are as before their loading."""
     made = InMemory()
     for partition in made.node.partitions:
-        partition.is_loaded = False
+        partition.served_by = NOBODY
     return made
 
 
@@ -95,7 +96,7 @@ def test_offsets_are_refused_a_partition_and_a_group(server: InMemory) -> None:
 @pytest.mark.rule("A-002 K-314")
 def test_groups_are_described_and_deleted_each_by_itself(server: InMemory) -> None:
     """Those of a partition that is loaded are there already."""
-    server.node.partitions.owner("there").is_loaded = True
+    server.node.partitions.owner("there").served_by = 0
     described = ask(server, DescribeGroupsRequest(("g", "there"))).groups
     assert [one.error_code for one in described] == [LOADING, ErrorCode.GROUP_ID_NOT_FOUND]
     described = ask(server, ConsumerGroupDescribeRequest(("g", "there"))).groups
@@ -108,9 +109,9 @@ def test_groups_are_described_and_deleted_each_by_itself(server: InMemory) -> No
 def test_one_loading_partition_spoils_the_list(server: InMemory) -> None:
     """A list that leaves groups out would be taken for the truth."""
     for partition in server.node.partitions:
-        partition.is_loaded = True
+        partition.served_by = 0
     assert ask(server, ListGroupsRequest()).error_code == ErrorCode.NONE
-    server.node.partitions.owner("g").is_loaded = False
+    server.node.partitions.owner("g").served_by = NOBODY
     listed = ask(server, ListGroupsRequest())
     assert (listed.error_code, listed.groups) == (LOADING, ())
 
@@ -126,5 +127,5 @@ def test_an_old_producer_is_told_to_look_for_the_coordinator_again() -> None:
     """Versions 0 and 1 do not know 14."""
     partition = TxnOffsetCommitRequestPartition(1, 5)
     request = TxnOffsetCommitRequest("t", "g", topics=(TxnOffsetCommitRequestTopic("orders", (partition,)),))
-    told = [loading_response(request, version).topics[0].partitions[0].error_code for version in range(6)]
+    told = [unserved_response(request, version, LOADING).topics[0].partitions[0].error_code for version in range(6)]
     assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2 + [LOADING] * 4

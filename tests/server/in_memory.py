@@ -14,6 +14,7 @@ from coordinator.runtime.node import Node, Setup, Where
 from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener
+from coordinator.server.virtual_brokers import join_listeners
 from protocol.apis import api_of
 from protocol.codec import decode_response, encode_request
 from protocol.framing import FrameBuffer
@@ -36,12 +37,12 @@ class Receiver(Protocol):
 class Peer:
     """A client: what it sends, and what it has got."""
 
-    def __init__(self, server: "InMemory", client_id: str = "test") -> None:
+    def __init__(self, server: "InMemory", client_id: str = "test", *, broker: int = 0) -> None:
         self._server = server
         self._client_id = client_id
         self._frames = FrameBuffer(1 << 24)
         self._sent: dict[int, tuple[int, int]] = {}  # (API key, version) by correlation id
-        self.connection = server.attach(self)
+        self.connection = server.attach(self, broker=broker)
         self.answers: list[tuple[int, Any]] = []  # (correlation id, message) in the order of arrival
 
     def frame(self, message: Message, version: int, correlation_id: int) -> bytes:
@@ -70,6 +71,11 @@ class Peer:
             correlation_id = int.from_bytes(frame[:4], "big")
             key, version = self._sent[correlation_id]
             self.answers.append((correlation_id, decode_response(key, version, frame).body))
+
+
+def _listener(node_id: int, port: int) -> Listener:
+    with socket.socket() as closed:
+        return Listener(closed, "localhost", port, Where((Broker(node_id, "localhost", port),), node_id))
 
 
 class InMemory:
@@ -123,8 +129,7 @@ class InMemory:
         self.frontend = Frontend(
             self.node, self.clock, self.stats, fresh_ids(seed + 1), frame_bytes_max, real_s=self._seconds
         )
-        self.listener = Listener(socket.socket(), "localhost", port, Where((Broker(0, "localhost", port),)))
-        self.listener.sock.close()
+        self.listeners = join_listeners([_listener(node_id, port + node_id) for node_id in config.node_ids])
         self._receivers: dict[Connection, Receiver] = {}
 
     def load(self) -> None:
@@ -136,14 +141,14 @@ class InMemory:
         """Every connection that was ever made, with its client."""
         return dict(self._receivers)
 
-    def attach(self, receiver: Receiver) -> Connection:
-        """Make a connection whose client is `receiver`."""
-        connection = self.frontend.connect("127.0.0.1", self.listener)
+    def attach(self, receiver: Receiver, *, broker: int = 0) -> Connection:
+        """Make a connection to a broker whose client is `receiver`."""
+        connection = self.frontend.connect("127.0.0.1", self.listeners[broker])
         self._receivers[connection] = receiver
         return connection
 
-    def connect(self, client_id: str = "test") -> Peer:
-        return Peer(self, client_id)
+    def connect(self, client_id: str = "test", *, broker: int = 0) -> Peer:
+        return Peer(self, client_id, broker=broker)
 
     def turn(self) -> Iterable[Connection]:
         """End the turn, and hand out what is owed to who takes it."""

@@ -76,6 +76,11 @@ class OffsetStore:
             for producer_id in producers:
                 yield key, self._pending[producer_id][key].value
 
+    def pending_by(self, producer_id: int) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
+        """The offsets that the end of a producer's transaction commits: those that nothing later has overtaken."""
+        pending = self._pending.get(producer_id, {})
+        return ((key, entry.value) for key, entry in pending.items() if not entry.overtaken)
+
     def groups(self) -> Iterator[str]:
         """Yield each group with an offset, committed or pending, once."""
         yield from self._committed

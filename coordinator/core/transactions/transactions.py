@@ -1,6 +1,6 @@
 """All transactional producers, and the producer ids that were given out. Changed by `replay` alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from coordinator.core.catalog.records import (
     CatalogRecord,
@@ -35,6 +35,23 @@ class Transactions:
                 self._deadlines.pop(transactional_id, None)
             case ProducerIdKey(), ProducerIdValue(next_id):
                 self.next_producer_id = next_id
+
+    def replace(self, others: "Transactions", owns: Callable[[str], bool]) -> None:
+        """Put those that were read from the log in the place of the transactional ids that `owns` names."""
+        for name in [name for name in self.by_id if owns(name) and name not in others.by_id]:
+            del self.by_id[name]
+        self.by_id.update(others.by_id)
+
+    def suspend_timeouts(self, owns: Callable[[str], bool]) -> None:
+        """Let none of the transactions that `owns` names time out: nobody coordinates them."""
+        for name in [name for name in self._deadlines if owns(name)]:
+            del self._deadlines[name]
+
+    def resume_timeouts(self, owns: Callable[[str], bool]) -> None:
+        """Let the transactions that `owns` names time out in their time."""
+        for name, transaction in self.by_id.items():
+            if owns(name):
+                self._watch(transaction)
 
     def _watch(self, transaction: Transaction) -> None:
         deadline = transaction.deadline_ms

@@ -25,6 +25,7 @@ _EFFECTS: Final = {  # what a timer does when it fires
     "rebalance": "the member is fenced, as it has not given up its partitions",
     "regex": "regular expressions are matched",
     "expiry": "offsets that have expired are removed",
+    "load": "a broker serves what it has loaded",
     "transaction": "the transaction is aborted, and its producer is fenced",
 }
 
@@ -141,6 +142,8 @@ class ClockVerbs:
             for key, at_ms in partition.shard.timers.items():
                 if at_ms != IMMEDIATELY:
                     yield _deadline(key, at_ms)
+        for (kind, index), at_ms in self._node().failover.deadlines():
+            yield Deadline("load", f"{kind} of partition {index}", "", at_ms, _EFFECTS["load"])
         for transaction, at_ms in self._node().ledger.transactions.deadlines().items():
             yield Deadline("transaction", transaction, "", at_ms, _EFFECTS["transaction"])
 

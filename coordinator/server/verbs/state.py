@@ -8,7 +8,7 @@ from msgspec import Struct
 from coordinator.control.inputs import AskInput, Kind, Origin
 from coordinator.core.result import Call
 from coordinator.core.verbs import BY
-from coordinator.dataplane.brokers import Where
+from coordinator.dataplane.brokers import OPERATOR, Where
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.node import Node
 from coordinator.runtime.snapshot import Snapshot
@@ -164,7 +164,7 @@ class StateVerbs:
             if node.note_input is not None:
                 node.note_input(Kind.ASK, AskInput(encode_request(api.key, version, 0, BY, request)[4:], now_ms))
             call = Call(0, now_ms, version, BY, "/operator", self._frontend.fresh_id)
-            return node.handle(api.key, request, call, Where(()))
+            return node.handle(api.key, request, call, Where((), OPERATOR))
 
         return self._poller.perform(decide)
 

@@ -1,0 +1,28 @@
+"""How handlers of the control API call the operator's verbs: a refusal becomes an answer, a number has its bounds."""
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.admin.operations import Refusal as Refused
+from coordinator.server.verbs.refusal import Refusal
+
+
+def do(verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a verb, and answer its refusal."""
+    try:
+        return verb(*arguments, **options)
+    except Refusal as refusal:
+        raise answer(refusal) from None
+
+
+def answer(refusal: Refusal) -> Refused:
+    """Return the answer to a verb that is refused: 404 for what is not there, else 409 or 400."""
+    is_missing = str(refusal).startswith("there is no ")
+    return Refused(str(refusal), 404 if is_missing else 409 if refusal.is_conflict else 400)
+
+
+def bounded(name: str, value: int, least: int, most: int) -> int:
+    """Return a number that is within its bounds. Raises Refused."""
+    if not least <= value <= most:
+        raise Refused(f"invalid {name} {value}: expected {least} to {most}")
+    return value

@@ -1,0 +1,156 @@
+"""What becomes of a group when another broker takes its partition over, and what an operator lets go wrong with it.
+
+The old coordinator answers the requests that are parked; the new one knows what the log says. In a log that was not
+replicated in time the last commits are missing, or the members.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from coordinator.core.classic.events import Why, event
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.rebalance import prepare_rebalance
+from coordinator.core.classic.replies import refuse_parked
+from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.consumer.removal import remove_members
+from coordinator.core.consumer.transition import GroupTransition
+from coordinator.core.env import Env
+from coordinator.core.events import Cause, Event
+from coordinator.core.groups import Group
+from coordinator.core.offsets.commit_history import Commit
+from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.refusal import Refusal
+from coordinator.core.result import Effect, Result
+from coordinator.core.verbs import BY, VerbResponse
+from protocol.errors import ErrorCode
+
+
+class MoveGroup(Struct, frozen=True):
+    """Let another broker coordinate a group, and all groups of its partition, once that is loaded.
+
+    It takes `load_ms` at least. The log lacks the last commits of the group, and its members, if that is wanted.
+    """
+
+    group_id: str
+    to: int
+    load_ms: int = 0
+    lose_last_commits: int = 0
+    keep_members: bool = True
+
+
+class MoveTransaction(Struct, frozen=True):
+    """Let another broker coordinate a transactional id, and all others of its partition, once those are loaded."""
+
+    transactional_id: str
+    to: int
+    load_ms: int = 0
+
+
+class StopBroker(Struct, frozen=True):
+    """Let the other brokers coordinate what this one has coordinated, or nobody when it is the last one."""
+
+    node_id: int
+    load_ms: int = 0
+
+
+class StartBroker(Struct, frozen=True):
+    """Let a broker coordinate again: what nobody coordinates, and nothing else, as in Kafka."""
+
+    node_id: int
+    load_ms: int = 0
+
+
+BrokerVerb = MoveGroup | MoveTransaction | StopBroker | StartBroker
+
+
+class LoseCommits(Struct, frozen=True):
+    """Undo the last commits of a group, the newest first: the log that is taken over does not have them."""
+
+    group_id: str
+    commits: tuple[Commit, ...]
+
+
+class LoseMembers(Struct, frozen=True):
+    """Forget the members of a group: the log that is taken over does not have them."""
+
+    group_id: str
+
+
+def unload_classic(group: ClassicGroup, env: Env, reason: str) -> Result[ClassicGroup]:
+    """Answer parked requests NOT_COORDINATOR. Kafka: `GroupMetadataManager.onUnloaded`."""
+    waiting: list[Effect] = []
+    for member in group.members.values():
+        waiting += refuse_parked(member, ErrorCode.NOT_COORDINATOR, member.member_id)
+    return _moved(group, env, reason).preceded_by(*waiting)
+
+
+def unload_consumer(group: ConsumerGroup, env: Env, reason: str) -> Result[ConsumerGroup]:
+    """Tell of the move. No request of a consumer group is ever parked."""
+    return _moved(group, env, reason)
+
+
+def lose_commits(group: Group | None, verb: LoseCommits, env: Env) -> Result[Any]:
+    """Write for each offset what it was before, unless something else has changed it since."""
+    offsets, found = env.offsets, dict[OffsetCommitKey, OffsetCommitValue | None]()
+    for commit in verb.commits:
+        for change in reversed(commit):
+            key = change.key
+            if offsets.has_pending(key.group, key.topic, key.partition):
+                where = f"{key.topic}-{key.partition}"
+                return Result(
+                    response=VerbResponse(f"an open transaction has an offset of {where} in group {key.group!r}")
+                )
+            now = found[key] if key in found else offsets.get(key.group, key.topic, key.partition)
+            if now == change.after:
+                found[key] = change.before
+    records = tuple([Record(key, value) for key, value in found.items()])
+    count = len(verb.commits)
+    reason = f"{count} commit{'s' * (count != 1)}"
+    told = () if group is None else (_event(group, env, Cause.COMMITS_LOST, reason),)
+    return Result(response=VerbResponse(), records=records, events=told)
+
+
+def lose_no_members(group: None, verb: LoseMembers, env: Env) -> Result[Any]:
+    """Do nothing: a group that does not exist has none."""
+    return Result(response=VerbResponse())
+
+
+def lose_classic_members(group: ClassicGroup, verb: LoseMembers, env: Env) -> Result[ClassicGroup]:
+    """Leave the group without members: each is told UNKNOWN_MEMBER_ID, and joins anew."""
+    if not group.members:
+        return Result(response=VerbResponse())
+    whys = [Why(Cause.MEMBERS_LOST, BY, member) for member in group.members.values()]
+    told = tuple(event(group, group, env.call.now_ms, why) for why in whys[:-1])
+    result = prepare_rebalance(group.with_all({}), env.call.now_ms, env.limits, whys[-1])
+    return result.preceded_by(events=told).answering(VerbResponse())
+
+
+def lose_consumer_members(group: ConsumerGroup, verb: LoseMembers, env: Env) -> Result[ConsumerGroup]:
+    """Leave the group without members: each is told UNKNOWN_MEMBER_ID, and joins anew."""
+    transition = GroupTransition(group, env, BY)
+    result = remove_members(transition, dict(group.members.items()), VerbResponse(), Cause.MEMBERS_LOST)
+    assert not isinstance(result, Refusal), "a group without members is not downgraded"
+    return result
+
+
+def _moved(group: Group, env: Env, reason: str) -> Result[Any]:
+    told = (_event(group, env, Cause.COORDINATOR_MOVED, reason),) if group.members else ()
+    return Result(events=told)
+
+
+def _event(group: Group, env: Env, cause: Cause, reason: str) -> Event:
+    """Return an event that leaves the group's state as it is."""
+    is_consumer = isinstance(group, ConsumerGroup)
+    return Event(
+        at_ms=env.call.now_ms,
+        group=group.group_id,
+        cause=cause,
+        before=group.state.value,
+        after=group.state.value,
+        generation=group.epoch if isinstance(group, ConsumerGroup) else group.generation,
+        type="consumer" if is_consumer else "classic",
+        members=len(group.members),
+        by=BY,
+        reason=reason,
+    )

@@ -1,0 +1,44 @@
+"""Which broker coordinates which groups and transactional ids.
+
+To its clients a node is one broker or several, which share its logs. Each partition of `__consumer_offsets` has one of
+them as the coordinator of its groups. Transactional ids have one in the same way, by a map of their own (Kafka: by the
+partitions of `__transaction_state`). Who moves a coordinator is `failover.py`.
+"""
+
+from collections.abc import Sequence
+
+from coordinator.dataplane.brokers import NOBODY
+from coordinator.runtime.partitions import partition_of
+
+
+class Coordinators:
+    """The coordinating broker of each partition, by its node id."""
+
+    def __init__(self, node_ids: Sequence[int], partitions: int) -> None:
+        """Spread the partitions over all brokers."""
+        self.node_ids = tuple(node_ids)
+        self.stopped: set[int] = set()
+        self.of_groups = [self.node_ids[index % len(self.node_ids)] for index in range(partitions)]
+        self.of_transactions = self.of_groups.copy()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one broker only, which coordinates everything as long as it runs."""
+        return len(self.node_ids) == 1
+
+    def of_group(self, group_id: str) -> int:
+        """Return the broker that coordinates a group; NOBODY if no broker runs."""
+        return self.of_groups[self.partition_of(group_id)]
+
+    def of_transaction(self, transactional_id: str) -> int:
+        """Return the broker that coordinates a transactional id; NOBODY if no broker runs."""
+        return self.of_transactions[self.partition_of(transactional_id)]
+
+    def partition_of(self, name: str) -> int:
+        """Return the partition of a group or a transactional id."""
+        return partition_of(name, len(self.of_groups))
+
+    def successor(self, index: int) -> int:
+        """Return the broker that takes a partition over when its coordinator stops; NOBODY if no broker runs."""
+        running = [node_id for node_id in self.node_ids if node_id not in self.stopped]
+        return running[index % len(running)] if running else NOBODY

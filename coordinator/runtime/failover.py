@@ -1,0 +1,209 @@
+"""A coordinator moves to another broker, as after an election: it forgets, reads its log again, and serves.
+
+    unload ──► replay, in steps ──► serve, once the time to load has passed
+    parked requests get            requests get COORDINATOR_LOAD_IN_PROGRESS from the new broker, NOT_COORDINATOR from
+    NOT_COORDINATOR                any other
+
+The brokers of a node share its logs, so that the new coordinator reads what the old one has written. The state that is
+in no log is lost: parked requests, pending members, how long ago a member was heard of.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator.core.catalog import records
+from coordinator.core.catalog.records import TransactionKey
+from coordinator.core.failover import (
+    BrokerVerb,
+    LoseCommits,
+    LoseMembers,
+    MoveGroup,
+    MoveTransaction,
+    StartBroker,
+    StopBroker,
+)
+from coordinator.core.result import Call
+from coordinator.core.transactions.transactions import Transactions
+from coordinator.core.verbs import VerbResponse
+from coordinator.dataplane.brokers import NOBODY
+from coordinator.runtime import loader
+from coordinator.runtime.damage import readable
+from coordinator.runtime.partition import Partition
+
+if TYPE_CHECKING:
+    from coordinator.runtime.node import Node
+
+GROUPS: Final = "groups"
+TRANSACTIONS: Final = "transactions"
+
+Key = tuple[str, int]  # GROUPS or TRANSACTIONS, and the partition
+
+
+class Load(Struct, eq=False):
+    """A partition that another broker loads."""
+
+    at_ms: int  # not served earlier, by the coordinator's clock
+    serve: Callable[[int], None]
+    is_replayed: bool = False
+
+
+class Failover:
+    """Moves coordinators between the brokers of a node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._loads: dict[Key, Load] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._loads)
+
+    def perform(self, verb: BrokerVerb, call: Call) -> VerbResponse:
+        """Do what an operator asks of brokers and coordinators."""
+        match verb:
+            case MoveGroup():
+                return self._move_group(verb, call)
+            case MoveTransaction(transactional_id, to, load_ms):
+                index = self._node.coordinators.partition_of(transactional_id)
+                self._move_transactions(index, to, call.now_ms, load_ms)
+            case StopBroker(node_id, load_ms):
+                self._node.coordinators.stopped.add(node_id)
+                self._hand_over(node_id, call.now_ms, load_ms)
+            case StartBroker(node_id, load_ms):
+                self._node.coordinators.stopped.discard(node_id)
+                self._hand_over(NOBODY, call.now_ms, load_ms)
+        return VerbResponse()
+
+    def _move_group(self, verb: MoveGroup, call: Call) -> VerbResponse:
+        node, group_id = self._node, verb.group_id
+        partition = node.partitions.owner(group_id)
+        if verb.lose_last_commits:
+            refused = self._lose_commits(partition, group_id, verb.lose_last_commits, call)
+            if refused.refusal:
+                return refused
+
+        def lose_members(now_ms: int) -> None:
+            node.take(partition, partition.shard.handle(LoseMembers(group_id), replace(call, now_ms=now_ms)))
+
+        then = None if verb.keep_members else lose_members
+        self._move_groups(partition.index, verb.to, call.now_ms, verb.load_ms, then)
+        return VerbResponse()
+
+    def _lose_commits(self, partition: Partition, group_id: str, count: int, call: Call) -> VerbResponse:
+        """Undo the last commits of a group, in its log too."""
+        if not partition.is_loaded:
+            return VerbResponse(f"group {group_id!r} is being loaded")
+        history = partition.history
+        commits = () if history is None else history.last(group_id, count)
+        if history is None or len(commits) < count:
+            return VerbResponse(f"{len(commits)} commits of group {group_id!r} are known, not {count}")
+        partition.history = None  # what is written now is no commit
+        try:
+            response: VerbResponse = self._node.take(
+                partition, partition.shard.handle(LoseCommits(group_id, commits), call)
+            )
+        finally:
+            partition.history = history
+        if not response.refusal:
+            history.forget(commits)
+        return response
+
+    def _hand_over(self, node_id: int, now_ms: int, load_ms: int) -> None:
+        """Give what a broker has coordinated to those that run."""
+        coordinators = self._node.coordinators
+        for index in range(len(coordinators.of_groups)):
+            if coordinators.of_groups[index] == node_id:
+                self._move_groups(index, coordinators.successor(index), now_ms, load_ms)
+            if coordinators.of_transactions[index] == node_id:
+                self._move_transactions(index, coordinators.successor(index), now_ms, load_ms)
+
+    def _move_groups(
+        self, index: int, to: int, now_ms: int, load_ms: int, then: Callable[[int], None] | None = None
+    ) -> None:
+        """Let another broker coordinate the groups of a partition, or nobody. `then` follows once they are loaded."""
+        node = self._node
+        partition, reason = node.partitions[index], _reason(node.coordinators.of_groups[index], to)
+        node.unload(partition, now_ms, reason)
+        node.coordinators.of_groups[index] = to
+
+        def serve(now_ms: int) -> None:
+            node.serve(partition, now_ms)
+            if then is not None:
+                then(now_ms)
+
+        replaying = loader.replay(partition) if partition.has_log else iter(())
+        self._load((GROUPS, index), to, Load(now_ms + load_ms, serve), replaying)
+
+    def _move_transactions(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
+        """Let another broker coordinate the transactional ids of a partition, or nobody."""
+        node, transactions = self._node, self._node.ledger.transactions
+
+        def owns(transactional_id: str) -> bool:
+            return node.coordinators.partition_of(transactional_id) == index
+
+        transactions.suspend_timeouts(owns)
+        node.coordinators.of_transactions[index] = to
+        load = Load(now_ms + load_ms, lambda _: transactions.resume_timeouts(owns))
+        self._load((TRANSACTIONS, index), to, load, self._replay_transactions(owns))
+
+    def is_loading(self, kind: str, index: int) -> bool:
+        """Return whether a broker is loading a partition."""
+        return (kind, index) in self._loads
+
+    def loading(self, kind: str) -> list[int]:
+        """Return the partitions that are being loaded."""
+        return sorted(index for one, index in self._loads if one == kind)
+
+    def deadlines(self) -> Iterator[tuple[Key, int]]:
+        """Give the partitions that have been read, and when each may be served."""
+        return ((key, load.at_ms) for key, load in self._loads.items() if load.is_replayed)
+
+    def serve(self, now_ms: int) -> None:
+        """Serve what has been read and whose time to load has passed."""
+        node, has_groups = self._node, False
+        for key, load in list(self._loads.items()):
+            if load.is_replayed and load.at_ms <= now_ms:
+                del self._loads[key]
+                load.serve(now_ms)
+                has_groups |= key[0] == GROUPS
+        if has_groups and node.ledger.transactions.find_prepared():
+            node.finish_transactions(now_ms)  # those whose end was decided during the loading
+
+    def _load(self, key: Key, to: int, load: Load, replaying: Iterator[int]) -> None:
+        self._loads.pop(key, None)  # its steps find that another load has taken its place
+        if to != NOBODY:
+            self._loads[key] = load
+            self._node.do_in_steps(self._replay(key, load, replaying))
+
+    def _replay(self, key: Key, load: Load, replaying: Iterator[int]) -> Generator[None, None, None]:
+        for _ in replaying:
+            yield
+            if self._loads.get(key) is not load:
+                return
+        load.is_replayed = True
+        self._node.wake_at(load.at_ms)
+
+    def _replay_transactions(self, owns: Callable[[str], bool]) -> Iterator[int]:
+        """Read the transactional ids of a partition from the log, and put them in the place of those in memory."""
+        ledger = self._node.ledger
+        found, offset, count = Transactions(ledger.transactions.settings), ledger.log.start_offset, 0
+        while offset < ledger.log.end_offset or self._node.flush_ledger():  # others go on writing to the log meanwhile
+            for header, facts in readable(ledger.log, offset):
+                for fact in facts:
+                    record = records.decode(fact.key, fact.value)
+                    if isinstance(record.key, TransactionKey) and owns(record.key.transactional_id):
+                        found.replay(record)
+                offset = header.next_offset
+                count += len(facts)
+                if count >= loader.STEP_RECORDS:
+                    yield count
+                    count = 0
+        ledger.transactions.replace(found, owns)
+
+
+def _reason(before: int, after: int) -> str:
+    if after == NOBODY:
+        return f"broker {before} has stopped"
+    return f"from broker {before} to broker {after}" if before != NOBODY else f"to broker {after}"

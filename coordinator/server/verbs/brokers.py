@@ -1,0 +1,180 @@
+"""Brokers that stop and start, and coordinators that move from one to another, as an operator stages it."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+from msgspec import Struct
+
+from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
+from coordinator.core.verbs import VerbResponse
+from coordinator.dataplane.brokers import NOBODY
+from coordinator.runtime.edge import FAILED
+from coordinator.runtime.failover import GROUPS, TRANSACTIONS
+from coordinator.runtime.node import Node
+from coordinator.server.frontend import Frontend
+from coordinator.server.poller import Poller
+from coordinator.server.verbs.refusal import Refusal
+from coordinator.server.verbs.state import World
+from coordinator.server.virtual_brokers import VirtualBrokers
+
+
+class CoordinatorView(Struct, frozen=True):
+    """The coordinator of a group or of a transactional id."""
+
+    key: str
+    type: str  # group or transaction
+    partition: int  # of __consumer_offsets, or of the transactional ids
+    broker: int | None  # None while no broker runs
+    is_loading: bool
+
+
+class BrokerView(Struct, frozen=True):
+    """A broker, and how many partitions it coordinates."""
+
+    id: int
+    is_running: bool
+    listeners: dict[str, str]  # advertised addresses by the names of the listeners
+    groups: int  # partitions of __consumer_offsets
+    transactions: int  # partitions of transactional ids
+    loading: int  # of both, those that it is loading
+
+
+class BrokerVerbs:
+    """The verbs for brokers and coordinators."""
+
+    def __init__(
+        self, node: Callable[[], Node], frontend: Frontend, poller: Poller, world: World, brokers: VirtualBrokers
+    ) -> None:
+        self._node = node
+        self._frontend = frontend
+        self._poller = poller
+        self._world = world
+        self._brokers = brokers
+        self._is_rolling = False
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def views(self) -> list[BrokerView]:
+        """Return every broker."""
+        return [self.view(node_id) for node_id in self._brokers.node_ids]
+
+    def view(self, node_id: int) -> BrokerView:
+        """Return one broker. Raises Refusal when there is none of that id."""
+        self._check_exists(node_id)
+        coordinators, failover = self._node().coordinators, self._node().failover
+        maps = {GROUPS: coordinators.of_groups, TRANSACTIONS: coordinators.of_transactions}
+        return BrokerView(
+            node_id,
+            self._is_running(node_id),
+            self._brokers.addresses(node_id),
+            groups=coordinators.of_groups.count(node_id),
+            transactions=coordinators.of_transactions.count(node_id),
+            loading=sum(maps[kind][index] == node_id for kind in maps for index in failover.loading(kind)),
+        )
+
+    def coordinator(self, key: str, kind: str = "group") -> CoordinatorView:
+        """Return the coordinator of a group or a transactional id, whether that exists or not."""
+        coordinators, is_group = self._node().coordinators, kind == "group"
+        index = coordinators.partition_of(key)
+        node_id = (coordinators.of_groups if is_group else coordinators.of_transactions)[index]
+        is_loading = self._node().failover.is_loading(GROUPS if is_group else TRANSACTIONS, index)
+        return CoordinatorView(key, kind, index, None if node_id == NOBODY else node_id, is_loading)
+
+    # -- what can be done ----------------------------------------------------------------------------------------------
+
+    def move_group(
+        self, group_id: str, to: int, *, load_ms: int = 0, lose_last_commits: int = 0, keep_members: bool = True
+    ) -> CoordinatorView:
+        """Let another broker coordinate a group, and all groups of its partition of `__consumer_offsets`.
+
+        It serves when it has read the partition's log and `load_ms` have passed by the coordinator's clock. The log
+        lacks the last commits of the group, and its members, if that is wanted. The broker that coordinates the group
+        already may be named: it loads the group again.
+        """
+        self._check_may_move(to)
+        self._do(MoveGroup(group_id, to, load_ms, lose_last_commits, keep_members))
+        return self.coordinator(group_id)
+
+    def move_transaction(self, transactional_id: str, to: int, *, load_ms: int = 0) -> CoordinatorView:
+        """Let another broker coordinate a transactional id, and all others of its partition."""
+        self._check_may_move(to)
+        self._do(MoveTransaction(transactional_id, to, load_ms))
+        return self.coordinator(transactional_id, "transaction")
+
+    def stop(self, node_id: int, *, load_ms: int = 0) -> BrokerView:
+        """Stop a broker: the others take over what it coordinates, then its connections are closed."""
+        self._check_exists(node_id)
+        self._check_ready()
+        if not self._is_running(node_id):
+            raise Refusal(f"broker {node_id} is stopped already", is_conflict=True)
+        self._do(StopBroker(node_id, load_ms))
+        self._brokers.stop(node_id)
+        return self.view(node_id)
+
+    def start(self, node_id: int, *, load_ms: int = 0) -> BrokerView:
+        """Start a broker that is stopped. It coordinates what nobody coordinates, and what is moved to it later."""
+        self._check_exists(node_id)
+        self._check_ready()
+        if self._is_running(node_id):
+            raise Refusal(f"broker {node_id} is running already", is_conflict=True)
+        try:
+            self._brokers.start(node_id)
+        except OSError as error:
+            raise Refusal(f"broker {node_id} cannot listen: {error.strerror or error}", is_conflict=True) from None
+        self._do(StartBroker(node_id, load_ms))
+        return self.view(node_id)
+
+    async def restart_all(
+        self, next_turn: Callable[[], Awaitable[None]], *, down_ms: int = 0, load_ms: int = 0
+    ) -> list[BrokerView]:
+        """Restart the brokers that run, one after the other, each down for `down_ms` of real time.
+
+        The next one follows when everything is loaded. `next_turn` returns when something may have changed.
+        """
+        if self._is_rolling:
+            raise Refusal("a rolling restart is under way", is_conflict=True)
+        self._is_rolling = True
+        try:
+            for node_id in self._brokers.node_ids:
+                if self._is_running(node_id):
+                    node = self._node()
+                    self.stop(node_id, load_ms=load_ms)
+                    await trio.sleep(down_ms / 1000)
+                    if node is not self._node():
+                        raise Refusal("the server was reset meanwhile", is_conflict=True)
+                    self.start(node_id, load_ms=load_ms)
+                    while self._node().failover:
+                        await next_turn()
+        finally:
+            self._is_rolling = False
+        return self.views()
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    def _do(self, verb: BrokerVerb) -> None:
+        """Give a verb to the node, in a turn of its own. Raises Refusal."""
+        node, fresh_id = self._node(), self._frontend.fresh_id
+        response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, fresh_id))
+        if response is FAILED:
+            raise Refusal("internal error: the server's log says why", is_conflict=True)
+        assert isinstance(response, VerbResponse), "a verb is answered by a VerbResponse"
+        if response.refusal:
+            raise Refusal(response.refusal, is_conflict=True)
+
+    def _is_running(self, node_id: int) -> bool:
+        return node_id not in self._node().stopped_brokers
+
+    def _check_ready(self) -> None:
+        if not self._world.is_ready:
+            raise Refusal("the server is still loading", is_conflict=True)
+
+    def _check_may_move(self, to: int) -> None:
+        self._check_ready()
+        self._check_exists(to)
+        if not self._is_running(to):
+            raise Refusal(f"broker {to} is stopped", is_conflict=True)
+
+    def _check_exists(self, node_id: int) -> None:
+        if node_id not in self._brokers.node_ids:
+            known = ", ".join(map(str, self._brokers.node_ids))
+            raise Refusal(f"there is no broker {node_id}: expected one of {known}", is_conflict=True)

@@ -1,0 +1,437 @@
+"""Brokers that stop and start, and coordinators that move, on a server in memory: what clients are told, what is kept."""
+
+from typing import Any
+
+import pytest
+import trio
+
+from coordinator.core.transactions.states import State as TransactionState
+from coordinator.server.verbs.clock import keep_everybody
+from coordinator.server.verbs.refusal import Refusal
+from protocol.errors import ErrorCode
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.control.steered import ClassicMember, ConsumerMember, Steered, stable_group
+
+BROKERS = 3
+LOAD_MS = 500
+NOT_COORDINATOR, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class Cluster(Steered):
+    """A server that is three brokers. Groups and transactional ids begin at the broker that Kafka's hash gives."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(virtual_brokers=BROKERS, offsets_topic_num_partitions=6, **values)
+
+    def at(self, name: str, kind: str = "group") -> int:
+        """The broker that coordinates a group or a transactional id."""
+        node_id = self.operator.brokers.coordinator(name, kind).broker
+        assert node_id is not None, "a broker runs"
+        return node_id
+
+    def ask_coordinator(self, group: str, message: Any, version: int) -> Any:
+        return self.connect("tool", broker=self.at(group)).ask(message, version)
+
+    def commit(self, group: str, offset: int, partition: int = 0) -> ErrorCode:
+        entry = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=(entry,)),))
+        return ErrorCode(self.ask_coordinator(group, request, 8).topics[0].partitions[0].error_code)
+
+    def offsets(self, group: str) -> dict[int, int]:
+        """What the coordinator says that the group has committed."""
+        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=None),))
+        (found,) = self.ask_coordinator(group, request, 8).groups
+        assert not found.error_code, ErrorCode(found.error_code).name
+        return {one.partition_index: one.committed_offset for topic in found.topics for one in topic.partitions}
+
+
+@pytest.fixture
+def server() -> Cluster:
+    return Cluster()
+
+
+def settled_group(server: Cluster, *names: str) -> list[ClassicMember]:
+    """A stable group, its members at the broker that coordinates it."""
+    return stable_group(server, *names, broker=server.at("g"))
+
+
+def reconnect(member: ClassicMember | ConsumerMember, broker: int) -> None:
+    """A client goes to another broker, as one that was told NOT_COORDINATOR does."""
+    member.peer = member.server.connect(member.name, broker=broker)
+
+
+# -- what clients are told of the brokers
+
+
+def test_every_broker_tells_of_all_and_of_each_coordinator(server: Cluster) -> None:
+    for broker in range(BROKERS):
+        peer = server.connect(broker=broker)
+        metadata = peer.ask(MetadataRequest(topics=(MetadataRequestTopic(name="__consumer_offsets"),)), 9)
+        assert [(one.node_id, one.port) for one in metadata.brokers] == [(0, 9092), (1, 9093), (2, 9094)]
+        assert metadata.controller_id == 0
+        leaders = {one.partition_index: one.leader_id for one in metadata.topics[0].partitions}
+        assert leaders == {0: 0, 1: 1, 2: 2, 3: 0, 4: 1, 5: 2}
+        assert [one.broker_id for one in peer.ask(DescribeClusterRequest(), 0).brokers] == [0, 1, 2]
+        for key_type, kind in ((0, "group"), (1, "transaction")):
+            found = peer.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("g", "h", "x")), 4)
+            assert [one.node_id for one in found.coordinators] == [server.at(name, kind) for name in ("g", "h", "x")]
+            old = peer.ask(FindCoordinatorRequest(key="g", key_type=key_type), 3)
+            assert old.node_id == server.at("g", kind)
+
+
+def test_only_the_coordinator_serves_a_group(server: Cluster) -> None:
+    assert server.commit("g", 5) == ErrorCode.NONE
+    home = server.at("g")
+    for broker in {0, 1, 2} - {home}:
+        member = ClassicMember(server, "m", broker=broker)
+        member.send_join()
+        assert member.take_join().error_code == NOT_COORDINATOR
+        assert member.beat() == NOT_COORDINATOR
+        assert member.sync().error_code == NOT_COORDINATOR
+        peer = server.connect(broker=broker)
+        assert peer.ask(ListGroupsRequest(), 4).groups == ()
+        assert peer.ask(DescribeGroupsRequest(("g",)), 5).groups[0].error_code == NOT_COORDINATOR
+        asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g"),))
+        assert peer.ask(asked, 8).groups[0].error_code == NOT_COORDINATOR
+        assert ConsumerMember(server, "c", broker=broker).beat().error_code == NOT_COORDINATOR
+    assert [one.group_id for one in server.connect(broker=home).ask(ListGroupsRequest(), 4).groups] == ["g"]
+
+
+# -- a move
+
+
+def test_a_group_moves_with_its_members_and_offsets_and_does_not_rebalance(server: Cluster) -> None:
+    assert server.commit("orphan", 3) == server.commit("g", 7) == ErrorCode.NONE
+    a, b = settled_group(server, "a", "b")
+    home = server.at("g")
+    to = (home + 1) % BROKERS
+    view = server.operator.brokers.move_group("g", to, load_ms=LOAD_MS)
+    assert (view.broker, view.is_loading) == (to, True)
+    assert (a.beat(), b.beat()) == (NOT_COORDINATOR, NOT_COORDINATOR)
+    for member in (a, b):
+        reconnect(member, to)
+    assert server.commit("g", 8) == LOADING
+    assert (a.beat(), b.beat()) == (ErrorCode.NONE, ErrorCode.NONE), "a start throws nobody out either"
+    server.operator.clock.advance(LOAD_MS - 1, keep_everybody)
+    assert server.commit("g", 8) == LOADING
+    server.operator.clock.advance(1, keep_everybody)
+    assert not server.operator.brokers.coordinator("g").is_loading
+    assert server.offsets("g") == {0: 7}
+    assert server.offsets("orphan") == {0: 3}
+    assert server.commit("g", 8) == ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them"
+    assert (a.beat(), b.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert server.causes().count("coordinator_moved") == 1
+    assert "rebalance_requested" not in server.causes() and "session_expired" not in server.causes()
+    assert server.operator.groups.view("g").generation == 1
+
+
+def test_a_session_begins_anew_where_the_group_is_loaded(server: Cluster) -> None:
+    """How long ago a member was heard of is in no log."""
+    (a,) = settled_group(server, "a")
+    server.operator.clock.advance(40_000, lambda group, member: False)
+    to = (server.at("g") + 1) % BROKERS
+    server.operator.brokers.move_group("g", to)
+    server.operator.clock.advance(44_000, lambda group, member: False)
+    reconnect(a, to)
+    assert a.beat() == ErrorCode.NONE
+
+
+def test_parked_requests_are_answered_by_the_old_coordinator(server: Cluster) -> None:
+    """A JoinGroup that waits for others, and a SyncGroup that waits for the leader."""
+    a, b = settled_group(server, "a", "b")
+    c = ClassicMember(server, "c", broker=server.at("g"))
+    c.send_join()
+    assert c.peer.connection.parked
+    home = server.at("g")
+    server.operator.brokers.move_group("g", (home + 1) % BROKERS)
+    joined = c.take_join()
+    assert (joined.error_code, joined.member_id != "") == (NOT_COORDINATOR, True)
+    reconnect(a, server.at("g"))
+    assert a.beat() == ErrorCode.NONE, "the new coordinator never heard of the rebalance"
+    a.send_join()
+    reconnect(b, server.at("g"))
+    b.send_join()
+    follower = b if a.take_join().leader == a.member_id else a
+    b.take_join()
+    follower.peer.send(follower.sync_request())
+    server.turn()
+    assert follower.peer.connection.parked
+    server.operator.brokers.move_group("g", home)
+    assert follower.peer.answers[-1][1].error_code == NOT_COORDINATOR
+
+
+def test_a_consumer_group_moves(server: Cluster) -> None:
+    home = server.at("g")
+    a = ConsumerMember(server, "a", broker=home)
+    a.beat()
+    server.operator.clock.advance(1_000, keep_everybody)
+    to = (home + 2) % BROKERS
+    epoch = a.epoch
+    server.operator.brokers.move_group("g", to, load_ms=LOAD_MS)
+    assert a.beat().error_code == NOT_COORDINATOR
+    reconnect(a, to)
+    assert a.beat().error_code == LOADING
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert a.beat().error_code == ErrorCode.NONE
+    assert a.epoch >= epoch > 0
+
+
+@pytest.mark.parametrize("kind", [ClassicMember, ConsumerMember])
+def test_members_can_be_lost_on_the_way(server: Cluster, kind: type) -> None:
+    if kind is ClassicMember:
+        settled_group(server, "a", "b")
+    else:
+        for name in ("a", "b"):
+            ConsumerMember(server, name, broker=server.at("g")).beat()
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, keep_members=False)
+    view = server.operator.groups.view("g")
+    assert (view.state, view.members) == ("Empty", [])
+    assert server.causes().count("members_lost") == 2
+    assert server.commit("g", 4) == ErrorCode.NONE, "nobody is in it"
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 4])
+def test_exactly_the_last_commits_are_lost(server: Cluster, lost: int) -> None:
+    """Two groups share a partition; partition 1 is committed once, between the others."""
+    other = next(name for name in map(str, range(1_000)) if server.node.coordinators.partition_of(name)
+                 == server.node.coordinators.partition_of("g"))  # fmt: skip
+    server.commit("g", 10)
+    server.commit(other, 1)
+    server.commit("g", 11)
+    server.commit("g", 5, partition=1)
+    server.commit("g", 12)
+    server.commit(other, 2)
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, lose_last_commits=lost)
+    expected = {0: {0: 12, 1: 5}, 1: {0: 11, 1: 5}, 2: {0: 11}, 4: {}}[lost]
+    assert server.offsets("g") == expected
+    assert server.offsets(other) == {0: 2}
+    assert server.commit("g", 99) == ErrorCode.NONE
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, lose_last_commits=1)
+    assert server.offsets("g") == expected, "and what was lost before is not counted again"
+
+
+def test_more_commits_than_there_are_cannot_be_lost(server: Cluster) -> None:
+    server.commit("g", 10)
+    home = server.at("g")
+    with pytest.raises(Refusal, match="1 commits of group 'g' are known, not 2"):
+        server.operator.brokers.move_group("g", (home + 1) % BROKERS, lose_last_commits=2)
+    assert server.at("g") == home
+    assert server.offsets("g") == {0: 10}
+
+
+def test_what_was_deleted_after_a_lost_commit_stays_deleted(server: Cluster) -> None:
+    server.commit("g", 10)
+    server.commit("g", 11)
+    server.operator.groups.forget("g")
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, lose_last_commits=1)
+    assert server.operator.groups.find("g") is None
+
+
+def test_a_move_can_be_overtaken_by_another(server: Cluster) -> None:
+    server.commit("g", 10)
+    home = server.at("g")
+    server.operator.brokers.move_group("g", (home + 1) % BROKERS, load_ms=LOAD_MS)
+    server.operator.brokers.move_group("g", (home + 2) % BROKERS, load_ms=2 * LOAD_MS)
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert server.operator.brokers.coordinator("g").is_loading
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert server.at("g") == (home + 2) % BROKERS
+    assert server.offsets("g") == {0: 10}
+
+
+def test_a_frozen_clock_keeps_a_coordinator_loading(server: Cluster) -> None:
+    server.commit("g", 10)
+    server.operator.clock.set_rate(0.0)
+    server.operator.brokers.move_group("g", server.at("g"), load_ms=LOAD_MS)
+    server.seconds += 3_600
+    server.turn()
+    assert server.commit("g", 11) == LOADING
+    moved = [one for one in server.operator.clock.state().deadlines if one.kind == "load"]
+    assert [one.at_ms for one in moved] == [server.clock.now_ms() + LOAD_MS]
+    server.operator.clock.step(keep_everybody)
+    assert server.commit("g", 11) == ErrorCode.NONE
+
+
+# -- transactions
+
+
+TIMEOUT_MS = 60_000
+_OFFSETS = (TxnOffsetCommitRequestTopic("orders", (TxnOffsetCommitRequestPartition(0, 5),)),)
+
+
+def begin(server: Cluster) -> tuple[int, int]:
+    """A producer commits an offset of group g in its transaction x, which stays open."""
+    peer = server.connect("producer", broker=server.at("x", "transaction"))
+    given = peer.ask(InitProducerIdRequest("x", TIMEOUT_MS), 4)
+    producer = (given.producer_id, given.producer_epoch)
+    committed = server.ask_coordinator("g", TxnOffsetCommitRequest("x", "g", *producer, topics=_OFFSETS), 5)
+    assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
+    return producer
+
+
+def test_an_open_transaction_moves_with_its_coordinator_and_with_its_group(server: Cluster) -> None:
+    producer = begin(server)
+    home, group_home = server.at("x", "transaction"), server.at("g")
+    to = (home + 1) % BROKERS
+    server.operator.brokers.move_transaction("x", to, load_ms=LOAD_MS)
+    server.operator.brokers.move_group("g", (group_home + 1) % BROKERS)
+    end = EndTxnRequest("x", *producer, committed=True)
+    assert server.connect(broker=home).ask(end, 5).error_code == NOT_COORDINATOR
+    assert server.connect(broker=to).ask(end, 5).error_code == LOADING
+    for broker, expected in ((home, NOT_COORDINATOR), (to, LOADING)):
+        peer = server.connect(broker=broker)
+        assert peer.ask(DescribeTransactionsRequest(("x",)), 0).transaction_states[0].error_code == expected
+        assert peer.ask(InitProducerIdRequest("x", TIMEOUT_MS), 4).error_code == expected
+    assert server.connect(broker=to).ask(ListTransactionsRequest(), 0).error_code == LOADING
+    assert server.connect(broker=home).ask(ListTransactionsRequest(), 0).transaction_states == ()
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    listed = server.connect(broker=to).ask(ListTransactionsRequest(), 0).transaction_states
+    assert [(one.transactional_id, one.transaction_state) for one in listed] == [("x", "Ongoing")]
+    assert server.offsets("g") == {}
+    assert server.connect(broker=to).ask(end, 5).error_code == ErrorCode.NONE
+    assert server.offsets("g") == {0: 5}
+
+
+def test_the_transactions_are_read_from_the_log(server: Cluster) -> None:
+    begin(server)
+    before = server.node.ledger.transactions.by_id["x"]
+    server.node.ledger.transactions.by_id["x"] = before.to(TransactionState.PREPARE_ABORT, 1)  # what no log says
+    server.operator.brokers.move_transaction("x", server.at("x", "transaction"))
+    assert server.node.ledger.transactions.by_id["x"] == before
+
+
+def test_a_transaction_does_not_time_out_before_its_coordinator_has_loaded_it(server: Cluster) -> None:
+    begin(server)
+    to = (server.at("x", "transaction") + 1) % BROKERS
+    server.operator.brokers.move_transaction("x", to, load_ms=2 * TIMEOUT_MS)
+    server.operator.clock.advance(2 * TIMEOUT_MS - 1, keep_everybody)
+    assert server.node.ledger.transactions.by_id["x"].state is TransactionState.ONGOING
+    server.operator.clock.advance(1, keep_everybody)
+    assert server.node.ledger.transactions.by_id["x"].state is TransactionState.COMPLETE_ABORT
+
+
+def test_an_end_that_is_decided_while_the_group_is_loaded_is_written_afterwards(server: Cluster) -> None:
+    producer = begin(server)
+    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, load_ms=LOAD_MS)
+    peer = server.connect(broker=server.at("x", "transaction"))
+    assert peer.ask(EndTxnRequest("x", *producer, committed=True), 5).error_code == ErrorCode.NONE
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert server.offsets("g") == {0: 5}
+    assert server.node.ledger.transactions.by_id["x"].state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_transactions_commit_can_be_lost(server: Cluster) -> None:
+    server.commit("g", 4)
+    producer = begin(server)
+    with pytest.raises(Refusal, match="an open transaction has an offset of orders-0"):
+        server.operator.brokers.move_group("g", server.at("g"), lose_last_commits=1)
+    server.connect(broker=server.at("x", "transaction")).ask(EndTxnRequest("x", *producer, committed=True), 5)
+    assert server.offsets("g") == {0: 5}
+    server.operator.brokers.move_group("g", server.at("g"), lose_last_commits=1)
+    assert server.offsets("g") == {0: 4}
+
+
+# -- brokers
+
+
+def test_a_broker_that_stops_hands_over_what_it_coordinates(server: Cluster) -> None:
+    (a,) = settled_group(server, "a")
+    begin(server)
+    home = server.at("g")
+    other = server.connect(broker=(home + 1) % BROKERS)
+    server.operator.brokers.stop(home)
+    assert server.at("g") != home
+    assert a.peer.connection.closing
+    told = other.ask(MetadataRequest(topics=None), 9)
+    assert [one.node_id for one in told.brokers] == sorted({0, 1, 2} - {home})
+    assert {one.leader_id for topic in told.topics for one in topic.partitions} <= {0, 1, 2} - {home}
+    assert home not in {
+        other.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4).coordinators[0].node_id
+    }
+    reconnect(a, server.at("g"))
+    assert a.beat() == ErrorCode.NONE
+    view = server.operator.brokers.view(home)
+    assert (view.is_running, view.groups, view.transactions) == (False, 0, 0)
+    server.operator.brokers.start(home)
+    assert server.operator.brokers.view(home).is_running
+    assert len(other.ask(MetadataRequest(topics=None), 9).brokers) == BROKERS
+
+
+def test_while_no_broker_runs_no_session_ends(server: Cluster) -> None:
+    (a,) = settled_group(server, "a")
+    for broker in range(BROKERS):
+        server.operator.brokers.stop(broker)
+    assert server.operator.brokers.coordinator("g").broker is None
+    server.operator.clock.advance(3_600_000, lambda group, member: False)
+    server.operator.brokers.start(2)
+    assert server.at("g") == 2
+    reconnect(a, 2)
+    assert a.beat() == ErrorCode.NONE
+
+
+def test_one_broker_alone_can_be_stopped_and_load_a_group_again() -> None:
+    server = Steered(offsets_topic_num_partitions=1)
+    (a,) = stable_group(server, "a")
+    server.operator.brokers.move_group("g", 0, load_ms=LOAD_MS)
+    server.operator.clock.advance(LOAD_MS, keep_everybody)
+    assert a.beat() == ErrorCode.NONE
+    server.operator.brokers.stop(0)
+    server.operator.brokers.start(0)
+    reconnect(a, 0)
+    assert a.beat() == ErrorCode.NONE
+
+
+def test_a_rolling_restart_leaves_every_group_stable(server: Cluster) -> None:
+    groups = [f"group-{number}" for number in range(5)]
+    members = {group: stable_group(server, "a", "b", group=group, broker=server.at(group)) for group in groups}
+
+    async def restart() -> None:
+        await server.operator.brokers.restart_all(trio.lowlevel.checkpoint)
+
+    trio.run(restart)
+    for group, both in members.items():
+        for member in both:
+            reconnect(member, server.at(group))
+            assert member.beat() == ErrorCode.NONE
+        assert server.operator.groups.view(group).generation == 1
+    assert all(view.is_running for view in server.operator.brokers.views())
+
+
+def test_what_cannot_be_done_is_refused(server: Cluster) -> None:
+    brokers = server.operator.brokers
+    with pytest.raises(Refusal, match=r"there is no broker 7: expected one of 0, 1, 2"):
+        brokers.move_group("g", 7)
+    with pytest.raises(Refusal, match="broker 1 is running already"):
+        brokers.start(1)
+    brokers.stop(1)
+    with pytest.raises(Refusal, match="broker 1 is stopped"):
+        brokers.move_group("g", 1)
+    with pytest.raises(Refusal, match="broker 1 is stopped already"):
+        brokers.stop(1)
+
+
+def test_a_reset_starts_every_broker(server: Cluster) -> None:
+    server.operator.brokers.stop(1)
+    server.operator.brokers.move_group("g", 2)
+    server.operator.state.reset()
+    assert all(view.is_running for view in server.operator.brokers.views())
+    assert [view.groups for view in server.operator.brokers.views()] == [2, 2, 2]
