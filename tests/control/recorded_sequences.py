@@ -24,6 +24,9 @@ VERBS = (
     "release",
     "fault",
     "seed",
+    "move",
+    "move transaction",
+    "restart broker",
 )
 
 
@@ -31,10 +34,13 @@ class RecordedSequence(Sequence):
     """A sequence of random valid requests to a server that is steered at random, and keeps a journal of all."""
 
     def __init__(self, seed: int) -> None:
+        """With an odd seed the server is three brokers, and clients go to any of them."""
         super().__init__(seed)
-        self.server = Steered(journal_bytes=JOURNAL_BYTES, seed=seed, **self._settings)
+        settings = {**self._settings, "virtual_brokers": 3 if seed % 2 else 1}
+        self.server = Steered(journal_bytes=JOURNAL_BYTES, seed=seed, **settings)
         self._server = self.server
-        self._peers = [self.server.connect(f"c{number}") for number in range(CONNECTIONS)]
+        brokers = len(self.server.listeners)
+        self._peers = [self.server.connect(f"c{number}", broker=number % brokers) for number in range(CONNECTIONS)]
 
     def play(self, requests: int) -> None:
         """Send requests, and in between move real time, or do what an operator may do."""
@@ -94,7 +100,32 @@ class RecordedSequence(Sequence):
                         (Action(drop="response"), Action(error="NOT_COORDINATOR"), Action(delay_ms=50))
                     )
                     operator.requests.add_fault(FaultSpec(action, Match(group=group.group)))
+                case "move":
+                    lost, keeps = dice.choice((0, 0, 1, 3)), dice.random() < 0.8
+                    options = {"load_ms": dice.choice((0, 300)), "lose_last_commits": lost, "keep_members": keeps}
+                    operator.brokers.move_group(group.group, dice.choice(self._node_ids), **options)
+                case "move transaction":
+                    name = dice.choice([*self.server.node.ledger.transactions.by_id, "nobody"])
+                    operator.brokers.move_transaction(name, dice.choice(self._node_ids), load_ms=dice.choice((0, 300)))
+                case "restart broker":
+                    self._restart_broker(dice.choice(self._node_ids))
                 case "seed":
                     operator.state.seed(State({f"seeded-{dice.randrange(3)}": 2}, {"seeded": {"t": {"0": 5}}}))
         except Refusal:
             pass  # nothing has changed
+
+    @property
+    def _node_ids(self) -> tuple[int, ...]:
+        return self.server.brokers.node_ids
+
+    def _restart_broker(self, node_id: int) -> None:
+        """Stop a broker and start it, perhaps later. Its clients connect again then."""
+        brokers = self.server.operator.brokers
+        if brokers.view(node_id).is_running:
+            brokers.stop(node_id)
+            if self._dice.random() < 0.5:
+                return
+        brokers.start(node_id, load_ms=self._dice.choice((0, 300)))
+        for number, peer in enumerate(self._peers):
+            if peer.connection.closing and number % len(self._node_ids) == node_id:
+                self._peers[number] = self.server.connect(f"c{number}", broker=node_id)
