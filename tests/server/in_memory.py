@@ -130,6 +130,7 @@ class InMemory:
             self.node, self.clock, self.stats, fresh_ids(seed + 1), frame_bytes_max, real_s=self._seconds
         )
         self.listeners = join_listeners([_listener(node_id, port + node_id) for node_id in config.node_ids])
+        self.listener = self.listeners[0]
         self._receivers: dict[Connection, Receiver] = {}
 
     def load(self) -> None:
