@@ -121,6 +121,7 @@ TABLE = (
     API(47, "OffsetDelete",              "offset_delete",              _upto(0),   None, _span(0, 0),  _span(0, 0)),
     API(48, "DescribeClientQuotas",      "describe_client_quotas",      _upto(1), 1, _span(0, 1), _span(0, 1)),
     API(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", _upto(0), 0, _span(0, 0), _span(0, 0)),
+    API(51, "AlterUserScramCredentials", "alter_user_scram_credentials", _upto(0), 0, _span(0, 0), _span(0, 0)),
     API(55, "DescribeQuorum",            "describe_quorum",             _upto(2), 0, _span(0, 2), _span(0, 2)),
     API(60, "DescribeCluster",           "describe_cluster",           _upto(2),   0,    _span(0, 2),  _span(0, 1)),
     API(61, "DescribeProducers",         "describe_producers",         _upto(0),   0,    _span(0, 0),  _span(0, 0)),

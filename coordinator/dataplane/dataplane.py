@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from coordinator.config import Config
 from coordinator.core.catalog.alter_configs import alter_configs
+from coordinator.core.catalog.alter_user_scram_credentials import alter_user_scram_credentials
 from coordinator.core.catalog.catalog import Catalog, Change
 from coordinator.core.catalog.create_partitions import create_partitions
 from coordinator.core.catalog.create_topics import create_topics
 from coordinator.core.catalog.delete_topics import delete_topics
 from coordinator.core.catalog.describe_configs import describe_configs
+from coordinator.core.catalog.describe_user_scram_credentials import describe_user_scram_credentials
 from coordinator.core.catalog.incremental_alter_configs import incremental_alter_configs
 from coordinator.core.catalog.list_config_resources import list_config_resources
 from coordinator.core.catalog.names import OFFSETS_TOPIC
@@ -47,7 +49,6 @@ from coordinator.dataplane.describe_log_dirs import describe_log_dirs
 from coordinator.dataplane.describe_producers import describe_producers
 from coordinator.dataplane.describe_quorum import describe_quorum
 from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
-from coordinator.dataplane.describe_user_scram_credentials import describe_user_scram_credentials
 from coordinator.dataplane.elect_leaders import elect_leaders
 from coordinator.dataplane.fetch import fetch, overdue, resume
 from coordinator.dataplane.list_offsets import list_offsets
@@ -65,6 +66,7 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
@@ -341,6 +343,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
     AlterConfigsRequest: _configs(alter_configs),
     AlterPartitionReassignmentsRequest: alter_partition_reassignments,
+    AlterUserScramCredentialsRequest: _catalog(alter_user_scram_credentials),
     AlterReplicaLogDirsRequest: alter_replica_log_dirs,
     CreateAclsRequest: create_acls,
     CreateDelegationTokenRequest: create_delegation_token,
@@ -359,7 +362,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     DescribeQuorumRequest: describe_quorum,
     DescribeTopicPartitionsRequest: describe_topic_partitions,
     DescribeTransactionsRequest: _transactions(describe_transactions),
-    DescribeUserScramCredentialsRequest: describe_user_scram_credentials,
+    DescribeUserScramCredentialsRequest: _catalog(describe_user_scram_credentials),
     ElectLeadersRequest: elect_leaders,
     EndTxnRequest: _transactions(end_txn),
     ExpireDelegationTokenRequest: expire_delegation_token,

@@ -19,6 +19,11 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult,
 )
+from protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResponseAlterUserScramCredentialsResult,
+)
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
@@ -61,6 +66,10 @@ def error_response(request: Any, version: int, code: int) -> Any:
     """Return the response to a request of which everything has failed with `code`."""
     if isinstance(request, AlterReplicaLogDirsRequest):
         return _no_directory_altered(request, code)
+    if isinstance(request, AlterUserScramCredentialsRequest):
+        users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
+        results = [AlterUserScramCredentialsResponseAlterUserScramCredentialsResult(user, code) for user in users]
+        return AlterUserScramCredentialsResponse(results=tuple(results))
     api = _BY_MODULE[type(request).__module__.rpartition(".")[2]]
     return _error_of(api.response, version, request, code, {})
 

@@ -11,7 +11,15 @@ from msgspec import Struct
 
 from coordinator.core.catalog import topic_configs
 from coordinator.core.catalog.names import OFFSETS_TOPIC, metric_name
-from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
+from coordinator.core.catalog.records import (
+    CatalogRecord,
+    ConfigKey,
+    ConfigValue,
+    ScramKey,
+    ScramValue,
+    TopicKey,
+    TopicValue,
+)
 from coordinator.core.catalog.settings import Settings, TopicSettings
 from coordinator.core.topics import Topic, Topics
 
@@ -50,6 +58,7 @@ class Catalog:
         for setting in self.settings.broker:
             if setting.name == "offsets.topic.segment.bytes":
                 self.configs[TOPIC, OFFSETS_TOPIC]["segment.bytes"] = setting.value
+        self.scram: dict[tuple[str, int], ScramValue] = {}  # credentials by user and Kafka's number of the mechanism
         self.partitions = 0  # of all topics together
         self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
         self._metric_names: dict[str, str] = {}
@@ -84,6 +93,10 @@ class Catalog:
                 return self._place(name, fact)
             case ConfigKey() as key, (ConfigValue() | None) as config:
                 self._set(key, config)
+            case ScramKey(user, mechanism), ScramValue() as credential:
+                self.scram[user, mechanism] = credential
+            case ScramKey(user, mechanism), None:
+                self.scram.pop((user, mechanism), None)
         return None
 
     def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:

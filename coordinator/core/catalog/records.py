@@ -1,4 +1,4 @@
-"""The facts that the log `__muster_catalog-0` keeps: topics, settings, producer ids, transactions.
+"""The facts that the log `__muster_catalog-0` keeps: topics, settings, producer ids, transactions, credentials.
 
 A key is an INT16 that says what it is about, then its fields; a value is an INT16 with the layout's version, then its
 fields; no value at all takes the fact back. The log may be compacted: the latest value of a key is all there is to it.
@@ -12,7 +12,7 @@ from msgspec import Struct
 from protocol.constructs import Reader
 from protocol.errors import ProtocolError
 from protocol.schema import Field, Message, Schema
-from protocol.wire import INT8, INT16, INT32, INT64, STRING, UUID, Array
+from protocol.wire import BYTES, INT8, INT16, INT32, INT64, STRING, UUID, Array
 
 NO_ID: Final = bytes(16)
 
@@ -85,8 +85,24 @@ class TransactionValue(Message):
     topics: tuple[TransactionTopic, ...] = ()
 
 
-Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey
-Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue
+class ScramKey(Message):
+    """A user's SCRAM credential, by Kafka's number of the mechanism: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+
+    user: str = ""
+    mechanism: int = 0
+
+
+class ScramValue(Message):
+    """What the server knows of the password: neither the password nor the salted one can be had from it."""
+
+    salt: bytes = b""
+    stored_key: bytes = b""
+    server_key: bytes = b""
+    iterations: int = 0
+
+
+Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey | ScramKey
+Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramValue
 
 
 class CatalogRecord(Struct, frozen=True, gc=False):
@@ -110,6 +126,10 @@ _KEYS: Final[tuple[Schema, ...]] = (
     )),
     Schema(ProducerIdKey, ()),
     Schema(TransactionKey, (Field("transactional_id", STRING),)),
+    Schema(ScramKey, (
+        Field("user", STRING),
+        Field("mechanism", INT8),
+    )),
 )  # fmt: skip
 
 _VALUES: Final[tuple[Schema, ...]] = (
@@ -133,6 +153,12 @@ _VALUES: Final[tuple[Schema, ...]] = (
         Field("started_ms", INT64),
         Field("updated_ms", INT64),
         Field("topics", Array(_TOPIC)),
+    )),
+    Schema(ScramValue, (
+        Field("salt", BYTES),
+        Field("stored_key", BYTES),
+        Field("server_key", BYTES),
+        Field("iterations", INT32),
     )),
 )  # fmt: skip
 

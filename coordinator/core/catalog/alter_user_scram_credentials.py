@@ -1,0 +1,83 @@
+"""AlterUserScramCredentials: set and delete what the server knows of users' passwords (KIP-554)."""
+
+from typing import Any, Final
+
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.records import CatalogRecord, ScramKey, ScramValue
+from coordinator.core.refusal import Refusal, truncate
+from coordinator.core.result import Call, Result
+from coordinator.core.scram import BY_NUMBER, ITERATIONS_MAX, ITERATIONS_MIN, derive_credential
+from protocol.errors import ErrorCode
+from protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsRequestScramCredentialDeletion,
+    AlterUserScramCredentialsRequestScramCredentialUpsertion,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResponseAlterUserScramCredentialsResult,
+)
+
+Deletion = AlterUserScramCredentialsRequestScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequestScramCredentialUpsertion
+
+SALT_BYTES_MAX: Final = 1_024
+CREDENTIALS_MAX: Final = 100_000  # a bound on what clients can make us keep
+
+_TWICE: Final = Refusal(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+
+
+def alter_user_scram_credentials(
+    catalog: Catalog, request: AlterUserScramCredentialsRequest, call: Call
+) -> Result[Any]:
+    """Alter the credentials of each user that is named once; a mistake in one leaves the others alone.
+
+    Kafka: `ScramControlManager.alterCredentials`.
+    """
+    found: dict[str, Refusal | CatalogRecord] = {}
+    changes: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
+    for change in changes:
+        if change.name in found:
+            if not isinstance(found[change.name], Refusal):
+                found[change.name] = _TWICE
+        else:
+            found[change.name] = _validate(catalog, change) or _record(change)
+    records = tuple([one for one in found.values() if isinstance(one, CatalogRecord)])
+    results = tuple([_result(user, one) for user, one in found.items()])
+    return Result(records=records, response=AlterUserScramCredentialsResponse(results=results))
+
+
+def _validate(catalog: Catalog, change: Deletion | Upsertion) -> Refusal | None:
+    if not change.name:
+        return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    mechanism = BY_NUMBER.get(change.mechanism)
+    if mechanism is None:
+        return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    is_there = (change.name, mechanism.number) in catalog.scram
+    if isinstance(change, Deletion):
+        message = "Attempt to delete a user credential that does not exist"
+        return None if is_there else Refusal(ErrorCode.RESOURCE_NOT_FOUND, message)
+    if change.iterations < ITERATIONS_MIN:
+        return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if change.iterations > ITERATIONS_MAX:
+        return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if len(change.salt) > SALT_BYTES_MAX:
+        return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt is too long")
+    if not is_there and len(catalog.scram) >= CREDENTIALS_MAX:
+        return Refusal(ErrorCode.POLICY_VIOLATION, f"There are {CREDENTIALS_MAX} credentials already")
+    return None
+
+
+def _record(change: Deletion | Upsertion) -> CatalogRecord:
+    key = ScramKey(change.name, change.mechanism)
+    if isinstance(change, Deletion):
+        return CatalogRecord(key, None)
+    made = derive_credential(BY_NUMBER[change.mechanism], change.salt, change.iterations, change.salted_password)
+    return CatalogRecord(key, ScramValue(made.salt, made.stored_key, made.server_key, made.iterations))
+
+
+def _result(
+    user: str, outcome: Refusal | CatalogRecord
+) -> AlterUserScramCredentialsResponseAlterUserScramCredentialsResult:
+    if isinstance(outcome, Refusal):
+        message = None if outcome.message is None else truncate(outcome.message)
+        return AlterUserScramCredentialsResponseAlterUserScramCredentialsResult(user, outcome.error, message)
+    return AlterUserScramCredentialsResponseAlterUserScramCredentialsResult(user)
