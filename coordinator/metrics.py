@@ -8,6 +8,7 @@ start more than Trio's loop does.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from operator import attrgetter
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -191,23 +192,45 @@ ERROR_FIELDS: Final = ("error_code", "partition_error_code")  # the latter in Ad
 def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
     """Return a function that finds the error codes other than NONE in an answer of that class, however deep they
     lie."""
-    own = next((attrgetter(name) for name in cls.__struct_fields__ if name in ERROR_FIELDS), None)
-    nested: list[tuple[str, Callable[[Any], Iterable[int]]]] = []
-    for name, inner in _arrays_of_structs(cls):
-        nested.append((name, error_counter(inner)))
-    if not nested:
+    own, nested = _error_fields(cls)
+    inner = [(name, error_counter(of)) for name, of in nested]
+    if not inner:
         if own is None:
             return lambda answer: ()
         return lambda answer: (code,) if (code := own(answer)) else ()
 
     def codes(answer: Any) -> list[int]:
         found = [code] if own is not None and (code := own(answer)) else []
-        for name, inner_codes in nested:
+        for name, inner_codes in inner:
             for one in getattr(answer, name) or ():
                 found += inner_codes(one)
         return found
 
     return codes
+
+
+@cache
+def error_walker(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
+    """Return a function to the codes of all structs in an answer of that class, NONE among them: to count in steps."""
+    own, nested = _error_fields(cls)
+    inner = [(name, error_walker(of)) for name, of in nested]
+    if not inner:
+        return lambda answer: () if own is None else (own(answer),)
+
+    def codes(answer: Any) -> Iterator[int]:
+        if own is not None:
+            yield own(answer)
+        for name, inner_codes in inner:
+            for one in getattr(answer, name) or ():
+                yield from inner_codes(one)
+
+    return codes
+
+
+def _error_fields(cls: type[Struct]) -> tuple[Callable[[Any], int] | None, list[tuple[str, type[Struct]]]]:
+    """A class's own error code, and those of its arrays of structs in which there are some."""
+    own = next((attrgetter(name) for name in cls.__struct_fields__ if name in ERROR_FIELDS), None)
+    return own, [(name, inner) for name, inner in _arrays_of_structs(cls) if any(_error_fields(inner))]
 
 
 def _arrays_of_structs(cls: type[Struct]) -> Iterator[tuple[str, type[Struct]]]:

@@ -10,14 +10,14 @@ Should it do so after all, that is a mistake of ours which costs a server the on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NoReturn
 
 from protocol import bounds, interpret
 from protocol.apis import API, APIS
 from protocol.decoder import UNREADABLE, decoder
-from protocol.encoder import UNWRITABLE, encoder
+from protocol.encoder import UNWRITABLE, encoder, encoder_in_pieces
 from protocol.errors import ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response, request_frame, response_frame
 from protocol.schema import Message, Schema
@@ -38,6 +38,7 @@ _request_decoders: dict[bytes, Decoder] = {}  # by the first four bytes of a fra
 _request_encoders: dict[tuple[int, int], Encoder] = {}
 _response_decoders: dict[tuple[int, int], Decoder] = {}
 _response_encoders: dict[tuple[int, int], Encoder] = {}
+_response_piece_encoders: dict[tuple[int, int], Callable[..., Iterator[bytes]]] = {}
 _readers: dict[tuple[Schema, int, bool], Decoder] = {}
 _writers: dict[tuple[Schema, int, bool], Encoder] = {}
 
@@ -65,6 +66,20 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
         _response_encoders[api_key, version] = encode
     try:
         return encode(correlation_id, message)
+    except UNWRITABLE:
+        root = response_frame(APIS[api_key], version)
+        _unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)
+
+
+def encode_response_in_pieces(api_key: int, version: int, correlation_id: int, message: Message) -> Iterator[bytes]:
+    """A server's frame without its size, in pieces that take about a millisecond each. The iteration raises
+    `ProtocolError`."""
+    encode = _response_piece_encoders.get((api_key, version))
+    if encode is None:
+        encode = encoder_in_pieces(response_frame(_api(api_key, version, correlation_id), version))
+        _response_piece_encoders[api_key, version] = encode
+    try:
+        yield from encode(correlation_id, message)
     except UNWRITABLE:
         root = response_frame(APIS[api_key], version)
         _unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)

@@ -3,6 +3,9 @@
 The bytes are a list of pieces, joined once. Fields of fixed size that follow each other are one `pack`, together with
 the length that ends the run; what is of fixed size as a whole is one `pack` and no list. Any exception means that a
 value has no bytes; `protocol.interpret` knows which.
+
+An encoder in pieces is a generator: it hands out what it has after each `PIECE_ELEMENTS` elements of arrays, so that
+whoever asks can do something else in between. It is slower: each element is a turn of a loop, and is counted.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from protocol.decoder import fixed_layout
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection
 
+PIECE_ELEMENTS = 2_000  # of arrays, in one piece: one or two milliseconds
 UNWRITABLE = (ValueError, TypeError, AttributeError, struct.error)  # what an encoder raises
 _NAMES = {
     "join": b"".join,
@@ -39,6 +43,14 @@ def encoder(root: StructOf, *, framed: bool = False) -> Callable[..., bytes]:
     return _Encoder(root, framed).function
 
 
+def encoder_in_pieces(root: StructOf) -> Callable[..., Iterator[bytes]]:
+    """Return a function from the values of the root's members, in their order, to an iterator over the bytes in pieces.
+
+    The iteration raises one of `UNWRITABLE`.
+    """
+    return _Encoder(root, framed=True, in_pieces=True).function
+
+
 def has_tags(struct_of: StructOf) -> bool:
     """Return whether tagged fields are defined for a struct, so that its size depends on its values."""
     return any(isinstance(subcon, TagSection) and subcon.fields for _, subcon in struct_of.members)
@@ -47,11 +59,15 @@ def has_tags(struct_of: StructOf) -> bool:
 class _Encoder:
     """The writer of one encoder. Pieces and a run of fixed fields wait to be written; a branch or loop spills them."""
 
-    def __init__(self, root: StructOf, framed: bool) -> None:
+    def __init__(self, root: StructOf, framed: bool, in_pieces: bool = False) -> None:
         self.source = Source(_NAMES)
+        self.in_pieces = in_pieces  # and not within a tagged field, whose size comes before it
         self.run: list[tuple[str, str]] = []  # struct format, expression ("" for a byte of padding)
         self.pieces: list[str] = []
         self.parts = ""  # the name of the list they are spilled to, once there is one
+        if in_pieces:
+            self.spill()
+            self.source.line(f"left = {PIECE_ELEMENTS}")
         if framed:
             names = [name for name, _ in root.members if name]
             for name, subcon in root.members:
@@ -59,7 +75,10 @@ class _Encoder:
         else:
             names = ["message"]
             self.struct(root, "message")
-        self.source.line(f"return {self.frame_expression() if framed else self.join_expression()}")
+        if in_pieces:
+            self.source.line(f"yield {self.join_expression()}")
+        else:
+            self.source.line(f"return {self.frame_expression() if framed else self.join_expression()}")
         self.function = self.source.function(", ".join(names))
 
     def join_expression(self) -> str:
@@ -106,12 +125,12 @@ class _Encoder:
     @contextmanager
     def apart(self) -> Iterator[str]:
         """What is written inside goes to a list of its own, whose name this gives."""
-        outer = self.run, self.pieces, self.parts
-        self.run, self.pieces, self.parts = [], [], ""
+        outer = self.run, self.pieces, self.parts, self.in_pieces
+        self.run, self.pieces, self.parts, self.in_pieces = [], [], "", False
         self.spill()
         yield self.parts
         self.spill()
-        self.run, self.pieces, self.parts = outer
+        self.run, self.pieces, self.parts, self.in_pieces = outer
 
     # Each of these writes one value, given the expression for it.
 
@@ -197,7 +216,7 @@ class _Encoder:
             self.pieces.append(f"pack('>%d{layout}' % len({items}), *{items})")
         elif layout:
             self.pieces.append(f"*[{self.fixed(element, item)} for {item} in {items}]")
-        elif isinstance(element, StructOf) and element.is_fixed and not has_tags(element):
+        elif isinstance(element, StructOf) and element.is_fixed and not has_tags(element) and not self.in_pieces:
             outer, self.run = self.run, []
             self.struct(element, item)
             self.pieces.append(f"*[{self.pack_expression()} for {item} in {items}]")
@@ -207,6 +226,16 @@ class _Encoder:
             with self.source.block(f"for {item} in {items}:"):
                 self.member(element, item, item)
                 self.spill()
+                if self.in_pieces:
+                    self.end_piece()
+
+    def end_piece(self) -> None:
+        """Write the lines that hand out what there is after so many elements."""
+        self.source.line("left -= 1")
+        with self.source.block("if not left:"):
+            self.source.line(f"left = {PIECE_ELEMENTS}")
+            self.source.line(f"yield join({self.parts})")
+            self.source.line(f"{self.parts} = []")
 
     def tags(self, section: TagSection, owner: str) -> None:
         """Write tagged fields, those that differ from their defaults."""

@@ -11,9 +11,12 @@ the frames that are left wait in their connections for the next turn. There they
 
 - connections whose turn was cut short, the one that waits longest first;
 - what has arrived since;
-- heavy connections, which have kept the loop for long: one request of each in turn, and at least one in each turn.
+- connections that give way to the others, one request of each in turn, and at least one in each turn: heavy ones, which
+  have kept the loop for long, and those whose next request is not urgent;
+- requests that are decided in steps, and large responses, which are encoded in steps: at least one step in each turn.
 
-So a client that asks for expensive things is late itself, and the others wait for one of its requests at most.
+Urgent is what the members of a group send in order to stay members (`urgency`). So a client that asks for expensive
+things is late itself, and members wait for one of its requests at most, however many clients there are.
 
 Timers fire only for a time by which all that had arrived is decided: a member is not expired while its heartbeat waits
 for a server that is late. A connection that has more waiting than `SHARE_S` is not waited for: nobody can stop timers.
@@ -29,18 +32,20 @@ from typing import Any, Final
 
 from coordinator.control.passage import Passage
 from coordinator.core.result import Call
-from coordinator.metrics import Stats, error_counter
+from coordinator.metrics import Stats, error_counter, error_walker
 from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.budget import Budget
 from coordinator.server.connection import OWED_BYTES_MAX, Connection, ParkedRequest
+from coordinator.server.encoding import ENCODINGS_MAX, SHORT, Encoding, frame_of, is_short
 from coordinator.server.foreign import foreign_protocol
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
-from protocol.apis import API_VERSIONS
-from protocol.codec import decode_request, encode_response
+from coordinator.server.urgency import URGENT_BYTES_MAX, URGENT_KEYS, is_urgent
+from protocol.apis import API_VERSIONS, APIS
+from protocol.codec import decode_request, encode_response, encode_response_in_pieces
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request
 
@@ -124,8 +129,12 @@ class Frontend:
         self._parked: dict[int, Connection] = {}  # by ticket
         self._touched: dict[Connection, None] = {}  # those that may have something to send, in order
         self._interrupted: deque[Connection] = deque()  # with a backlog, to go on first
-        self._heavy: deque[Connection] = deque()  # with a backlog, to go on when there is time, one request each
+        self._yielding: deque[Connection] = deque()  # with a backlog, to go on when there is time, one request each
         self._replies: deque[tuple[int, Any]] = deque()  # to parked requests, by ticket, to be encoded
+        self._encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
+        self._is_crowded = False  # there are so many of them that requests for more wait
+        self._crowded: deque[Connection] = deque()  # whose next request does so
+        self._is_node_next = True  # a step of a long request, not of a large response
         self._horizon: Horizon | None = None
         self._settled_ms = 0  # the time of the last horizon that was reached
         self._decided: dict[int, int] = {}  # of what arrived in this turn, by API key
@@ -154,6 +163,8 @@ class Frontend:
         assert not self._parked, "a request of the old node is parked"
         self.node = node
         self._replies.clear()
+        self._encodings.clear()
+        self._ease()
 
     def disconnect(self, connection: Connection) -> None:
         """Forget a client that has left. Its parked JoinGroup goes on without it; its long poll does not."""
@@ -214,7 +225,7 @@ class Frontend:
         try:
             for frame in connection.feed(chunk, self._began_s):
                 connection.requests += 1
-                if decides:
+                if decides and frame[:2] in URGENT_KEYS and len(frame) <= URGENT_BYTES_MAX:
                     api_key = self._decide(connection, frame)
                     decides = self.has_time() and connection.owed_bytes < OWED_BYTES_MAX and not connection.closing
                     if api_key >= 0:
@@ -224,6 +235,7 @@ class Frontend:
                 elif connection.closing:
                     break  # no response follows to what comes behind
                 else:
+                    decides = False
                     connection.backlog.append(frame)
         except ProtocolError as error:
             self._refuse(connection, error, chunk)
@@ -260,10 +272,10 @@ class Frontend:
         node, parked = self.node, self._parked
         if self.gate is not None and self.gate.next_s is not None:
             self._send_delayed(self.gate)
-        if self._heavy or node.has_steps:
+        if self._yielding or self._encodings or node.has_steps:
             self._work()
         settled_ms = self.now_ms if read_by_ms is None else read_by_ms
-        if self._interrupted or self._heavy or self._horizon:
+        if self._interrupted or self._yielding or self._crowded or self._horizon:
             settled_ms = self._settle(settled_ms)
         node.fire(settled_ms)
         replies = self._replies
@@ -282,7 +294,7 @@ class Frontend:
         self._count()
         touched, self._touched = self._touched, {}
         self.now_ms = self._owed_bytes = 0
-        self.has_work = bool(self._interrupted or self._heavy or replies) or node.has_steps
+        self.has_work = bool(self._interrupted or self._yielding or self._encodings or replies) or node.has_steps
         return touched
 
     def next_deadline_ms(self) -> int | None:
@@ -314,8 +326,13 @@ class Frontend:
         """Go on with the backlog of a connection later."""
         if connection.backlog and connection.may_decide and not connection.is_queued:
             connection.is_queued = True
-            queue = self._heavy if connection.heavy_until_s > self._checked_s else self._interrupted
-            queue.append(connection)
+            frame = connection.backlog[0]
+            if self._is_crowded and not is_short(frame):
+                self._crowded.append(connection)
+            elif connection.heavy_until_s > self._checked_s or not is_urgent(frame):
+                self._yielding.append(connection)
+            else:
+                self._interrupted.append(connection)
 
     def _go_on(self) -> None:
         """Decide what waits in the connections that were interrupted, while there is time."""
@@ -323,15 +340,23 @@ class Frontend:
             self._decide_backlog(self._interrupted.popleft(), most=0)
 
     def _work(self) -> None:
-        """Decide one request of each heavy connection and do one step of each long request in turn, while there is
-        time; one of each in any case."""
+        """Decide one request of each connection that gives way to others and do one step of what is long in turn, while
+        there is time; one of each in any case."""
         is_first = True
-        while (self._heavy or self.node.has_steps) and (is_first or self.has_time()):
+        while (self._yielding or self._encodings or self.node.has_steps) and (is_first or self.has_time()):
             is_first = False
-            if self._heavy:
-                self._decide_backlog(self._heavy.popleft(), most=1)
-            if self.node.has_steps:
-                self.node.step()
+            if self._yielding:
+                self._decide_backlog(self._yielding.popleft(), most=1)
+            self._step()
+
+    def _step(self) -> None:
+        """Do a step of a long request or of a large response. The latter go first while there are many."""
+        if self.node.has_steps and not self._is_crowded and (self._is_node_next or not self._encodings):
+            self._is_node_next = False
+            self.node.step()
+        elif self._encodings:
+            self._is_node_next = True
+            self._encode_piece()
 
     def _decide_backlog(self, connection: Connection, most: int) -> None:
         """Decide requests of a queued connection while there is time: `most` of them, or all with 0."""
@@ -341,6 +366,8 @@ class Frontend:
         self._look_at_cpu()
         try:
             while connection.backlog and connection.may_decide:
+                if self._is_crowded and not is_short(connection.backlog[0]):
+                    break
                 api_key = self._decide(connection, connection.backlog.popleft())
                 if api_key >= 0:
                     self._decided_late.append((api_key, connection.heard_s))
@@ -376,7 +403,7 @@ class Frontend:
         """Return the time by which all that had arrived is decided, as far as that is known; something waits."""
         horizon = self._horizon
         if horizon is None:
-            self._horizon = Horizon(read_by_ms, (*self._interrupted, *self._heavy))
+            self._horizon = Horizon(read_by_ms, (*self._interrupted, *self._yielding, *self._crowded))
         elif horizon.is_reached:
             self._horizon = None
             self._settled_ms = horizon.at_ms
@@ -407,19 +434,18 @@ class Frontend:
                 raise
             # The one request of an unknown version that is answered, so that a client can find a known one.
             answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
-            self._owe(connection, API_VERSIONS, 0, error.correlation_id, answer)
+            self._owe_short(connection, API_VERSIONS, 0, error.correlation_id, answer)
             return API_VERSIONS
+        if response is NO_ANSWER:
+            return api_key
+        if api_key in SHORT and passage is None and response is not None:
+            self._owe_short(connection, api_key, version, request.correlation_id, response)
+            return api_key
+        answered = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
         if response is None:
-            self._park(
-                connection, ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
-            )
+            self._park(connection, answered)
             return -1
-        if response is not NO_ANSWER:
-            parked = None
-            if passage is not None:
-                parked = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
-            self._owe(connection, api_key, version, request.correlation_id, response, parked)
-        return api_key
+        return api_key if self._owe(connection, answered, response) else -1
 
     def _call(self, connection: Connection, request: Request, ticket: int) -> Call:
         """Return what the handlers learn of a request besides its body."""
@@ -460,36 +486,110 @@ class Frontend:
         connection.parked = parked
         self._parked[parked.ticket] = connection
 
-    def _owe(
-        self,
-        connection: Connection,
-        api_key: int,
-        version: int,
-        correlation_id: int,
-        response: Any,
-        parked: ParkedRequest | None = None,
+    def _owe_short(
+        self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any
     ) -> None:
-        """Encode a response, and owe it. With `parked` the gate does to it what a fault says."""
-        codes = self._error_counters.get(response.__class__)
-        if codes is None:
-            codes = self._error_counters[response.__class__] = error_counter(response.__class__)
-        if parked is not None and parked.passage is not None:
-            response = throttle(response, parked.passage.action.throttle_ms)
+        """Encode a short response, and owe it."""
         try:
             data = encode_response(api_key, version, correlation_id, response)
-        except ProtocolError as error:  # the server's fault, not the client's, which would wait for ever
-            self.node.edge.report("response", error)
-            self.close(connection, "internal error")
+        except ProtocolError as error:
+            self._fail(connection, error)
             return
-        for code in codes(response):
-            self._stats.count_error(api_key, code)
-        if parked is not None and parked.passage is not None:
-            self._pass(connection, parked, parked.passage, data)
-            return
+        self._count_errors(api_key, response)
         size = len(data)
         connection.owed.append(data)
         connection.owed_bytes += size
         self._owed_bytes += size
+
+    def _count_errors(self, api_key: int, response: Any) -> None:
+        codes = self._error_counters.get(response.__class__)
+        if codes is None:
+            codes = self._error_counters[response.__class__] = error_counter(response.__class__)
+        for code in codes(response):
+            self._stats.count_error(api_key, code)
+
+    def _owe(self, connection: Connection, request: ParkedRequest, response: Any, *, is_reply: bool = False) -> bool:
+        """Encode the response to a request, and owe it. Returns False if it is large, and will be owed later.
+
+        `is_reply`: the request was parked.
+        """
+        passage = request.passage
+        if passage is not None:
+            response = throttle(response, passage.action.throttle_ms)
+        try:
+            later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
+            pieces = list(itertools.islice(later, 2))
+        except ProtocolError as error:
+            self._fail(connection, error)
+            return True
+        if len(pieces) > 1:
+            codes = iter(error_walker(response.__class__)(response))
+            self._encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
+            self._is_crowded = len(self._encodings) >= ENCODINGS_MAX
+            self._park(connection, request)
+            return False
+        self._count_errors(request.api_key, response)
+        self._owe_frame(connection, request, pieces)
+        return True
+
+    def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> None:
+        """Owe the pieces of a frame, or what a fault makes of them."""
+        pieces = frame_of(pieces)
+        if request.passage is not None:
+            self._pass(connection, request, request.passage, b"".join(pieces))
+            return
+        for data in [b"".join(pieces)] if len(pieces) == 2 else pieces:
+            connection.owed.append(data)
+            connection.owed_bytes += len(data)
+            self._owed_bytes += len(data)
+
+    def _fail(self, connection: Connection, error: ProtocolError) -> None:
+        """Close a connection whose response has no bytes: the server's fault, and the client would wait for ever."""
+        self.node.edge.report("response", error)
+        self.close(connection, "internal error")
+
+    def _encode_piece(self) -> None:
+        """Do some more of the first large response, and owe it when that is done."""
+        encoding = self._encodings[0]
+        connection = self._parked.get(encoding.request.ticket)
+        if connection is not None:  # else the client has left
+            try:
+                for code in encoding.step():
+                    self._stats.count_error(encoding.request.api_key, code)
+            except ProtocolError as error:
+                self._fail(connection, error)
+            else:
+                if not encoding.is_done and encoding.size <= self.responses.bytes_max:
+                    return
+            self._end_encoding(connection, encoding)
+        self._encodings.popleft()
+        self._ease()
+
+    def _end_encoding(self, connection: Connection, encoding: Encoding) -> None:
+        """Owe a response that is encoded, or close the connection if it is too large."""
+        request = encoding.request
+        del self._parked[request.ticket]
+        connection.parked = None
+        self._touched[connection] = None
+        if encoding.is_done:
+            if not encoding.is_counted:
+                self._decided_late.append((request.api_key, request.since_s))
+            self._owe_frame(connection, request, encoding.pieces)
+        elif not connection.closing:
+            log.warning(
+                "connection closed: its response is larger than queued.max.response.bytes",
+                extra={"client": connection.host, "api": APIS[request.api_key].name},
+            )
+            self.close(connection, "response memory")
+        self._enqueue(connection)
+
+    def _ease(self) -> None:
+        """Let requests for large responses go on, if there are few of these by now."""
+        self._is_crowded = len(self._encodings) >= ENCODINGS_MAX
+        while self._crowded and not self._is_crowded:
+            connection = self._crowded.popleft()
+            connection.is_queued = False
+            self._enqueue(connection)
 
     def _pass(self, connection: Connection, parked: ParkedRequest, passage: Passage, data: bytes) -> None:
         """Owe the bytes of a response, what a fault has left of them, or all of them later."""
@@ -517,8 +617,7 @@ class Frontend:
         self._touched[connection] = None
         self._stats.count_wait(parked.api_key, now_s - parked.since_s)
         if response is not NO_ANSWER:
-            passed = None if parked.passage is None else parked
-            self._owe(connection, parked.api_key, parked.version, parked.correlation_id, response, passed)
+            self._owe(connection, parked, response, is_reply=True)
         self._enqueue(connection)
 
     def _send_delayed(self, gate: Gate) -> None:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.decoder import UNREADABLE, decoder
+from protocol.encoder import encoder_in_pieces
 from protocol.errors import ProtocolError
 from tests.protocol.mutate import mutated
-from tests.protocol.targets import TARGETS, Target, outcome
+from tests.protocol.targets import CORRELATION_ID, RESPONSES, TARGETS, Target, outcome
 from tests.protocol.values import CHOICES, Choices, message_of
 
 SETTINGS = settings(max_examples=50, deadline=None, database=None, derandomize=True)
@@ -32,6 +33,20 @@ def test_r13_written_and_read_again_a_message_is_the_same_by_either_codec(target
         assert target.decode(frame + b"surplus") == read
         broken = mutated(frame, random.Random(seed))
         assert outcome(fast, broken, UNREADABLE) == outcome(target.parse, broken, (ProtocolError,))
+
+    property()
+
+
+@pytest.mark.parametrize("target", RESPONSES, ids=str)
+def test_an_encoder_in_pieces_writes_the_same_bytes(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocol.encoder.PIECE_ELEMENTS", 2)
+    in_pieces = encoder_in_pieces(target.root)
+
+    @settings(SETTINGS, max_examples=5)
+    @given(CHOICES)
+    def property(data: bytes) -> None:
+        body = message_of(target.body, Choices(data))
+        assert b"".join(in_pieces(CORRELATION_ID, body)) == target.encode(body)
 
     property()
 

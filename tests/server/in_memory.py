@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from coordinator.config import Config
 from coordinator.core.events import Event
+from coordinator.core.timers import IMMEDIATELY
 from coordinator.dataplane.brokers import Broker
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock, CoordinatorClock
@@ -163,3 +164,5 @@ class InMemory:
         """Move the clock, and do what is due by then."""
         self.seconds += seconds
         self.turn()
+        while self.frontend.next_deadline_ms() == IMMEDIATELY:
+            self.turn()

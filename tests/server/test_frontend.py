@@ -2,6 +2,7 @@
 
 import errno
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -126,11 +127,12 @@ def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyP
     for number in range(5):
         request, version = committing()
         peer.ask(replace(request, group_id=f"g{number}"), version)
-    server.advance(600)
+    server.seconds += 600
+    server.turn()
     (partition,) = server.node.partitions
     left = [len(partition.shard.groups)]
     while left[-1] and len(left) < 10:
-        server.advance(0.001)
+        server.turn()
         left.append(len(partition.shard.groups))
     assert left == [4, 3, 2, 1, 0]
 
@@ -224,7 +226,11 @@ def test_an_answer_that_cannot_be_written_is_our_error_and_closes_that_connectio
         unwritable = replace(message, **{field: "x" * 40_000}) if api_key == key else message
         return encode_response(api_key, version, correlation_id, unwritable)
 
+    def overlong_pieces(api_key: int, version: int, correlation_id: int, message: Any) -> Iterator[bytes]:
+        yield overlong(api_key, version, correlation_id, message)[4:]
+
     monkeypatch.setattr("coordinator.server.frontend.encode_response", overlong)
+    monkeypatch.setattr("coordinator.server.frontend.encode_response_in_pieces", overlong_pieces)
     server = InMemory(group_initial_rebalance_delay_ms=1_000)
     peer, other = server.connect(), server.connect()
     peer.send(VERSIONS, asked, VERSIONS)

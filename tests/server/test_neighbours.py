@@ -92,7 +92,7 @@ def test_unfinished_frames_are_bounded_over_all_connections(muster: Muster, memb
 def test_responses_that_are_not_taken_are_bounded_over_all_connections(muster: Muster, member: Bystander) -> None:
     before = resident_mib(muster.pid)
     with ExitStack() as stack:
-        offenders.make_groups(muster.address, stack, 200, offenders.LONG_ID)  # a list of 6.6 MB
+        offenders.make_groups(muster.address, stack, 300, offenders.LONG_ID)  # a list of 9.6 MB
         offenders.unread_lists(muster.address, stack)
         wait_until(
             "some are closed", lambda: muster.metric("muster_connections_closed_total", reason="response memory") > 2

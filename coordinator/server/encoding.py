@@ -1,0 +1,67 @@
+"""Large responses, encoded in steps: other requests are decided in between.
+
+The response that was begun first is finished first, so that there are the bytes of one unfinished response at most. The
+others take memory as well: while there are `ENCODINGS_MAX` of them, requests whose responses may be large wait.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+from coordinator.server.connection import ParkedRequest
+from protocol.apis import API_VERSIONS, PRODUCE
+
+SHORT: Final = frozenset({API_VERSIONS, PRODUCE, 1, 8, 11, 12, 13, 14, 68})
+"""The APIs whose responses are short, unless the request was parked: Fetch (but for its records), OffsetCommit, and
+what the members of a group send. They are encoded at once, and the requests are decided however many other responses
+are being encoded."""
+SHORT_KEYS: Final = frozenset(api_key.to_bytes(2, "big") for api_key in SHORT)  # the first bytes of their frames
+ENCODINGS_MAX: Final = 4
+CODES_A_STEP: Final = 10_000  # structs that are searched for error codes: one or two milliseconds
+
+
+class Encoding:
+    """A response on its way to bytes; its request counts as parked meanwhile. Error codes are counted first."""
+
+    __slots__ = ("_codes", "_later", "is_counted", "is_done", "pieces", "request", "size")
+
+    def __init__(
+        self,
+        request: ParkedRequest,
+        pieces: list[bytes],
+        later: Iterator[bytes],
+        codes: Iterator[int],
+        *,
+        is_counted: bool,
+    ) -> None:
+        """`pieces` are the first of the frame, `later` gives the others. `is_counted`: the request's latency is."""
+        self.request = request
+        self.pieces = pieces
+        self.size = sum(map(len, pieces))
+        self.is_counted = is_counted
+        self.is_done = False
+        self._later = later
+        self._codes = codes
+
+    def step(self) -> list[int]:
+        """Do some more of it. Returns error codes of the response that were found. Raises ProtocolError."""
+        some = list(itertools.islice(self._codes, CODES_A_STEP))
+        if some:
+            return [code for code in some if code]
+        piece = next(self._later, None)
+        if piece is None:
+            self.is_done = True
+        else:
+            self.pieces.append(piece)
+            self.size += len(piece)
+        return []
+
+
+def frame_of(pieces: list[bytes]) -> list[bytes]:
+    """Return the pieces of a frame, its size before them."""
+    return [sum(map(len, pieces)).to_bytes(4, "big"), *pieces]
+
+
+def is_short(frame: bytes) -> bool:
+    """Return whether the response to a request will be short."""
+    return frame[:2] in SHORT_KEYS

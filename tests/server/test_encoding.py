@@ -1,0 +1,147 @@
+"""Large responses are encoded in steps, and members do not wait for clients that ask for them."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.server.encoding import ENCODINGS_MAX
+from protocol.encoder import PIECE_ELEMENTS
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from tests.server.in_memory import InMemory, Peer
+
+PARTITIONS = 5 * PIECE_ELEMENTS
+ALL_TOPICS = (MetadataRequest(topics=None), 9)
+BEAT = (HeartbeatRequest("nobody", 1, "m"), 4)
+VERSIONS = (ApiVersionsRequest("test", "1"), 3)
+
+
+class Ticking:
+    """A clock on which every look takes 2 ms: each turn does little."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        self._now_s += 0.002
+        return self._now_s
+
+
+def hurried() -> InMemory:
+    server = InMemory(topics={"wide": PARTITIONS})
+    server.frontend.real_s = Ticking()
+    return server
+
+
+def play(server: InMemory, peer: Peer) -> int:
+    """Have turns until the peer is answered. Returns how many."""
+    turns = 0
+    while not peer.answers:
+        server.turn()
+        turns += 1
+        assert peer.answers or server.frontend.has_work
+    return turns
+
+
+def rest(server: InMemory) -> None:
+    """Have turns until there is nothing to do."""
+    server.turn()
+    while server.frontend.has_work:
+        server.turn()
+
+
+def test_a_large_response_is_encoded_in_steps() -> None:
+    server = hurried()
+    peer = server.connect()
+    peer.send(ALL_TOPICS, VERSIONS)
+    assert play(server, peer) > 1
+    ((_, response),) = peer.answers
+    assert [one.partition_index for one in response.topics[0].partitions] == list(range(PARTITIONS))
+    assert not server.frontend._parked
+    assert sum(server.stats.latency[3].buckets) == 1
+    rest(server)
+    assert [number for number, _ in peer.answers] == [1, 2], "what is behind it waits"
+
+
+def test_error_codes_of_a_large_response_are_counted() -> None:
+    server = hurried()
+    peer = server.connect()
+    topic = OffsetFetchRequestTopics("wide", b"x" * 16, partition_indexes=tuple(range(PARTITIONS)))
+    peer.send((OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=(topic,)),)), 10))
+    assert play(server, peer) > 1
+    assert server.stats.errors == {(9, ErrorCode.UNKNOWN_TOPIC_ID): PARTITIONS}
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_response_leaves_nothing() -> None:
+    server = hurried()
+    peer = server.connect()
+    peer.send(ALL_TOPICS)
+    server.turn()
+    assert server.frontend._encodings
+    server.frontend.disconnect(peer.connection)
+    server.turn()
+    assert not server.frontend._encodings
+    assert not server.frontend._parked
+    assert not server.frontend.has_work
+
+
+def test_a_response_that_no_budget_has_room_for_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    server = hurried()
+    server.frontend.responses.bytes_max = 100_000
+    peer = server.connect()
+    peer.send(ALL_TOPICS)
+    rest(server)
+    assert peer.connection.closing
+    assert not peer.answers
+    assert server.stats.connections_closed == {"response memory": 1}
+    assert "queued.max.response.bytes" in caplog.text
+
+
+def test_few_large_responses_are_there_at_a_time() -> None:
+    server = hurried()
+    peers = [server.connect() for _ in range(3 * ENCODINGS_MAX)]
+    for peer in peers:
+        peer.send(ALL_TOPICS, BEAT)
+    server.turn()
+    most = 0
+    while server.frontend.has_work:
+        most = max(most, len(server.frontend._encodings))
+        server.turn()
+    assert most == ENCODINGS_MAX
+    assert [[number for number, _ in peer.answers] for peer in peers] == [[1, 2]] * len(peers)
+    assert server.frontend.requests.total == 0
+
+
+def test_what_members_send_does_not_wait_for_many_that_ask_for_much() -> None:
+    server = hurried()
+    peers = [server.connect() for _ in range(50)]
+    for peer in peers:
+        peer.send(ALL_TOPICS)
+    member = server.connect()
+    waited = []
+    for number in range(1, 20):
+        member.send(BEAT)
+        server.turn()
+        waited.append(number - len(member.answers))
+    assert max(waited) <= 1, waited
+    assert sum(len(peer.answers) for peer in peers) < 10, "the others are not all decided yet"
+
+
+def test_a_long_request_gives_way_whatever_it_is() -> None:
+    server = InMemory()
+    peer, member = server.connect(), server.connect()
+    decided: list[Any] = []
+    handle = server.node.handle
+
+    def note(api_key: int, body: Any, *more: Any) -> Any:
+        decided.append(body.member_id[:5])
+        return handle(api_key, body, *more)
+
+    server.node.handle = note  # type: ignore[method-assign]
+    peer.send((HeartbeatRequest("nobody", 1, "large" + "x" * 20_000), 4))
+    member.send((HeartbeatRequest("nobody", 1, "small"), 4))
+    server.turn()
+    assert decided == ["small", "large"], "in one turn, if there is time"
