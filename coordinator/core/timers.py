@@ -7,7 +7,8 @@ when it surfaces. So a heartbeat is one dict assignment, and the heap is as long
 Timers belong to what they time: they are indexed by group, and go with their member or their group.
 """
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
@@ -38,9 +39,18 @@ EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
 
 SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
 MEMBER_KINDS: Final = (SESSION, JOIN, SYNC, REBALANCE)  # all kinds of timers that a member can have
+WORK: Final = frozenset({REGEX, EXPIRY[0]})  # what takes many steps
 
 
-IMMEDIATELY: Final = -(2**62)  # in the next turn, whatever the clock shows: for work that goes on in steps
+IMMEDIATELY: Final = -(2**62)
+"""Whatever the clock shows: for work that goes on in steps. Its keys wait in a queue and fire one after the other, as
+many in each turn as its owner lets them."""
+
+MayWork = Callable[[], bool]  # whether a step of work may be done in this turn; it is asked before each step
+
+
+def _always() -> bool:
+    return True
 
 
 class Due(NamedTuple):
@@ -53,13 +63,13 @@ class Due(NamedTuple):
 class Timers:
     """Deadlines by key. Those that are due come out in the order of their deadlines, then of setting."""
 
-    __slots__ = ("_by_group", "_deferred", "_due", "_fired", "_heap", "_looks", "_next_turn_ms", "_pushes")
+    __slots__ = ("_by_group", "_due", "_fired", "_heap", "_looks", "_next_turn_ms", "_pushes", "_work")
 
     def __init__(self) -> None:
         self._due: dict[TimerKey, int] = {}
         self._by_group: dict[str, set[TimerKey]] = {}
         self._fired: set[TimerKey] = set()  # what has fired in the turn at hand
-        self._deferred: list[TimerKey] = []  # what fires again in the next turn, whatever the clock shows
+        self._work: OrderedDict[TimerKey, None] = OrderedDict()  # what is set to fire immediately, the first one first
         self._next_turn_ms = 0
         self._looks: dict[TimerKey, int] = {}  # when the live heap entry of a key comes up
         self._heap: list[tuple[int, int, TimerKey]] = []  # (when, number of the push, key)
@@ -73,14 +83,16 @@ class Timers:
 
     def set(self, key: TimerKey, at_ms: int) -> None:
         """Fire `key` at `at_ms`, and not at the deadline that it had."""
-        if key in self._fired:
-            if at_ms == IMMEDIATELY:
-                self._deferred.append(key)
-                return
+        if key in self._fired and at_ms != IMMEDIATELY:
             at_ms = max(at_ms, self._next_turn_ms)
         if key not in self._due:
             self._by_group.setdefault(key[1], set()).add(key)
+        elif self._work:
+            self._work.pop(key, None)
         self._due[key] = at_ms
+        if at_ms == IMMEDIATELY:
+            self._work[key] = None
+            return
         look = self._looks.get(key)
         if look is None or at_ms < look:
             self._push(key, at_ms)
@@ -90,6 +102,7 @@ class Timers:
         if self._due.pop(key, None) is None:
             return
         self._leave_group(key)
+        self._work.pop(key, None)
         if len(self._heap) > 2 * len(self._due) + 64:
             self._rebuild()
 
@@ -109,6 +122,8 @@ class Timers:
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest deadline, None without any."""
+        if self._work:
+            return IMMEDIATELY
         while self._heap:
             at_ms, _, key = self._heap[0]
             if self._looks.get(key) == at_ms and self._due.get(key) == at_ms:
@@ -119,23 +134,30 @@ class Timers:
     def earliest_wakeup_ms(self) -> int | None:
         """Return a lower bound of the earliest deadline, cheap enough to ask for after every request; None without
         any."""
+        if self._work:
+            return IMMEDIATELY
         return self._heap[0][0] if self._heap else None
 
-    def fire(self, now_ms: int) -> Iterator[Due]:
+    def fire(self, now_ms: int, may_work: MayWork = _always) -> Iterator[Due]:
         """Take what is due at `now_ms`, one after the other, while the caller sets and cancels others.
 
         A timer fires once a turn: one that is set again, however short its timeout, is due in the next turn.
         """
         self._next_turn_ms = now_ms + 1
         try:
+            for _ in range(len(self._work)):
+                if not self._work or not may_work():
+                    break
+                key, _ = self._work.popitem(last=False)
+                del self._due[key]
+                self._leave_group(key)
+                self._fired.add(key)
+                yield Due(key, IMMEDIATELY)
             while (due := self.pop_due(now_ms)) is not None:
                 self._fired.add(due.key)
                 yield due
         finally:
             self._fired.clear()
-            deferred, self._deferred = self._deferred, []
-            for key in deferred:
-                self.set(key, IMMEDIATELY)
 
     def pop_due(self, now_ms: int) -> Due | None:
         """Take the earliest timer that is due at `now_ms`; None when none is."""
@@ -176,13 +198,13 @@ class Timers:
             return  # a later entry of the key was replaced by an earlier one, which has been here
         del self._looks[key]
         due = self._due.get(key)
-        if due is not None:
+        if due is not None and due != IMMEDIATELY:
             self._push(key, due)
 
     def _rebuild(self) -> None:
         """Leave only what is set in the heap, in O(timers); so cancelled timers cost memory for no longer than this."""
-        entries = sorted(self._due.items(), key=lambda item: item[1])
+        entries = sorted([one for one in self._due.items() if one[1] != IMMEDIATELY], key=lambda item: item[1])
         self._heap = [(at_ms, order, key) for order, (key, at_ms) in enumerate(entries)]
-        self._looks = dict(self._due)
+        self._looks = dict(entries)
         self._pushes = len(entries)
         heapify(self._heap)

@@ -13,7 +13,7 @@ before its `flush` has returned.
 
 from collections.abc import Callable, Collection, Generator, Iterable
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from coordinator.config import Config
 from coordinator.control.inputs import Kind, NoteInput, VerbInput
@@ -47,6 +47,20 @@ from storage.files import Files
 from storage.log import Log
 
 Replies = list[tuple[int, Any]]  # (ticket, response)
+WORK_A_TURN: Final = 1
+"""Steps of patterns and of passes over offsets in one turn, of all partitions together: some milliseconds. However many
+groups have patterns that are much work, a turn is no longer."""
+
+
+class Ration:
+    """So many times yes."""
+
+    def __init__(self, times: int) -> None:
+        self._left = times
+
+    def __call__(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
 
 
 class Engine:
@@ -73,6 +87,7 @@ class Engine:
         self._replies: Replies = []
         self._steps = Steps()
         self._dirty: dict[Partition, None] = {}
+        self._first = 0  # of the partitions, when timers fire
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
     @staticmethod
@@ -152,9 +167,10 @@ class Engine:
         if self._due_ms is not None and self._due_ms <= now_ms:
             if self.failover:
                 self.failover.serve(now_ms)
-            for partition in self.partitions:
+            may_work = Ration(WORK_A_TURN)
+            for partition in self._in_turn():
                 if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
-                    self._take_all(partition, partition.shard.fire(now_ms))
+                    self._take_all(partition, partition.shard.fire(now_ms, may_work))
             wakeups = [at_ms for p in self.partitions if (at_ms := p.shard.next_deadline_ms()) is not None]
             wakeups += [at_ms for _, at_ms in self.failover.deadlines()]
             self._due_ms = min(wakeups, default=None)
@@ -181,6 +197,12 @@ class Engine:
     def do_in_steps(self, work: Generator[None, None, None]) -> None:
         """Do what nobody waits for in steps, in turn with the requests that are decided so."""
         self.edge.attempt("load", self._steps.begin, NOBODYS, None, 0, work)
+
+    def _in_turn(self) -> list[Partition]:
+        """Return all partitions, each as the first in its turn: the work of one does not keep the others waiting."""
+        partitions = list(self.partitions)
+        self._first = (self._first + 1) % len(partitions)
+        return partitions[self._first :] + partitions[: self._first]
 
     @property
     def has_steps(self) -> bool:

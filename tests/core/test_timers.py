@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coordinator.core.timers import EXPIRY, TimerKey, Timers, join, rebalance, session
+from coordinator.core.timers import EXPIRY, IMMEDIATELY, TimerKey, Timers, join, rebalance, session
 
 pytestmark = pytest.mark.rule("C-350 C-357")
 KEYS = [session("g", str(number)) for number in range(5)]
@@ -26,6 +26,11 @@ class TimersMachine(RuleBasedStateMachine):
         self.model[key] = self.now + delay
 
     @rule(key=st.sampled_from(KEYS))
+    def set_work(self, key: TimerKey) -> None:
+        self.timers.set(key, IMMEDIATELY)
+        self.model[key] = IMMEDIATELY
+
+    @rule(key=st.sampled_from(KEYS))
     def cancel(self, key: TimerKey) -> None:
         self.timers.cancel(key)
         self.model.pop(key, None)
@@ -33,9 +38,7 @@ class TimersMachine(RuleBasedStateMachine):
     @rule(delay=st.integers(0, 10))
     def advance(self, delay: int) -> None:
         self.now += delay
-        fired = []
-        while (due := self.timers.pop_due(self.now)) is not None:
-            fired.append(due)
+        fired = list(self.timers.fire(self.now))
         assert [at for _, at in fired] == sorted(at for at in self.model.values() if at <= self.now)
         assert dict(fired) == {key: at for key, at in self.model.items() if at <= self.now}
         self.model = {key: at for key, at in self.model.items() if at > self.now}
@@ -95,6 +98,23 @@ def test_a_timer_fires_once_a_turn() -> None:
     assert timers.next_deadline_ms() == 6, "in the next turn"
     timers.set(KEYS[0], 3)
     assert timers.next_deadline_ms() == 3, "between turns a deadline is what it is"
+
+
+def test_work_waits_for_its_turn_and_goes_on_behind_the_others() -> None:
+    timers = Timers()
+    for key in KEYS[:3]:
+        timers.set(key, IMMEDIATELY)
+    timers.cancel(KEYS[1])
+    fired = []
+    for _ in range(4):
+        ration = iter((True, False))
+        for due in timers.fire(0, lambda ration=ration: next(ration)):  # type: ignore[misc]
+            fired.append(due.key)
+            timers.set(due.key, IMMEDIATELY)
+    assert fired == [KEYS[0], KEYS[2], KEYS[0], KEYS[2]]
+    timers.set(KEYS[0], 7)
+    timers.set(KEYS[2], 5)
+    assert timers.next_deadline_ms() == 5
 
 
 def test_timers_go_with_their_member_and_their_group() -> None:

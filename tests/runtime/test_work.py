@@ -1,0 +1,67 @@
+"""Work that takes many steps is rationed: a turn does one of them, whoever has asked for it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from coordinator.core import regex
+from coordinator.core.timers import IMMEDIATELY
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.server.in_memory import InMemory
+
+
+def test_patterns_of_many_groups_are_a_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many groups have patterns that are much work, a turn does one step of one of them."""
+    server = InMemory(topics={f"t{number}": 1 for number in range(20)}, offsets_topic_num_partitions=5)
+    matched: list[str] = []
+    match = regex.match
+
+    def note(pattern: str, names: Sequence[str], start: int = 0, units_max: int = 0) -> regex.Progress:
+        matched.append(pattern)
+        found = match(pattern, names, start, 1)  # one name a step
+        return found._replace(units=regex.STEP_UNITS)
+
+    monkeypatch.setattr(regex, "match", note)
+    groups = [f"g{number}" for number in range(8)]
+    for group_id in groups:
+        peer = server.connect()
+        joining = ConsumerGroupHeartbeatRequest(
+            group_id, "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=f"t.*|{group_id}", topic_partitions=()
+        )
+        peer.send((joining, 1))
+    turns = 0
+    while server.frontend.next_deadline_ms() == IMMEDIATELY or not turns:
+        before = len(matched)
+        server.turn()
+        turns += 1
+        assert len(matched) - before <= 1
+    assert len(matched) == len(server.node.ledger.catalog.topics) * len(groups)
+    firsts = [matched.index(f"t.*|{group_id}") for group_id in groups]
+    assert max(firsts) < 20, "they have their turns, whatever their partitions"
+    for group_id in groups:
+        group = server.node.partitions.owner(group_id).shard.groups[group_id]
+        assert {name for resolved in group.resolved.values() for name in resolved.topics} == {
+            f"t{number}" for number in range(20)
+        }
+
+
+def test_passes_over_offsets_of_all_partitions_are_a_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are due at the same time."""
+    server = InMemory(offsets_topic_num_partitions=10, offsets_retention_minutes=1)
+    peer = server.connect()
+    topics = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 1),)),)
+    for number in range(40):
+        peer.ask(OffsetCommitRequest(f"g{number}", topics=topics), 8)
+    server.seconds += 700
+    left = [40]
+    while left[-1] and len(left) < 20:
+        server.turn()
+        left.append(sum(len(partition.shard.groups) for partition in server.node.partitions))
+    assert left[-1] == 0
+    assert len(left) > 10
+    assert len({partition.shard.timers.deadline(("expiry", "", "")) for partition in server.node.partitions}) == 1
