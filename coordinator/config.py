@@ -69,7 +69,7 @@ class Setting(Struct, frozen=True):
         """The values that the setting accepts, in words."""
         if self.choices:
             few = "one of" if self.kind is str else "any of"
-            return f"{few} {', '.join(self.choices)}"
+            return f"{few} {', '.join(choice or 'nothing' for choice in self.choices)}"
         if self.least is None:
             return _IN_WORDS[self.kind]
         most = "" if self.most is None else f" to {self.most}"
@@ -233,6 +233,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("connections.max.authentication.ms", 30_000, _MS,
          "How long a client may take for the TLS handshake. A setting of Muster's own.",
          least=1, most=LONG_MAX),
+    # authorization
+    Setting("authorizer.class.name", "", _NONE,
+         "Whether clients need rights. Nothing: everybody may do everything.",
+         choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")),
+    Setting("super.users", "", _NONE,
+         "Principals that may do everything, as TYPE:NAME, split by semicolons: User:admin;User:ops."),
+    Setting("allow.everyone.if.no.acl.found", False, _NONE,
+         "Whether everybody may use a resource that no ACL is about."),
     # connections
     Setting("socket.request.max.bytes", 8_388_608, _BYTES, "The maximum size of a request.", least=1_024, most=INT_MAX,
          kafka_default=104_857_600, why="100 MB for each connection would let an attacker fill the memory, and tests do not need it"),
@@ -351,6 +359,9 @@ def _refuse_contradictions(config: Config) -> None:
         raise ConfigError(f"invalid {beat} {config[beat]}: expected less than {session} ({config[session]})")
     if config.node_id + config["virtual.brokers"] - 1 > INT_MAX:
         raise ConfigError(f"invalid node.id {config.node_id}: expected room for {config['virtual.brokers']} brokers")
+    for user in config["super.users"].split(";"):
+        if user.strip() and ":" not in user:
+            raise ConfigError(f"invalid super.users {user.strip()!r}: expected TYPE:NAME, as in User:admin")
     if config.is_set("node.id") and config["broker.id"] not in (-1, config["node.id"]):
         raise ConfigError(
             f"invalid broker.id {config['broker.id']}: expected the value of node.id ({config['node.id']})"

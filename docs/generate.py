@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coordinator.runtime import router
-from docs import protocol_page, settings_page
+from docs import authorization_page, protocol_page, settings_page
 from protocol.apis import LATEST_RANGES
 
 ROOT = Path(__file__).parent.parent
@@ -25,6 +25,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/settings.md": settings_page.page,
 }
 BLOCKS: Mapping[tuple[str, str], Callable[[], str]] = {
+    ("docs/authorization.md", "needs"): authorization_page.needs_table,
     ("docs/apis.md", "apis"): lambda: protocol_page.apis_table(router.intersect_versions(LATEST_RANGES)),
 }
 

@@ -226,6 +226,13 @@ class ProtocolError(Exception):
         return f"{whose}{self.reason}{where}{offset}"
 
 
+class UnreadableValue(ProtocolError):  # noqa: N818 - it is one kind of ProtocolError
+    """A value that the bytes can hold, and that Kafka refuses to read: it closes the connection."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+
 class UnsupportedVersion(ProtocolError):  # noqa: N818 - Kafka's name for it
     """A whole header, but of an API or a version that nobody here can read.
 

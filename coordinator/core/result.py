@@ -14,6 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.acls.authorizer import Rights
+from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.events import Event
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.core.timers import TimerKey
@@ -32,6 +34,11 @@ class Call(Struct, frozen=True, gc=False):
     fresh_id: Callable[[], str]  # a random UUID, 36 lower-case characters
     principal: Principal = ANONYMOUS  # of the connection when the request was decoded
     listener: str = "PLAINTEXT"  # the name of the listener that the client came by
+    rights: Rights | None = None  # what the client may do, where the handler is to ask; None: everything
+
+    def may(self, operation: Operation, kind: Resource, name: str) -> bool:
+        """Return whether the client may do something with a resource."""
+        return self.rights is None or self.rights.may(operation, kind, name)
 
 
 class Reply(Struct, frozen=True, gc=False):

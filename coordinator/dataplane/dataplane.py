@@ -32,16 +32,9 @@ from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.core.transactions.list_transactions import list_transactions
 from coordinator.core.transactions.transactions import Transactions
-from coordinator.dataplane.acls import create_acls, delete_acls, describe_acls
 from coordinator.dataplane.alter_partition_reassignments import alter_partition_reassignments
 from coordinator.dataplane.alter_replica_log_dirs import alter_replica_log_dirs
 from coordinator.dataplane.brokers import Broker, Where
-from coordinator.dataplane.delegation_tokens import (
-    create_delegation_token,
-    describe_delegation_token,
-    expire_delegation_token,
-    renew_delegation_token,
-)
 from coordinator.dataplane.delete_records import delete_records
 from coordinator.dataplane.describe_client_quotas import describe_client_quotas
 from coordinator.dataplane.describe_cluster import describe_cluster
@@ -67,18 +60,13 @@ from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from protocol.messages.create_acls import CreateAclsRequest
-from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
-from protocol.messages.delete_acls import DeleteAclsRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
-from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -87,7 +75,6 @@ from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.end_txn import EndTxnRequest
-from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -98,7 +85,6 @@ from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
-from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.records import EndMarker
 from storage.files import Files, StorageError
 from storage.log import Log
@@ -345,18 +331,13 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     AlterPartitionReassignmentsRequest: alter_partition_reassignments,
     AlterUserScramCredentialsRequest: _catalog(alter_user_scram_credentials),
     AlterReplicaLogDirsRequest: alter_replica_log_dirs,
-    CreateAclsRequest: create_acls,
-    CreateDelegationTokenRequest: create_delegation_token,
     CreatePartitionsRequest: _catalog(create_partitions),
     CreateTopicsRequest: _catalog(create_topics),
-    DeleteAclsRequest: delete_acls,
     DeleteRecordsRequest: delete_records,
     DeleteTopicsRequest: _catalog(delete_topics),
-    DescribeAclsRequest: describe_acls,
     DescribeClientQuotasRequest: describe_client_quotas,
     DescribeClusterRequest: describe_cluster,
     DescribeConfigsRequest: _catalog(describe_configs),
-    DescribeDelegationTokenRequest: describe_delegation_token,
     DescribeLogDirsRequest: describe_log_dirs,
     DescribeProducersRequest: describe_producers,
     DescribeQuorumRequest: describe_quorum,
@@ -365,7 +346,6 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     DescribeUserScramCredentialsRequest: _catalog(describe_user_scram_credentials),
     ElectLeadersRequest: elect_leaders,
     EndTxnRequest: _transactions(end_txn),
-    ExpireDelegationTokenRequest: expire_delegation_token,
     FetchRequest: fetch,
     IncrementalAlterConfigsRequest: _configs(incremental_alter_configs),
     InitProducerIdRequest: _transactions(init_producer_id),
@@ -376,7 +356,6 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: offset_for_leader_epoch,
     ProduceRequest: produce,
-    RenewDelegationTokenRequest: renew_delegation_token,
 }
 """Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`, or is
 a generator that is decided in steps."""

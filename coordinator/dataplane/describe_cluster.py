@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from coordinator.dataplane.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from coordinator.core.acls.names import NOT_ASKED
+from coordinator.dataplane.metadata import CLUSTER_OPERATIONS
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import (

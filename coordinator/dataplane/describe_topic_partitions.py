@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.dataplane.brokers import LEADER_EPOCH, Where
 from coordinator.dataplane.metadata import TOPIC_OPERATIONS
@@ -15,6 +16,7 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
+_DESCRIBE, _TOPIC = Operation.DESCRIBE, Resource.TOPIC
 PAGE_MAX: Final = 2000  # max.request.partition.size.limit
 
 
@@ -24,7 +26,8 @@ def describe_topic_partitions(
     """One page, and the cursor to the next one if there is more."""
     catalog = state.catalog
     cursor = request.cursor
-    names = sorted({topic.name for topic in request.topics} or catalog.topics_by_name)
+    named = {topic.name for topic in request.topics}
+    names = sorted(named or [name for name in catalog.topics_by_name if env.call.may(_DESCRIBE, _TOPIC, name)])
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     room = max(1, min(request.response_partition_limit, PAGE_MAX))

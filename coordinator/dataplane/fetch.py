@@ -10,6 +10,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.acls.names import Operation, Resource
+from coordinator.core.result import Call
 from coordinator.dataplane.brokers import LEADER_EPOCH
 from coordinator.dataplane.long_polls import Waiting, deadline_ms
 from coordinator.dataplane.sessions import (
@@ -50,11 +52,12 @@ class Fetch(Struct, frozen=True):
     max_bytes: int
     session: FetchSession | None = None  # whose news are told; None: everything is
     opens: bool = False  # whether a session is to begin with the answer
+    denied: frozenset[str] = frozenset()  # topics that the client may not read
 
 
 def fetch(state: State, request: FetchRequest, env: Env) -> FetchResponse | None:
     """Return the response, or None while it waits under `call.ticket` for as long as the request says."""
-    meant = _meant(state, request, env.call.version)
+    meant = _meant(state, request, env.call)
     if isinstance(meant, ErrorCode):
         return FetchResponse(error_code=meant)
     found = _read(state, meant)
@@ -87,9 +90,9 @@ def overdue(state: State, waiting: Waiting) -> FetchResponse:
     return _answer(state, meant, _read(state, meant) if waiting.is_stale else waiting.found)
 
 
-def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCode:
+def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode:
     """Return the partitions of the request: its own, or those of the session that it continues."""
-    by_ids = version >= BY_ID_SINCE
+    by_ids = call.version >= BY_ID_SINCE
     own = _own(state, request, by_ids)
     session: FetchSession | None = None
     opens = False
@@ -111,8 +114,12 @@ def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCo
         if by_ids:
             for one in own.values():
                 one.name = state.name_of(one.topic_id)  # a topic may have come, or gone, since it was named
+    asked = tuple(own.values())
+    denied = _denied(asked, call)
     return Fetch(
-        asked=tuple(own.values()),
+        # What is denied comes last, as in Kafka.
+        asked=asked if not denied else tuple(sorted(asked, key=lambda one: one.name in denied)),
+        denied=denied,
         by_ids=by_ids,
         committed=request.isolation_level == READ_COMMITTED,
         min_bytes=request.min_bytes,
@@ -120,6 +127,14 @@ def _meant(state: State, request: FetchRequest, version: int) -> Fetch | ErrorCo
         session=session,
         opens=opens,
     )
+
+
+def _denied(asked: Iterable[FetchPartition], call: Call) -> frozenset[str]:
+    """Return the topics that the client may not read, by name."""
+    if call.rights is None:
+        return frozenset()
+    names = {one.name for one in asked if one.name is not None}
+    return frozenset(name for name in names if not call.may(Operation.READ, Resource.TOPIC, name))
 
 
 def _own(state: State, request: FetchRequest, by_ids: bool) -> dict[Key, FetchPartition]:
@@ -145,7 +160,10 @@ def _read(state: State, meant: Fetch) -> list[_Read]:
     room = min(meant.max_bytes, state.fetch_room)
     is_first = True
     for asked in meant.asked:
-        data = _read_one(state, asked, room, is_first, meant.committed)
+        if asked.name in meant.denied:
+            data = _error(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            data = _read_one(state, asked, room, is_first, meant.committed)
         if data.records:
             room = max(room - len(data.records), 0)
             is_first = False
@@ -245,6 +263,7 @@ _PATIENT: Final = frozenset({
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 })  # fmt: skip
 
 

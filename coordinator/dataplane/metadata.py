@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from coordinator.core.acls.names import ALL_OPERATIONS, CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.catalog.create_topics import auto_create
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
-from coordinator.core.result import Result
+from coordinator.core.result import Call, Result
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import LEADER_EPOCH, Where
 from coordinator.dataplane.state import Env, State
@@ -22,11 +23,8 @@ from protocol.messages.metadata import (
 )
 
 NAMES_MAY_BE_NULL_SINCE: Final = 12
-NOT_ASKED: Final = -(2**31)
-TOPIC_OPERATIONS: Final = 3576  # all that there are for a topic: read, write, create, delete, alter, describe, configs
-CLUSTER_OPERATIONS: Final = (
-    8096  # and for the cluster: create, alter, describe, cluster action, configs, idempotent write
-)
+TOPIC_OPERATIONS: Final = ALL_OPERATIONS[Resource.TOPIC]
+CLUSTER_OPERATIONS: Final = ALL_OPERATIONS[Resource.CLUSTER]
 
 
 def wants_all(request: MetadataRequest, version: int) -> bool:
@@ -36,20 +34,26 @@ def wants_all(request: MetadataRequest, version: int) -> bool:
 
 def metadata(state: State, request: MetadataRequest, env: Env) -> MetadataResponse:
     """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then."""
-    if names := _missing(request, state.catalog):
+    if names := _missing(request, state.catalog, env.call):
         state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
     return _describe(request, env, state)
 
 
-def _missing(request: MetadataRequest, catalog: Catalog) -> tuple[str, ...]:
+def _missing(request: MetadataRequest, catalog: Catalog, call: Call) -> tuple[str, ...]:
     """Return the names of topics that are asked for, are not there, and may be created because they were asked for."""
     creates = catalog.settings.auto_create_topics and request.allow_auto_topic_creation
     if not creates or request.topics is None:
         return ()
     if any(topic.topic_id != NO_ID for topic in request.topics):
         return ()
-    names = (topic.name for topic in request.topics)
-    return tuple(dict.fromkeys(name for name in names if name is not None and name not in catalog.topics_by_name))
+    names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
+    return tuple(name for name in names if name not in catalog.topics_by_name and _may_create(name, call))
+
+
+def _may_create(name: str, call: Call) -> bool:
+    return call.may(Operation.DESCRIBE, Resource.TOPIC, name) and (
+        call.may(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or call.may(Operation.CREATE, Resource.TOPIC, name)
+    )
 
 
 def _describe(request: MetadataRequest, env: Env, state: State) -> MetadataResponse:

@@ -73,14 +73,14 @@ def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
     if request.acks not in ACKS:
         return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")
     if request.transactional_id is None and any(
-        _is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
+        is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
     ):
         message = "Transactional records need the transactional id of their producer"
         return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message, is_told=True)
     return None
 
 
-def _is_transactional(records: bytes | None) -> bool:
+def is_transactional(records: bytes | None) -> bool:
     """By the attributes of the first batch, whatever else is to be said of it."""
     return records is not None and len(records) >= record_batch.HEADER_BYTES and bool(records[22] & 0x10)
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from protocol.errors import UnreadableValue
 from storage.files import StorageError
 
 log = logging.getLogger("muster.edge")
@@ -32,7 +33,7 @@ class Edge:
         self.failures: Counter[str] = Counter()
 
     def attempt(self, kind: str, step: Callable[..., T], *args: Any) -> T | Failure:
-        """Return the result of the step, or FAILED. Raises StorageError and nothing else."""
+        """Return the result of the step, or FAILED. Raises StorageError, UnreadableValue and nothing else."""
         return self.decide(kind, lambda *_: step(*args), None, None, None, None)
 
     def decide(
@@ -42,7 +43,7 @@ class Edge:
         heartbeat."""
         try:
             return handle(engine, request, call, where)
-        except StorageError:
+        except (StorageError, UnreadableValue):
             raise
         except Exception as error:
             self.report(kind, error)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from coordinator.config import Config
 from coordinator.control.inputs import Kind, NoteInput, VerbInput
+from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.catalog import group_configs
 from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
@@ -72,6 +73,7 @@ class Engine:
         self.config = config
         self.edge = Edge()
         self.offered: dict[int, range] = {}  # versions by API key
+        self.authorizer: Authorizer | None = None  # None: everything is allowed
         self.ledger = ledger
         self.partitions = Partitions(0, self._no_partition)
         self.coordinators = Coordinators(config.node_ids, 0)

@@ -13,7 +13,7 @@ from protocol.messages.find_coordinator import (
 )
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-_FROM_BATCHES: Final = 4  # the version that asks for many keys
+FROM_BATCHES: Final = 4  # the version that asks for many keys
 _NOT_AVAILABLE: Final = "The coordinator is not available."
 
 
@@ -21,7 +21,7 @@ def find_coordinator(
     request: FindCoordinatorRequest, version: int, coordinators: Coordinators, where: Where
 ) -> FindCoordinatorResponse:
     """Return the coordinating broker of each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
-    if version < _FROM_BATCHES:
+    if version < FROM_BATCHES:
         refused = _refusal(request.key_type)
         if refused:
             return FindCoordinatorResponse(

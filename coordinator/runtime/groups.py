@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from coordinator.core.acls.names import ALL_OPERATIONS, Resource
 from coordinator.core.admin.list_groups import Filters
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.consumer.consumer_group_heartbeat import refuse_heartbeat
@@ -47,7 +48,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-GROUP_OPERATIONS: Final = 3400  # read, delete, describe, describe configs, alter configs: all, as nobody is refused any
+GROUP_OPERATIONS: Final = ALL_OPERATIONS[Resource.GROUP]
 _GROUP_WORK: Final = 5  # what a group costs beside its offsets, counted in partitions
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
 _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE

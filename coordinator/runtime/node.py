@@ -30,6 +30,7 @@ from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
+from coordinator.runtime.security import authorizer_of
 from protocol.errors import UnsupportedVersion
 from storage.files import Files
 from storage.log import Log
@@ -77,12 +78,13 @@ class Node(Engine):
         self.began_empty = False  # whether there were no logs to begin with, once it is open
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
         self.offered = router.supported_versions(setup.compat)
-        self._routes = router.routes(self.offered)
+        self.authorizer = authorizer_of(setup.config, ledger.catalog.acls)
+        self._routes = router.routes(self.offered, self.authorizer)
 
     def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Any:
         """Decide a request. Returns its response, None while it is parked under `call.ticket`, or NO_ANSWER.
 
-        Raises UnsupportedVersion for what is not offered, and nothing else.
+        Raises UnsupportedVersion for what is not offered, UnreadableValue, and nothing else.
         """
         handler = self._routes.get((api_key, call.version))
         if handler is None:

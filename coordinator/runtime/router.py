@@ -5,14 +5,18 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import HANDLERS as DATAPLANE
 from coordinator.runtime import groups, transactions
 from coordinator.runtime.api_versions import api_versions
+from coordinator.runtime.authorization.guard import guarded
+from coordinator.runtime.authorization.needs import NEEDS
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
 from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
+from coordinator.runtime.security import ACL_HANDLERS, delegation_token
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES
 
 Handler = Callable[[Engine, Any, Call, Where], Any]
@@ -49,6 +53,11 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "OffsetCommit": groups.offset_commit,
     "TxnOffsetCommit": groups.txn_offset_commit,
     "AddOffsetsToTxn": groups.add_offsets_to_txn,
+    **ACL_HANDLERS,
+    **dict.fromkeys(
+        ("CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"),
+        delegation_token,
+    ),
     **{request.__name__.removesuffix("Request"): _dataplane for request in DATAPLANE},
     "AddPartitionsToTxn": transactions.add_partitions_to_txn,
     "DescribeTransactions": transactions.describe_transactions,
@@ -73,8 +82,13 @@ def intersect_versions(ranges: Mapping[int, range]) -> dict[int, range]:
     return {BY_NAME[name].key: ranges[BY_NAME[name].key] for name in HANDLERS if BY_NAME[name].key in ranges}
 
 
-def routes(versions: Mapping[int, range]) -> dict[tuple[int, int], Route]:
-    """Return the handlers by API key and version."""
-    by_key = {BY_NAME[name].key: Route(name, handler) for name, handler in HANDLERS.items()}
+def routes(versions: Mapping[int, range], authorizer: Authorizer | None) -> dict[tuple[int, int], Route]:
+    """Return the handlers by API key and version; with an authorizer they stand behind their guards."""
+    by_key = {BY_NAME[name].key: Route(name, _behind_guard(name, authorizer)) for name in HANDLERS}
     served = {(key, version) for key, span in versions.items() for version in span} - ADVERTISED_ONLY
     return {(key, version): by_key[key] for key, version in served}
+
+
+def _behind_guard(name: str, authorizer: Authorizer | None) -> Handler:
+    guard = NEEDS.get(name)
+    return HANDLERS[name] if authorizer is None or guard is None else guarded(HANDLERS[name], guard, authorizer)

@@ -15,16 +15,15 @@ def test_what_has_no_handler_or_no_version_is_not_offered() -> None:
 
 
 def test_every_version_that_is_offered_is_routed() -> None:
-    found = routes({BY_NAME["Heartbeat"].key: range(5)})
+    found = routes({BY_NAME["Heartbeat"].key: range(5)}, None)
     assert found == {(12, version): Route("Heartbeat", HANDLERS["Heartbeat"]) for version in range(5)}
 
 
 def test_produce_below_3_is_offered_but_closes_the_connection_as_in_kafka_4() -> None:
     """KAFKA-18659; seen on Apache Kafka 4.3.1."""
     assert intersect_versions(LATEST_RANGES)[PRODUCE] == range(14)
-    assert {version for key, version in routes(intersect_versions(LATEST_RANGES)) if key == PRODUCE} == set(
-        range(3, 14)
-    )
+    produce = {version for key, version in routes(intersect_versions(LATEST_RANGES), None) if key == PRODUCE}
+    assert produce == set(range(3, 14))
 
 
 @pytest.mark.rule("V-001 V-002 V-006 K-402")

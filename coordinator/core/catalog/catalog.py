@@ -1,4 +1,4 @@
-"""The catalog: topics and their settings, changed settings of the broker, settings of groups.
+"""The catalog: topics and their settings, changed settings of the broker, settings of groups, ACLs.
 
 A machine without I/O: `replay` applies records, new ones or those of the log, so that a catalog read back from its log
 is the one that wrote it.
@@ -9,9 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog import topic_configs
 from coordinator.core.catalog.names import OFFSETS_TOPIC, metric_name
 from coordinator.core.catalog.records import (
+    AclKey,
+    AclValue,
     CatalogRecord,
     ConfigKey,
     ConfigValue,
@@ -59,6 +62,7 @@ class Catalog:
             if setting.name == "offsets.topic.segment.bytes":
                 self.configs[TOPIC, OFFSETS_TOPIC]["segment.bytes"] = setting.value
         self.scram: dict[tuple[str, int], ScramValue] = {}  # credentials by user and Kafka's number of the mechanism
+        self.acls = AclRules()
         self.partitions = 0  # of all topics together
         self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
         self._metric_names: dict[str, str] = {}
@@ -97,6 +101,10 @@ class Catalog:
                 self.scram[user, mechanism] = credential
             case ScramKey(user, mechanism), None:
                 self.scram.pop((user, mechanism), None)
+            case AclKey() as acl, AclValue():
+                self.acls.add(acl)
+            case AclKey() as acl, None:
+                self.acls.remove(acl)
         return None
 
     def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:

@@ -1,4 +1,4 @@
-"""The facts that the log `__muster_catalog-0` keeps: topics, settings, producer ids, transactions, credentials.
+"""The facts that the log `__muster_catalog-0` keeps: topics, settings, producer ids, transactions, credentials, ACLs.
 
 A key is an INT16 that says what it is about, then its fields; a value is an INT16 with the layout's version, then its
 fields; no value at all takes the fact back. The log may be compacted: the latest value of a key is all there is to it.
@@ -101,8 +101,26 @@ class ScramValue(Message):
     iterations: int = 0
 
 
-Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey | ScramKey
-Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramValue
+class AclKey(Message):
+    """An access rule, in Kafka's numbers. All of it is the key: there is no more to a rule than that it exists."""
+
+    resource_type: int = 0
+    resource_name: str = ""
+    pattern_type: int = 0
+    principal: str = ""
+    host: str = ""
+    operation: int = 0
+    permission_type: int = 0
+
+
+class AclValue(Message):
+    """The rule exists."""
+
+    created_ms: int = -1
+
+
+Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey | ScramKey | AclKey
+Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramValue | AclValue
 
 
 class CatalogRecord(Struct, frozen=True, gc=False):
@@ -129,6 +147,15 @@ _KEYS: Final[tuple[Schema, ...]] = (
     Schema(ScramKey, (
         Field("user", STRING),
         Field("mechanism", INT8),
+    )),
+    Schema(AclKey, (
+        Field("resource_type", INT8),
+        Field("resource_name", STRING),
+        Field("pattern_type", INT8),
+        Field("principal", STRING),
+        Field("host", STRING),
+        Field("operation", INT8),
+        Field("permission_type", INT8),
     )),
 )  # fmt: skip
 
@@ -160,6 +187,7 @@ _VALUES: Final[tuple[Schema, ...]] = (
         Field("server_key", BYTES),
         Field("iterations", INT32),
     )),
+    Schema(AclValue, (Field("created_ms", INT64),)),
 )  # fmt: skip
 
 _TYPE_OF: Final[dict[type, int]] = {schema.cls: number for number, schema in enumerate(_KEYS)}

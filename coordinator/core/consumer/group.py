@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator.core.acls.authorizer import Rights
 from coordinator.core.assignors.spec import NOTHING, Assignment
 from coordinator.core.consumer.owners import Owned, Owners, move_ownership
 from coordinator.core.consumer.states import GroupState, MemberState
@@ -81,6 +82,7 @@ class Resolving(Struct, frozen=True):
     at: int = 0  # index of the first name that the first pattern was not held against
     matched: tuple[str, ...] = ()  # by the first pattern so far
     done: Mapping[str, frozenset[str]] = {}
+    rights: Rights | None = None  # of the client whose heartbeat has begun this; None: it may see every topic
 
 
 class ConsumerGroup(Struct, frozen=True):

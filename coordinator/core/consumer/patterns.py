@@ -10,6 +10,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from coordinator.core import regex
+from coordinator.core.acls.authorizer import Rights
+from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ConsumerGroup, ResolvedRegex, Resolving
 from coordinator.core.consumer.subscription import metadata_hash
@@ -53,7 +55,9 @@ def start(transition: GroupTransition) -> None:
     if not group.patterns:
         return
     topics = transition.topics
-    resolving = Resolving(topics.version, tuple(topics), tuple(sorted(group.patterns)))
+    resolving = Resolving(
+        topics.version, tuple(topics), tuple(sorted(group.patterns)), rights=transition.env.call.rights
+    )
     transition.group = replace(group, resolving=resolving)
     transition.set_timer(REGEX, "", 0)
 
@@ -83,11 +87,18 @@ def _match_some(resolving: Resolving) -> Resolving:
     while left and units < regex.STEP_UNITS:
         found = regex.match(left[0], names, at, regex.STEP_UNITS - units)
         units += found.units + regex.COMPILE_UNITS
-        at, matched = found.end, matched + found.names
+        at, matched = found.end, matched + _seen(resolving.rights, found.names)
         if at == len(names):
             done[left[0]] = frozenset(matched)
             left, at, matched = left[1:], 0, ()
     return replace(resolving, left=left, at=at, matched=matched, done=done)
+
+
+def _seen(rights: Rights | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the topics that the member whose heartbeat has begun this may describe."""
+    if rights is None:
+        return names
+    return tuple([name for name in names if rights.may(Operation.DESCRIBE, Resource.TOPIC, name)])
 
 
 def _apply(transition: GroupTransition, answer: Mapping[str, ResolvedRegex]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from coordinator.core.acls.names import Operation, Resource
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.records import CatalogRecord
 from coordinator.core.result import Call, Result
@@ -52,7 +53,7 @@ def _add_partitions(
     transactions: Transactions, topics: Topics, asked: AddPartitionsToTxnRequestTransaction, call: Call
 ) -> tuple[_Results, tuple[CatalogRecord, ...]]:
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    refusals = {partition: error for partition in partitions if (error := _refusal(topics, partition))}
+    refusals = {partition: error for partition in partitions if (error := _refusal(topics, partition, call))}
     if refusals:  # one stops them all; the others are told that it was not their fault
         return _results(asked.topics, lambda each: refusals.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)), ()
     producer = (asked.producer_id, asked.producer_epoch)
@@ -69,9 +70,11 @@ def _add_partitions(
     return results, () if isinstance(outcome, ErrorCode) else outcome.records
 
 
-def _refusal(topics: Topics, partition: Partition) -> ErrorCode:
+def _refusal(topics: Topics, partition: Partition, call: Call) -> ErrorCode:
     """Return why a client cannot write to a partition in a transaction, NONE if it can."""
     if partition[0] in INTERNAL:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if call.version < BATCHED_SINCE and not call.may(Operation.WRITE, Resource.TOPIC, partition[0]):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE if topics.has_partition(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -1,0 +1,67 @@
+"""CreateAcls: add access rules. Kafka: `AclControlManager.createAcls`."""
+
+from typing import Any, Final
+
+from coordinator.core.acls.names import ANY, CLUSTER_NAME, Operation, Pattern, Permission, Resource
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.records import AclKey, AclValue, CatalogRecord
+from coordinator.core.refusal import Refusal
+from coordinator.core.result import Call, Result
+from protocol.errors import ErrorCode
+from protocol.messages.create_acls import (
+    CreateAclsRequest,
+    CreateAclsRequestAclCreation,
+    CreateAclsResponse,
+    CreateAclsResponseAclCreationResult,
+)
+
+_TYPES: Final = frozenset(Resource)
+_PATTERNS: Final = frozenset({Pattern.LITERAL, Pattern.PREFIXED})
+_FOR_FILTERS: Final = frozenset({ANY, Pattern.MATCH})
+
+
+def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Result[Any]:
+    """Add each rule that makes sense; one that is there already is no error."""
+    results: list[CreateAclsResponseAclCreationResult] = []
+    added: dict[AclKey, None] = {}
+    for creation in request.creations:
+        wrong = _refusal(creation)
+        if wrong is not None:
+            results.append(CreateAclsResponseAclCreationResult(wrong.error, wrong.message))
+            continue
+        results.append(CreateAclsResponseAclCreationResult(error_message=""))
+        acl = AclKey(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
+        if acl not in catalog.acls:
+            added[acl] = None
+    records = tuple([CatalogRecord(acl, AclValue(call.now_ms)) for acl in added])
+    return Result(response=CreateAclsResponse(results=tuple(results)), records=records)
+
+
+def _refusal(one: CreateAclsRequestAclCreation) -> Refusal | None:
+    """Why there cannot be such a rule, None if there can. What only a filter may have is an error of Kafka's own."""
+    if one.resource_type == Resource.CLUSTER and one.resource_name != CLUSTER_NAME:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"The only valid name for the cluster is {CLUSTER_NAME}.")
+    if not one.resource_name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "The name of the resource is empty.")
+    known = (
+        (one.resource_type, _TYPES, "resource type"),
+        (one.resource_pattern_type, _PATTERNS, "pattern type"),
+        (one.operation, frozenset(Operation), "operation"),
+        (one.permission_type, frozenset(Permission), "permission type"),
+    )
+    for number, numbers, what in known:
+        if number not in numbers:
+            if number == ANY or (what == "pattern type" and number in _FOR_FILTERS):
+                return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown {what}: {number}")
+    if ":" not in one.principal:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"The principal is not TYPE:NAME: {one.principal!r}")
+    return None

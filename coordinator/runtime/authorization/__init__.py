@@ -1,0 +1,1 @@
+"""Checks of requests against the access rules, before they are decided."""

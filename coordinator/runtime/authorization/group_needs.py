@@ -1,0 +1,161 @@
+"""What requests about groups and offsets need, where it is more than one check of one name."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
+from coordinator.core.classic import replies
+from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
+from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
+from coordinator.runtime.authorization.shapes import deny_nothing
+from coordinator.runtime.find_coordinator import FROM_BATCHES, SHARE, TRANSACTION
+from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+)
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+Entry = Any
+Response = Any
+_O, _R = Operation, Resource
+_TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def refuse_join(request: JoinGroupRequest, version: int, error: ErrorCode) -> Response:
+    """Refuse to admit a member."""
+    return replies.refuse_join(error, "", version)
+
+
+_COORDINATED: Final = {
+    GROUP_KEY: need(_R.GROUP, _O.DESCRIBE),
+    TRANSACTION: need(_R.TRANSACTIONAL_ID, _O.DESCRIBE),
+    SHARE: need(_R.CLUSTER, _O.CLUSTER_ACTION),
+}
+
+
+SHARED_SINCE: Final = 6  # the version that asks for coordinators of share groups
+
+
+def find_one(key_type: int) -> Whole:
+    def names(asking: Asking) -> Iterable[str]:
+        request = asking.request
+        return (request.key,) if asking.version < FROM_BATCHES and request.key_type == key_type else ()
+
+    return Whole(_COORDINATED[key_type], names, refuse=refuse_find)
+
+
+def find_each(asking: Asking) -> Judge:
+    wanted = _COORDINATED.get(asking.request.key_type)
+    if wanted is None:
+        return deny_nothing
+    if asking.request.key_type == SHARE:
+        is_known = asking.version >= SHARED_SINCE and not wanted.is_met(asking, CLUSTER_NAME)
+        return lambda key: wanted.error if is_known else None
+    return lambda key: None if wanted.is_met(asking, key) else wanted.error
+
+
+def refuse_find(request: FindCoordinatorRequest, version: int, error: ErrorCode) -> FindCoordinatorResponse:
+    told = "Cluster authorization failed." if error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
+    nowhere = (-1, "", -1, error, told)
+    return FindCoordinatorResponse(
+        error_code=error,
+        node_id=-1,
+        port=-1,
+        error_message=told,
+        coordinators=tuple([FindCoordinatorResponseCoordinator(key, *nowhere) for key in request.coordinator_keys]),
+    )
+
+
+def subscribed(asking: Asking) -> Iterable[str]:
+    return asking.request.subscribed_topic_names or ()
+
+
+def offset_fetch_topics(asking: Asking, response: Response) -> Response:
+    """Say of topics that the client has named that they are denied; where it asks for all, leave them out.
+
+    Kafka: `KafkaApis.fetchOffsets`, `fetchAllOffsetsForGroup`.
+    """
+    describes = need(_R.TOPIC, _O.DESCRIBE)
+
+    def seen(topics: Iterable[Entry], is_named: bool) -> tuple[Entry, ...]:
+        found, denied = [], []
+        for topic in topics:
+            name = asking.topic(topic)
+            if name is None or describes.is_met(asking, name):
+                found.append(topic)
+            elif is_named:
+                denied.append(_denied_offsets(topic))
+        return (*denied, *found)
+
+    request = asking.request
+    if asking.version < GROUPS_SINCE:
+        return replace(response, topics=seen(response.topics, request.topics is not None))
+    named = [group.topics is not None for group in request.groups]
+    groups = zip(response.groups, named, strict=True)
+    return replace(
+        response, groups=tuple([replace(one, topics=seen(one.topics, is_named)) for one, is_named in groups])
+    )
+
+
+def _denied_offsets(topic: Entry) -> Entry:
+    partitions = [
+        replace(
+            one, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=_TOPIC_DENIED
+        )
+        for one in topic.partitions
+    ]  # fmt: skip
+    return replace(topic, partitions=tuple(partitions))
+
+
+def refuse_offset_delete(request: OffsetDeleteRequest, version: int, error: ErrorCode) -> OffsetDeleteResponse:
+    """The error of a topic is in its partitions; that of the response is the group's."""
+    return OffsetDeleteResponse(
+        topics=tuple([
+            OffsetDeleteResponseTopic(
+                topic.name,
+                tuple([OffsetDeleteResponsePartition(one.partition_index, error) for one in topic.partitions]),
+            )
+            for topic in request.topics
+        ])
+    )  # fmt: skip
+
+
+def hide_members(asking: Asking, response: Response) -> Response:
+    """Refuse to describe a group of which a member owns or wants a topic that the client may not describe (K-319)."""
+    describes = need(_R.TOPIC, _O.DESCRIBE)
+
+    def is_seen(group: Entry) -> bool:
+        names = {
+            name
+            for member in group.members
+            for name in (
+                *(member.subscribed_topic_names or ()),
+                *(one.topic_name for one in member.assignment.topic_partitions),
+                *(one.topic_name for one in member.target_assignment.topic_partitions),
+            )
+        }
+        return all(describes.is_met(asking, name) for name in names)
+
+    def hidden(group: Entry) -> Entry:
+        return type(group)(
+            error_code=_TOPIC_DENIED,
+            error_message="The group has topics that may not be described.",
+            group_id=group.group_id,
+        )
+
+    return replace(response, groups=tuple([one if is_seen(one) else hidden(one) for one in response.groups]))
+
+
+def one_group(asking: Asking) -> Iterable[str]:
+    return (asking.request.group_id,) if asking.version < GROUPS_SINCE else ()

@@ -1,0 +1,251 @@
+"""How requests are checked against the ACLs. `needs.py` is the table of what each API needs.
+
+A guard stands before the handler of an API, where there is an authorizer; without one nothing of this runs.
+
+    whole    the request is refused, with one error
+    each     entries of the request that are denied are refused, and the handler sees the others
+    seen     of the response, what the client may not see is left out or blanked
+    asks     the handler itself asks `call.may`, because what is denied depends on its state
+
+The response about what is denied is `error_response`, the same that tells any other failure.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from types import GeneratorType
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator.core.acls.authorizer import Authorizer, Rights
+from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
+from coordinator.core.result import Call
+from coordinator.core.topics import NO_ID
+from coordinator.dataplane.brokers import Where
+from coordinator.dataplane.dataplane import NO_ANSWER
+from coordinator.runtime.engine import Engine
+from coordinator.runtime.error_response import error_response
+from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest
+
+FIRST, LAST, IN_ORDER = "first", "last", "in order"  # where the response has what is denied
+
+ERRORS: Final = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+class Asking(Struct, frozen=True, gc=False):
+    """A request, with what it is asked of and what its client may do."""
+
+    engine: Engine
+    request: Any
+    version: int
+    rights: Rights
+
+    def topic(self, entry: Any) -> str | None:
+        """Return the topic that an entry names by `name`, `topic` or `topic_id`; None for an id that no topic has."""
+        topic_id = getattr(entry, "topic_id", NO_ID)
+        if topic_id != NO_ID:
+            topic = self.engine.ledger.catalog.topics.by_id(topic_id)
+            return None if topic is None else topic.name
+        name: str | None = entry.name if hasattr(entry, "name") else entry.topic
+        return name
+
+
+Refuse = Callable[[Any, int, ErrorCode], Any]
+"""Makes the response of a request and a version that says one error."""
+Seen = Callable[[Asking, Any], Any]
+"""Returns a response without what the client may not see."""
+
+
+class Need(Struct, frozen=True):
+    """An operation on a resource, and how it is answered when it is denied."""
+
+    operations: tuple[Operation, ...]  # any of them will do
+    kind: Resource
+    error: ErrorCode
+
+    def is_met(self, asking: Asking, name: str) -> bool:
+        """Return whether the client may do one of the operations with the resource of that name."""
+        return any(asking.rights.may(operation, self.kind, name) for operation in self.operations)
+
+
+def need(kind: Resource, *operations: Operation, error: ErrorCode | None = None) -> Need:
+    """Make a need; the error is that of the resource's type unless another is given."""
+    return Need(operations, kind, ERRORS[kind] if error is None else error)
+
+
+class Whole(Struct, frozen=True):
+    """A check of the whole request: each of the names must be allowed."""
+
+    need: Need
+    names: Callable[[Asking], Iterable[str]]
+    what: str = ""  # the resources, for people
+    refuse: Refuse = error_response
+
+    def refusal(self, asking: Asking) -> Any:
+        """Return the response that refuses the request, None if it is allowed."""
+        if all(self.need.is_met(asking, name) for name in self.names(asking)):
+            return None
+        return self.refuse(asking.request, asking.version, self.need.error)
+
+
+Judge = Callable[[Any], ErrorCode | None]
+"""Says why an entry of a request is denied, None if it is not."""
+
+
+class Each(Struct, frozen=True):
+    """A check of each entry of an array of the request."""
+
+    array: str  # of the request
+    answers: str  # the array of the response
+    judge: Callable[[Asking], Judge]
+    place: str = IN_ORDER
+    message: str | None = None
+    what: str = ""  # that is checked, for people
+    finish: Callable[[Asking, Any], Any] | None = None  # an answer about what is denied
+    refuse: Refuse = error_response  # makes the response about what is denied
+    is_asked_empty: bool = False  # whether the handler is asked though all entries are denied: it may refuse the rest
+
+    def divide(self, asking: Asking) -> "Divided | None":
+        """Return the request in two parts, None if nothing of it is denied."""
+        entries = getattr(asking.request, self.array)
+        if not entries:
+            return None
+        judge = self.judge(asking)
+        errors = {at: error for at, entry in enumerate(entries) if (error := judge(entry)) is not None}
+        if not errors:
+            return None
+        refused: dict[int, Any] = {}
+        for error in dict.fromkeys(errors.values()):
+            places = [at for at in errors if errors[at] == error]
+            part = replace(asking.request, **{self.array: tuple([entries[at] for at in places])})
+            answered = getattr(self.refuse(part, asking.version, error), self.answers)
+            assert len(answered) == len(places), f"{self.array}: {len(places)} entries have {len(answered)} answers"
+            refused |= zip(places, [self._told(asking, one) for one in answered], strict=True)
+        allowed = tuple([entry for at, entry in enumerate(entries) if at not in errors])
+        return Divided(replace(asking.request, **{self.array: allowed}), refused, len(entries))
+
+    def _told(self, asking: Asking, entry: Any) -> Any:
+        if self.message is not None and hasattr(entry, "error_message"):
+            entry = replace(entry, error_message=self.message)
+        return entry if self.finish is None else self.finish(asking, entry)
+
+    def join(self, response: Any, divided: "Divided") -> Any:
+        """Return the response to the allowed part, with the answers about what is denied in their places.
+
+        A response that is an error as a whole stays so.
+        """
+        if getattr(response, "error_code", ErrorCode.NONE):
+            return response
+        allowed, refused = getattr(response, self.answers), divided.refused
+        denied = tuple([refused[at] for at in sorted(refused)])
+        if self.place == IN_ORDER and len(allowed) + len(denied) == divided.count:
+            rest = iter(allowed)
+            joined = tuple([refused[at] if at in refused else next(rest) for at in range(divided.count)])
+        else:
+            joined = denied + tuple(allowed) if self.place == FIRST else tuple(allowed) + denied
+        return replace(response, **{self.answers: joined})
+
+
+class Divided(Struct, frozen=True):
+    """A request of which some entries are denied."""
+
+    request: Any  # about the others
+    refused: dict[int, Any]  # the answers about those that are denied, by their places in the request
+    count: int  # of entries in all
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to be asked."""
+        return len(self.refused) == self.count
+
+
+class Guard(Struct, frozen=True):
+    """What an API checks, in this order."""
+
+    whole: tuple[Whole, ...] = ()
+    each: tuple[Each, ...] = ()  # one of them at most has entries in a version
+    seen: tuple[Seen, ...] = ()
+    asks: bool = False
+    what: tuple[str, ...] = ()  # for people: what `seen` and the handler check
+
+    def sentences(self) -> Iterable[str]:
+        """Say what is checked, for people."""
+        whole = [f"{describe(one.need)}{one.what}: {one.need.error.name}" for one in self.whole]
+        said = dict.fromkeys((*whole, *(one.what for one in self.each), *self.what))
+        return [one for one in said if one]
+
+
+def describe(one: Need) -> str:
+    """Name the operations and the type of resource."""
+    kind = one.kind.name.replace("_", "-").lower().replace("-", " ")
+    return f"{' or '.join(operation.name for operation in one.operations)} on the {kind}"
+
+
+Handler = Callable[[Engine, Any, Call, Where], Any]
+
+
+def guarded(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
+    """Return a handler that checks a request before it is decided."""
+
+    def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+        rights = Rights(authorizer, call.principal, call.client_host)
+        asking = Asking(engine, request, call.version, rights)
+        for one in guard.whole:
+            refused = one.refusal(asking)
+            if refused is not None:
+                return _unless_unwanted(request, refused)
+        if guard.asks:
+            call = replace(call, rights=rights)
+        for each in guard.each:
+            divided = each.divide(asking)
+            if divided is None:
+                continue
+            if divided.is_empty and not each.is_asked_empty:
+                response = error_response(divided.request, call.version, ErrorCode.NONE)
+                return _unless_unwanted(request, _see(guard, asking, each.join(response, divided)))
+            response = handle(engine, divided.request, call, where)
+            return _then(response, partial(_joined, guard, asking, each, divided))
+        response = handle(engine, request, call, where)
+        return _then(response, partial(_see, guard, asking)) if guard.seen else response
+
+    return check
+
+
+def _joined(guard: Guard, asking: Asking, each: Each, divided: Divided, response: Any) -> Any:
+    return _see(guard, asking, each.join(response, divided))
+
+
+def _see(guard: Guard, asking: Asking, response: Any) -> Any:
+    for one in guard.seen:
+        response = one(asking, response)
+    return response
+
+
+def _then(response: Any, finish: Callable[[Any], Any]) -> Any:
+    """Finish a response, which may be decided in steps, or not be wanted."""
+    if response.__class__ is GeneratorType:
+        return _in_steps(response, finish)
+    assert response is not None, "only what is checked as a whole is parked"
+    return response if response is NO_ANSWER else finish(response)
+
+
+def _in_steps(handling: Generator[None, None, Any], finish: Callable[[Any], Any]) -> Generator[None, None, Any]:
+    response = yield from handling
+    return response if response is NO_ANSWER else finish(response)
+
+
+def _unless_unwanted(request: Any, response: Any) -> Any:
+    """A producer that wants no answer gets none, not even of an error."""
+    return NO_ANSWER if type(request) is ProduceRequest and not request.acks else response
+
+
+def cluster(asking: Asking) -> Iterable[str]:
+    """Name the one cluster."""
+    return (CLUSTER_NAME,)

@@ -1,0 +1,94 @@
+"""Responses that refuse a request in Kafka's own way: with the error in two places, or in none."""
+
+from typing import Any, Final
+
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AlterPartitionReassignmentsResponseReassignablePartitionResponse,
+    AlterPartitionReassignmentsResponseReassignableTopicResponse,
+)
+from protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
+from protocol.messages.describe_log_dirs import DescribeLogDirsResponse
+from protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult,
+)
+from protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersResponsePartitionResult,
+    ElectLeadersResponseReplicaElectionResult,
+)
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponseOngoingPartitionReassignment,
+    ListPartitionReassignmentsResponseOngoingTopicReassignment,
+)
+
+AUTHORIZATION_FAILED: Final = "Authorization failed."
+
+
+def no_log_dirs(request: Any, version: int, error: ErrorCode) -> DescribeLogDirsResponse:
+    """Before version 3 the response has no place for an error."""
+    return DescribeLogDirsResponse(error_code=error)
+
+
+def refuse_elections(request: ElectLeadersRequest, version: int, error: ErrorCode) -> ElectLeadersResponse:
+    results = [
+        ElectLeadersResponseReplicaElectionResult(
+            topic.topic, tuple([ElectLeadersResponsePartitionResult(index, error) for index in topic.partitions])
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=error, replica_election_results=tuple(results))
+
+
+def refuse_reassignments(
+    request: AlterPartitionReassignmentsRequest, version: int, error: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    responses = [
+        AlterPartitionReassignmentsResponseReassignableTopicResponse(
+            topic.name,
+            tuple([
+                AlterPartitionReassignmentsResponseReassignablePartitionResponse(one.partition_index, error)
+                for one in topic.partitions
+            ]),
+        )
+        for topic in request.topics
+    ]  # fmt: skip
+    return AlterPartitionReassignmentsResponse(error_code=error, responses=tuple(responses))
+
+
+def refuse_to_list_reassignments(
+    request: ListPartitionReassignmentsRequest, version: int, error: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    topics = [
+        ListPartitionReassignmentsResponseOngoingTopicReassignment(
+            topic.name,
+            tuple([
+                ListPartitionReassignmentsResponseOngoingPartitionReassignment(index)
+                for index in topic.partition_indexes
+            ]),
+        )
+        for topic in request.topics or ()
+    ]  # fmt: skip
+    return ListPartitionReassignmentsResponse(error_code=error, topics=tuple(topics))
+
+
+def refuse_quotas(request: Any, version: int, error: ErrorCode) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=error, error_message=AUTHORIZATION_FAILED, entries=None)
+
+
+def refuse_credentials(
+    request: DescribeUserScramCredentialsRequest, version: int, error: ErrorCode
+) -> DescribeUserScramCredentialsResponse:
+    """The entries have the error, and not the names of their users."""
+    entry = DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult(
+        error_code=error, error_message=AUTHORIZATION_FAILED
+    )
+    results = (entry,) * len(request.users or ())
+    return DescribeUserScramCredentialsResponse(error_code=error, error_message=AUTHORIZATION_FAILED, results=results)

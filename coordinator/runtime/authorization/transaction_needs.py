@@ -1,0 +1,51 @@
+"""What requests of producers and about transactions need, where it is more than one check of one name."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from coordinator.core.acls.names import Operation, Resource
+from coordinator.core.transactions.add_partitions_to_txn import BATCHED_SINCE
+from coordinator.dataplane.produce import is_transactional
+from coordinator.runtime.authorization.guard import Asking, cluster
+
+Entry = Any
+Response = Any
+_O, _R = Operation, Resource
+
+
+def of_nobody(asking: Asking, entry: Entry) -> Entry:
+    return replace(entry, producer_id=0, producer_epoch=0)
+
+
+def transaction_topics(asking: Asking, response: Response) -> Response:
+    """Leave out the topics of transactions that the client may not describe."""
+
+    def seen(state: Entry) -> Entry:
+        topics = [one for one in state.topics if asking.rights.may(_O.DESCRIBE, _R.TOPIC, one.topic)]
+        return replace(state, topics=tuple(topics))
+
+    return replace(response, transaction_states=tuple(map(seen, response.transaction_states)))
+
+
+def produced_id(asking: Asking) -> str | None:
+    """The transactional id of a Produce request with transactional records."""
+    request = asking.request
+    batches = (data.records for topic in request.topic_data for data in topic.partition_data)
+    return request.transactional_id if any(map(is_transactional, batches)) else None
+
+
+def any_producer(asking: Asking) -> Iterable[str]:
+    """A producer without transactions may have an id if it may write to any topic (KIP-679)."""
+    if asking.request.transactional_id is not None or asking.rights.may_any(_O.WRITE, _R.TOPIC):
+        return ()
+    return cluster(asking)
+
+
+def own_transaction(asking: Asking) -> str | None:
+    return asking.request.v3_and_below_transactional_id if asking.version < BATCHED_SINCE else None
+
+
+def of_brokers(asking: Asking) -> Iterable[str]:
+    return cluster(asking) if asking.version >= BATCHED_SINCE else ()

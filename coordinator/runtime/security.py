@@ -1,0 +1,110 @@
+"""Requests about security itself: access rules, and delegation tokens, of which there are none."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from coordinator.config import Config
+from coordinator.core.acls.authorizer import Authorizer
+from coordinator.core.acls.create_acls import create_acls
+from coordinator.core.acls.delete_acls import delete_acls
+from coordinator.core.acls.describe_acls import describe_acls
+from coordinator.core.acls.rules import AclRules
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.principal import ANONYMOUS
+from coordinator.core.result import Call, Result
+from coordinator.dataplane.brokers import Where
+from coordinator.runtime.engine import Engine
+from coordinator.runtime.error_response import error_response
+from protocol.errors import ErrorCode, UnreadableValue
+from protocol.messages.create_acls import CreateAclsRequest
+from protocol.messages.create_delegation_token import CreateDelegationTokenResponse
+from protocol.messages.delete_acls import DeleteAclsRequest
+from protocol.messages.describe_acls import DescribeAclsRequest
+
+_NO_AUTHORIZER: Final = "No authorizer is configured: there are no ACLs."
+_NEVER: Final = -1
+
+
+def authorizer_of(config: Config, rules: AclRules) -> Authorizer | None:
+    """Return the authorizer that the settings ask for, None if everything is allowed."""
+    if not config["authorizer.class.name"]:
+        return None
+    users = (user.strip() for user in config["super.users"].split(";"))
+    return Authorizer(
+        rules, [user for user in users if user], allows_without_acls=config["allow.everyone.if.no.acl.found"]
+    )
+
+
+def _acls(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Callable[[Engine, Any, Call, Where], Any]:
+    """Handle a request about ACLs. Without an authorizer it is SECURITY_DISABLED, each rule and filter of it."""
+
+    def handle(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+        _refuse_unknown(request)
+        if engine.authorizer is None:
+            return _told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER)
+        return engine.record(decide(engine.ledger.catalog, request, call), call.now_ms)
+
+    return handle
+
+
+ACL_HANDLERS: Final = {
+    "CreateAcls": _acls(create_acls),
+    "DeleteAcls": _acls(delete_acls),
+    "DescribeAcls": _acls(describe_acls),
+}
+
+
+def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    """Refuse what is asked about delegation tokens, as a Kafka without a secret key for them.
+
+    A client that has not authenticated itself may not even ask.
+    """
+    is_anonymous = call.principal == ANONYMOUS
+    error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if is_anonymous else ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    response = error_response(request, call.version, error)
+    if isinstance(response, CreateDelegationTokenResponse):
+        asker = (call.principal.type, call.principal.name)
+        response = replace(
+            response,
+            principal_type=asker[0],
+            principal_name=asker[1],
+            token_requester_principal_type=asker[0],
+            token_requester_principal_name=asker[1],
+        )
+    if not is_anonymous:
+        return response
+    times = [name for name in response.__struct_fields__ if name.endswith("timestamp_ms")]
+    return replace(response, **dict.fromkeys(times, _NEVER))
+
+
+def _refuse_unknown(request: CreateAclsRequest | DeleteAclsRequest | DescribeAclsRequest) -> None:
+    """Refuse a 0, which stands for the unknown, like bytes that cannot be read. Kafka: `CreateAclsRequest.validate`."""
+    for what, numbers in _numbers(request):
+        if 0 in numbers:
+            raise UnreadableValue(f"{what} has unknown elements: {numbers}")
+
+
+def _numbers(
+    request: CreateAclsRequest | DeleteAclsRequest | DescribeAclsRequest,
+) -> Iterable[tuple[str, tuple[int, ...]]]:
+    if isinstance(request, CreateAclsRequest):
+        for rule in request.creations:
+            kinds = (rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type)
+            yield "a rule of CreateAcls", kinds
+        return
+    for one in request.filters if isinstance(request, DeleteAclsRequest) else (request,):
+        yield (
+            "a filter of ACLs",
+            (one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type),
+        )
+
+
+def _told(response: Any, message: str) -> Any:
+    """Put a message beside each error of a response."""
+    if hasattr(response, "error_message"):
+        return replace(response, error_message=message)
+    arrays = {name: value for name in response.__struct_fields__ if isinstance(value := getattr(response, name), tuple)}
+    told = {name: tuple([replace(one, error_message=message) for one in array]) for name, array in arrays.items()}
+    return replace(response, **told)

@@ -1,0 +1,131 @@
+"""Decisions about rights: against a plain reading of the rules, and where memory and addresses come in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.acls import authorizer as authorizers
+from coordinator.core.acls.authorizer import Authorizer, literal_address
+from coordinator.core.acls.names import IMPLIED, Operation, Pattern, Permission, Resource
+from coordinator.core.acls.rules import AclRules
+from coordinator.core.catalog.records import AclKey
+from coordinator.core.principal import Principal
+
+ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
+HOST = "/127.0.0.1"
+NAMES = ("a", "ab", "abc", "b", "*")
+ACLS = st.builds(
+    AclKey,
+    resource_type=st.sampled_from((Resource.TOPIC, Resource.GROUP)),
+    resource_name=st.sampled_from(NAMES),
+    pattern_type=st.sampled_from((Pattern.LITERAL, Pattern.PREFIXED)),
+    principal=st.sampled_from(("User:alice", "User:bob", "User:*")),
+    host=st.sampled_from(("127.0.0.1", "10.0.0.1", "*")),
+    operation=st.sampled_from((Operation.ALL, Operation.READ, Operation.DESCRIBE, Operation.ALTER_CONFIGS)),
+    permission_type=st.sampled_from(Permission),
+)
+
+
+def rules_of(*acls: AclKey) -> AclRules:
+    rules = AclRules()
+    for acl in acls:
+        rules.add(acl)
+    return rules
+
+
+def acl(name: str = "t", operation: Operation = Operation.READ, **changes: object) -> AclKey:
+    values = {"pattern_type": Pattern.LITERAL, "principal": "User:alice", "host": "*", **changes}
+    values.setdefault("permission_type", Permission.ALLOW)
+    return AclKey(resource_type=Resource.TOPIC, resource_name=name, operation=operation, **values)  # type: ignore[arg-type]
+
+
+def plainly(acls: list[AclKey], operation: Operation, kind: Resource, name: str, default: bool) -> bool:
+    """What alice may do from 127.0.0.1, by walking over all rules."""
+    about = [
+        one
+        for one in acls
+        if one.resource_type == kind
+        and (
+            name.startswith(one.resource_name)
+            if one.pattern_type == Pattern.PREFIXED
+            else one.resource_name in (name, "*")
+        )
+    ]
+    if not about:
+        return default
+    hers = [one for one in about if one.principal in ("User:alice", "User:*") and one.host in ("127.0.0.1", "*")]
+    denied = {Operation.ALL, operation}
+    if any(one.permission_type == Permission.DENY and one.operation in denied for one in hers):
+        return False
+    allowing = denied | IMPLIED.get(operation, frozenset())
+    return any(one.permission_type == Permission.ALLOW and one.operation in allowing for one in hers)
+
+
+@given(
+    st.lists(ACLS, max_size=6),
+    st.sampled_from((Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.WRITE)),
+    st.sampled_from(NAMES),
+    st.booleans(),
+)
+def test_a_decision_is_that_of_a_walk_over_all_rules(
+    acls: list[AclKey], operation: Operation, name: str, default: bool
+) -> None:
+    authorizer = Authorizer(rules_of(*acls), allows_without_acls=default)
+    for kind in (Resource.TOPIC, Resource.GROUP):
+        assert authorizer.may(ALICE, HOST, operation, kind, name) == plainly(acls, operation, kind, name, default)
+
+
+@given(st.lists(ACLS, max_size=8), st.data())
+def test_what_is_removed_leaves_no_trace(acls: list[AclKey], data: st.DataObject) -> None:
+    """Rules that came and went decide as if they had never been there."""
+    kept = [one for one in acls if data.draw(st.booleans())]
+    rules = rules_of(*acls)
+    authorizer = Authorizer(rules)
+    for name in NAMES:  # remembered while all of them are there
+        authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name)
+    for one in acls:
+        if one not in kept:
+            rules.remove(one)
+            rules.remove(one)
+    assert set(rules) == set(kept) and len(rules) == len(set(kept))
+    for name in NAMES:
+        wanted = plainly(kept, Operation.READ, Resource.TOPIC, name, False)
+        assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, name) == wanted
+
+
+def test_a_super_user_may_do_what_is_denied() -> None:
+    rules = rules_of(acl(permission_type=Permission.DENY))
+    authorizer = Authorizer(rules, ["User:alice"])
+    assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, "t")
+    assert authorizer.may_any(ALICE, HOST, Operation.WRITE, Resource.TOPIC)
+    assert not authorizer.may(BOB, HOST, Operation.READ, Resource.TOPIC, "t")
+
+
+def test_operations_are_told_as_bits() -> None:
+    authorizer = Authorizer(rules_of(acl()))
+    assert authorizer.operations(ALICE, HOST, Resource.TOPIC, "t") == 1 << Operation.READ | 1 << Operation.DESCRIBE
+
+
+def test_decisions_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorizers, "DECISIONS_MAX", 100)
+    authorizer = Authorizer(rules_of(acl("t")))
+    for number in range(1000):
+        assert not authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, f"t{number}")
+        authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, f"{number}" + "x" * authorizers.NAME_MAX)
+    assert len(authorizer._decisions) <= 101
+    assert all(len(key[-1]) <= authorizers.NAME_MAX for key in authorizer._decisions)
+    assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, "t")
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("/127.0.0.1", "127.0.0.1"),
+        ("/::1", "0:0:0:0:0:0:0:1"),
+        ("/2001:db8::ff00:42", "2001:db8:0:0:0:0:ff00:42"),
+        ("/::ffff:10.0.0.1", "10.0.0.1"),
+        ("", ""),
+    ],
+)
+def test_addresses_are_those_that_java_writes(host: str, address: str) -> None:
+    assert literal_address(host) == address

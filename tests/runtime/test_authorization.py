@@ -1,0 +1,200 @@
+"""The table of needs and its guards: which APIs stand in it, what a client without rights can do, and what is kept."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.core.acls.names import Operation, Pattern, Permission, Resource
+from coordinator.core.principal import Principal
+from coordinator.runtime.authorization.needs import NEEDS
+from coordinator.runtime.router import HANDLERS, routes, supported_versions
+from protocol.apis import ADVERTISED_ONLY, APIS, BY_NAME
+from protocol.codec import encode_response
+from protocol.errors import ErrorCode
+from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
+from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
+from protocol.messages.describe_acls import DescribeAclsRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.schema import Message
+from storage.memory_files import MemoryFiles
+from tests.dataplane.broker import batch
+from tests.protocol.values import Choices, value_of
+from tests.server.in_memory import DATA_DIR, InMemory, Peer
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+OPEN = {  # to everybody: what comes before a client is known, and tokens, of which there are none
+    "ApiVersions", "SaslHandshake", "SaslAuthenticate",
+    "CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken",
+}  # fmt: skip
+SILENT = {  # what is denied is left out; or what these requests ask for is of no type that there is
+    "DescribeCluster", "ListGroups", "ListTransactions", "AlterConfigs", "DescribeConfigs", "IncrementalAlterConfigs",
+}  # fmt: skip
+DENIED = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+def server(files: MemoryFiles | None = None, **values: Any) -> InMemory:
+    """A server on which only User:admin may do anything."""
+    return InMemory(files, authorizer_class_name=AUTHORIZER, super_users="User:admin", **values)
+
+
+def user(one: InMemory, name: str = "alice") -> Peer:
+    peer = one.connect()
+    peer.connection.principal = Principal("User", name)
+    return peer
+
+
+def rule(**changes: Any) -> CreateAclsRequestAclCreation:
+    values = {
+        "resource_type": Resource.GROUP,
+        "resource_name": "g",
+        "resource_pattern_type": Pattern.LITERAL,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": Operation.READ,
+        "permission_type": Permission.ALLOW,
+        **changes,
+    }
+    return CreateAclsRequestAclCreation(**values)
+
+
+def join(peer: Peer) -> int:
+    request = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
+    answer = peer.ask(request, 3)
+    return ErrorCode.NONE if answer is None else answer.error_code
+
+
+def test_every_api_is_in_the_table_or_open_to_everybody() -> None:
+    assert NEEDS.keys() | OPEN == HANDLERS.keys()
+    assert not NEEDS.keys() & OPEN
+
+
+def test_without_an_authorizer_no_handler_has_a_guard() -> None:
+    """Switched off, it costs nothing: the routes are the handlers themselves."""
+    assert all(route.handle is HANDLERS[route.api] for route in routes(supported_versions("4.3"), None).values())
+
+
+def codes_in(message: Any) -> set[int]:
+    """All error codes of a response."""
+    found: set[int] = set()
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if name.endswith("error_code"):
+            found.add(value)
+        elif isinstance(value, tuple):
+            found.update(*(codes_in(one) for one in value if isinstance(one, Message)))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS))
+def test_a_client_without_rights_changes_nothing(name: str) -> None:
+    """Whatever it asks, in every version: no record is written, no group is there, and each answer can be encoded."""
+    api, one = BY_NAME[name], server()
+    stranger = user(one)
+    before = {path: bytes(data) for path, data in contents(one).items()}
+    said: set[int] = set()
+    for version in supported_versions("4.3")[api.key]:
+        if (api.key, version) in ADVERTISED_ONLY:
+            continue
+        for seed in range(4):
+            choices = Choices(bytes((seed * 37 + at * (seed + 1)) % 251 for at in range(600)))
+            request = value_of(api.request.at(version, api.is_flexible(version)), choices)
+            if stranger.connection.closing:
+                stranger = user(one)
+            answer = stranger.ask(request, version)
+            if answer is not None:
+                encode_response(api.key, version, 1, answer)
+                said |= codes_in(answer)
+    assert contents(one) == before
+    assert not [group for partition in one.node.partitions for group in partition.shard.groups]
+    assert not one.node.edge.failures, "and nothing failed"
+    assert said & DENIED or name in SILENT, f"and it is told so, not {said}"
+
+
+def contents(one: InMemory) -> dict[str, bytes]:
+    """The bytes of all logs."""
+    one.node.flush()
+    files, found = one.files, {}
+    for directory in files.list(DATA_DIR):
+        for name in files.list(f"{DATA_DIR}/{directory}"):
+            file = files.open(f"{DATA_DIR}/{directory}/{name}", readonly=True)
+            found[f"{directory}/{name}"] = file.pread(0, file.size())
+            file.close()
+    return found
+
+
+def test_rules_are_there_after_a_restart() -> None:
+    files = MemoryFiles()
+    one = server(files)
+    admin = user(one, "admin")
+    assert join(user(one)) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    created = admin.ask(CreateAclsRequest((rule(), rule(resource_name="h"))), 3)
+    assert [result.error_code for result in created.results] == [ErrorCode.NONE] * 2
+    gone = DeleteAclsRequestDeleteAclsFilter(
+        resource_type_filter=Resource.GROUP, resource_name_filter="h", operation=1, permission_type=1
+    )
+    assert len(admin.ask(DeleteAclsRequest((gone,)), 3).filter_results[0].matching_acls) == 1
+    assert join(user(one)) == ErrorCode.NONE
+    one.node.close()
+
+    two = server(files)
+    assert join(user(two)) == ErrorCode.NONE
+    assert join(user(two, "bob")) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    everything = DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
+    (found,) = user(two, "admin").ask(everything, 3).resources
+    assert (found.resource_type, found.resource_name, len(found.acls)) == (Resource.GROUP, "g", 1)
+
+
+def test_a_restart_without_the_authorizer_asks_nobody_and_forgets_nothing() -> None:
+    files = MemoryFiles()
+    one = server(files)
+    user(one, "admin").ask(CreateAclsRequest((rule(),)), 3)
+    one.node.close()
+    off = InMemory(files)
+    assert join(user(off, "bob")) == ErrorCode.NONE
+    assert user(off).ask(CreateAclsRequest((rule(),)), 3).results[0].error_code == ErrorCode.SECURITY_DISABLED
+    off.node.close()
+    assert join(user(server(files), "bob")) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("values", [{}, {"authorizer_class_name": AUTHORIZER, "super_users": "User:ANONYMOUS"}])
+def test_a_number_that_stands_for_nothing_closes_the_connection(values: dict[str, Any]) -> None:
+    """With an authorizer and without, as Kafka does; the server goes on."""
+    one = InMemory(None, **values)
+    for request in (
+        CreateAclsRequest((rule(), rule(operation=0))),
+        DescribeAclsRequest(resource_type_filter=0, operation=1, permission_type=1),
+        DeleteAclsRequest((DeleteAclsRequestDeleteAclsFilter(resource_type_filter=1, operation=1, permission_type=0),)),
+    ):
+        peer = one.connect()
+        assert peer.ask(request, 3) is None
+        assert peer.connection.closing
+    assert not one.node.edge.failures
+    assert not list(one.node.ledger.catalog.acls)
+
+
+def test_a_producer_that_wants_no_answer_gets_none_of_a_denial_either() -> None:
+    one = server()
+    data = (ProduceRequestPartitionData(0, batch("a")),)
+    for transactional_id in (None, "x"):
+        request = ProduceRequest(transactional_id, 0, 1000, (ProduceRequestTopicData("orders", partition_data=data),))
+        peer = user(one)
+        assert peer.ask(request, 11) is None
+        assert peer.connection.parked is None and not peer.connection.closing
+        assert peer.ask(*_versions()) is not None, "and the connection goes on"
+
+
+def _versions() -> tuple[Message, int]:
+    from protocol.messages.api_versions import ApiVersionsRequest
+
+    return ApiVersionsRequest("test", "1"), 3
+
+
+def test_names_of_the_table_are_apis() -> None:
+    assert NEEDS.keys() <= {api.name for api in APIS.values()}
+    assert all(list(guard.sentences()) for guard in NEEDS.values()), "and each says what it checks"
