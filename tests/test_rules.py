@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.core.script import DASHES
 
 HERE = Path(__file__).parent
-CONSUMER_CHAPTERS = ("consumer_*.py", "migration.py", "group_configs.py")
+CONSUMER_CHAPTERS = ("acl_*.py", "consumer_*.py", "migration.py", "group_configs.py")
 
 RULES = {  # by prefix: the numbers that the rule book has
     "C": "1-7 10-16 20-23 30-33 100-102 110-117 120-125 130-143 150-161 165-172 175-182 200-215 250-256 300-316 350-360 "
@@ -35,9 +35,6 @@ RULES = {  # by prefix: the numbers that the rule book has
 LAST_SETTING = "K-028"  # the book of classic groups counts settings by the same letter
 
 EXCUSED = {  # why a rule has no place in one server of this kind
-    "nobody is refused: without an authorizer everything is allowed": (
-        "A-001 A-101 F-005 F-006 K-003 K-004 K-085 K-302 K-319 K-335 O-002 O-110 O-111 O-202 O-204 O-300"
-    ),
     "a failed append ends the process, and the next start reads what was written: there is nothing to take back": (
         "C-207 C-424 G-046 G-047 G-051 G-053 O-219 K-107 K-166 K-306 K-376 K-378 K-383 to K-387"
     ),

@@ -44,8 +44,8 @@ class Socket(Protocol):
 class Wire:
     """One connection. Answers come in the order asked; their correlation ids are checked."""
 
-    def __init__(self, pump: "Pump", client_id: str | None) -> None:
-        self.pump, self.client_id = pump, client_id
+    def __init__(self, pump: "Pump", client_id: str | None, user: str | None = None) -> None:
+        self.pump, self.client_id, self.user = pump, client_id, user
         self.buffer = bytearray()
         self.flights: deque[Flight] = deque()
         self.is_closed = False
@@ -89,10 +89,13 @@ class Wire:
 
 
 class Pump:
-    """All connections of one story to one broker, by TCP and in real time."""
+    """All connections of one story to one broker, by TCP and in real time.
 
-    def __init__(self, host: str, port: int) -> None:
-        self.host, self.port = host, port
+    A connection with a user goes to `users_port` and authenticates itself by SASL/PLAIN; the others are anonymous.
+    """
+
+    def __init__(self, host: str, port: int, users_port: int | None = None) -> None:
+        self.host, self.port, self.users_port = host, port, users_port
         self.selector = selectors.DefaultSelector()
         self.sockets: dict[Wire, socket.socket] = {}
 
@@ -106,8 +109,12 @@ class Pump:
 
     def connect(self, one: Wire) -> Socket:
         """What the wire sends to; what comes back is handed to it while the pump runs."""
-        made = self.sockets[one] = socket.create_connection((self.host, self.port), timeout=10)
+        port = self.port if one.user is None else self.users_port
+        assert port is not None, "no listener of this server knows users"
+        made = self.sockets[one] = socket.create_connection((self.host, port), timeout=10)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if one.user is not None:
+            authenticate(made, one.user)
         self.selector.register(made, selectors.EVENT_READ, one)
         return made
 
@@ -132,6 +139,31 @@ class Pump:
         for one in list(self.sockets):
             one.close()
         self.selector.close()
+
+
+def authenticate(one: socket.socket, user: str) -> None:
+    """Log in by SASL/PLAIN as a user whose password is the user's name. Raises Lost when that is refused."""
+    token = f"\0{user}\0{user}".encode()
+    for api, version, values in (
+        ("sasl_handshake", 1, {"mechanism": "PLAIN"}),
+        ("sasl_authenticate", 2, {"auth_bytes": token}),
+    ):
+        one.sendall(wire.request_frame(api, version, 1, None, values))
+        (size,) = struct.unpack(">i", exactly(one, 4))
+        error = wire.response_values(api, version, exactly(one, size))["error_code"]
+        if error != "NONE":
+            raise Lost(f"{api}: {error}")
+
+
+def exactly(one: socket.socket, size: int) -> bytes:
+    """So many bytes. Raises Lost when the connection ends before."""
+    found = b""
+    while len(found) < size:
+        chunk = one.recv(size - len(found))
+        if not chunk:
+            raise Lost("the connection was closed during authentication")
+        found += chunk
+    return found
 
 
 def received(one: socket.socket) -> bytes:

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from coordinator.config import read_pairs
+from coordinator.core.principal import Principal
 from storage.files import Files
 from storage.memory_files import MemoryFiles
 from tests.conformance.client import Flight, Pump, Wire, is_over
 from tests.conformance.muster import pairs
 from tests.server.in_memory import InMemory
 
+HOST: Final = "127.0.0.1"
 FRAME_BYTES_MAX: Final = 1 << 20
 TICK_S: Final = 0.001  # the clock of the server counts whole milliseconds: no step of ours is to fall between two
 
@@ -27,7 +29,7 @@ class InProcess(Pump):
         self._starts = 0
         self._started_s = 0.0  # when the server that runs now was started, on the pump's clock
         self._server = self._start(MemoryFiles(), int(time.time() * 1000))
-        super().__init__("localhost", self._server.listener.port)
+        super().__init__(HOST, self._server.listener.port)
 
     def _start(self, files: Files, wall_ms: int) -> InMemory:
         self._starts += 1
@@ -37,6 +39,7 @@ class InProcess(Pump):
             wall_ms=wall_ms,
             seed=7 * self._starts,
             frame_bytes_max=FRAME_BYTES_MAX,
+            host=HOST,
             **self._settings,
         )
 
@@ -79,6 +82,8 @@ class Client:
     def __init__(self, server: InMemory, wire: Wire) -> None:
         self._server, self._wire = server, wire
         self._connection = server.attach(self)
+        if wire.user is not None:
+            self._connection.principal = Principal("User", wire.user)
 
     def sendall(self, data: bytes) -> None:
         self._server.frontend.receive(self._connection, data)

@@ -2,6 +2,7 @@
 
     with kafka.running({"group.max.size": "2"}) as port: ...
 
+With an authorizer there is a second listener, which authenticates users by SASL/PLAIN; their passwords are their names.
 Needs Java 17 and Maven. The jars go once into `MUSTER_KAFKA_JARS`, else `~/.cache/muster/kafka-4.3.1`. The node's data is
 in a temporary directory; it is stopped by its pid, and nothing of it stays.
 """
@@ -12,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.conformance.client import Pump
@@ -62,6 +63,20 @@ def properties(directory: Path, port: int, controller: int, settings: Mapping[st
     return "".join(f"{name}={value}\n" for name, value in {**base, **settings}.items())
 
 
+def listener_of_users(port: int, controller: int, users_port: int, users: Iterable[str]) -> dict[str, str]:
+    """The settings of a second listener, for users."""
+    known = "".join(f' user_{user}="{user}"' for user in users)
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{users_port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{users_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{plain} required{known};",
+    }
+
+
 def java(*words: str) -> list[str]:
     return ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-cp", f"{jars()}/*", *words]
 
@@ -69,8 +84,8 @@ def java(*words: str) -> list[str]:
 class Broker:
     """A process of Kafka, which may be stopped and started again on its files."""
 
-    def __init__(self, directory: Path, port: int) -> None:
-        self.directory, self.port = directory, port
+    def __init__(self, directory: Path, port: int, users_port: int | None = None) -> None:
+        self.directory, self.port, self.users_port = directory, port, users_port
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -96,7 +111,7 @@ class Connections(Pump):
     """The connections of one story to a broker that the story may restart."""
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__("127.0.0.1", broker.port)
+        super().__init__("127.0.0.1", broker.port, broker.users_port)
         self._broker = broker
 
     def restart(self) -> None:
@@ -111,15 +126,18 @@ def running(settings: Mapping[str, str]) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def broker(settings: Mapping[str, str]) -> Iterator[Broker]:
+def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[Broker]:
     """A fresh Kafka with these settings, stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="muster-kafka-") as home:
         directory, port, controller = Path(home), free_port(), free_port()
+        users_port = free_port() if "authorizer.class.name" in settings else None
+        if users_port is not None:
+            settings = {**settings, **listener_of_users(port, controller, users_port, users)}
         conf = directory / "server.properties"
         conf.write_text(properties(directory, port, controller, settings))
         form = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(conf)]
         subprocess.run(java(*form), check=True, timeout=START_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        one = Broker(directory, port)
+        one = Broker(directory, port, users_port)
         try:
             one.start()
             yield one

@@ -45,8 +45,8 @@ IDS = {"member_id", "leader", "topic_id"}
 class Normal:
     """The names that one run has given so far."""
 
-    def __init__(self, prefix: str, port: int) -> None:
-        self.prefix, self.port = prefix, port
+    def __init__(self, prefix: str, *ports: int | None) -> None:
+        self.prefix, self.ports = prefix, ports
         self.names: dict[str, str] = {}
         self.counts: dict[str, int] = {}
 
@@ -100,7 +100,7 @@ class Normal:
         return UUID.sub(lambda found: self.named(found[0], "id"), value)
 
     def number(self, value: int, key: str) -> int | str:
-        if key == "port" and value == self.port:
+        if key == "port" and value in self.ports:
             return "<port>"
         if "producer_id" in key and value >= 0:
             return self.named(f"producer {value}", "producer")

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.conformance import kafka
 from tests.conformance.compare import differences
-from tests.conformance.servers import RESTARTING, SERVERS, settings
+from tests.conformance.servers import RESTARTING, SERVERS, USERS, settings
+from tests.conformance.stage import prefix_of
 from tests.conformance.story import Story, play, tell_all, warm
 
 SETTLE_MS = 300
@@ -45,7 +46,8 @@ def wanted(one: Story, options: argparse.Namespace) -> bool:
 def session(server: str, stories: list[Story], at_once: int, check: bool) -> int:
     """All stories of one server, some at once; how many broke or differ."""
     started = time.monotonic()
-    with kafka.broker(settings(server)) as broker:
+    users = [prefix_of(one.name) + user for one in stories for user in USERS]
+    with kafka.broker(settings(server), users) as broker:
         warm(kafka.Connections(broker))
         with ThreadPoolExecutor(1 if server in RESTARTING else at_once) as pool:
             failed = sum(pool.map(lambda one: checked(one, broker) if check else kept(one, broker), stories))

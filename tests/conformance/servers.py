@@ -19,6 +19,11 @@ COMMON: Settings = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 
+AUTHORIZER: Settings = {  # the stage is anonymous, and may do everything
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:root",
+}
+
 SERVERS: Mapping[str, Settings] = {
     "plain": {},
     "delay": {"group.initial.rebalance.delay.ms": "1000", "group.consumer.assignment.interval.ms": "1500"},
@@ -31,12 +36,16 @@ SERVERS: Mapping[str, Settings] = {
     "epochs": {},  # tens of thousands of requests, in which no other story shall wait
     "deletion": {},  # one story, which deletes the offsets topic under all others
     "restart": {},  # stories that restart their broker, one after the other
+    "acls": AUTHORIZER,
+    "open": {**AUTHORIZER, "allow.everyone.if.no.acl.found": "true"},
 }
 
 
 # Muster plays these without a process. The least retention that Kafka can be told is a minute: here it takes no time.
-IN_PROCESS = {"expiry", "epochs", "deletion", "restart"}
+# Where there are users, each story has a server of its own, for all ACLs of the cluster are its.
+IN_PROCESS = {"expiry", "epochs", "deletion", "restart", "acls", "open"}
 RESTARTING = {"restart"}  # no two stories at once
+USERS = ("alice", "bob")  # of each story on a server with an authorizer
 
 
 def settings(server: str) -> dict[str, str]:

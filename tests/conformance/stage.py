@@ -85,9 +85,9 @@ class Pending:
 class Line:
     """One named connection of a story. What is asked and answered on it goes to the transcript."""
 
-    def __init__(self, stage: "Stage", name: str, client_id: str | None) -> None:
+    def __init__(self, stage: "Stage", name: str, client_id: str | None, user: str | None = None) -> None:
         self.stage, self.name = stage, name
-        self.wire = Wire(stage.pump, client_id)
+        self.wire = Wire(stage.pump, client_id, user)
 
     def send(self, api: str, version: int, *, mine: str | None = None, **values: wire.Plain) -> Pending:
         """Ask, and do not wait. `mine` ("groups.group_id") keeps only the entries of this story in the answer."""
@@ -155,19 +155,23 @@ class Stage:
 
     def __init__(self, name: str, pump: Pump, settle_ms: int) -> None:
         self.settle_ms = settle_ms
-        self.prefix = f"{name.replace('_', '-')}--"
+        self.prefix = prefix_of(name)
         self.pump = pump
         self.events: list[Event] = []
-        self.normal = Normal(self.prefix, pump.port)
+        self.normal = Normal(self.prefix, pump.port, pump.users_port)
         self.asked = 0
         self.lines: dict[str, Line] = {}
         self.topic_ids: dict[str, str] = {}
 
-    def line(self, name: str, client_id: str | None = "") -> Line:
+    def line(self, name: str, client_id: str | None = "", user: str | None = None) -> Line:
         """The connection of that name, made when first asked for. Its client id is the name unless told."""
         if name not in self.lines or self.lines[name].wire.is_closed:
-            self.lines[name] = Line(self, name, name if client_id == "" else client_id)
+            self.lines[name] = Line(self, name, name if client_id == "" else client_id, user)
         return self.lines[name]
+
+    def user(self, short: str = "alice") -> Line:
+        """The connection of a user of this story, who has no rights but those that the story gives."""
+        return self.line(short, user=self.name(short))
 
     def name(self, short: str) -> str:
         """A name for a group, topic or transactional id that no other story uses; the transcript shows `short`."""
@@ -262,6 +266,11 @@ class Stage:
         self.events.append(
             {"on": on, "answer": answer, "n": n, "after": after, "is": self.normal.values(shown, answer)}
         )
+
+
+def prefix_of(story: str) -> str:
+    """What all names of a story begin with, so that no other story uses them."""
+    return f"{story.replace('_', '-')}--"
 
 
 def ready(topic: Answer) -> bool:

@@ -74,9 +74,9 @@ class Peer:
             self.answers.append((correlation_id, decode_response(key, version, frame).body))
 
 
-def _listener(node_id: int, port: int) -> Listener:
+def _listener(node_id: int, host: str, port: int) -> Listener:
     with socket.socket() as closed:
-        return Listener(closed, "localhost", port, Where((Broker(node_id, "localhost", port),), node_id))
+        return Listener(closed, host, port, Where((Broker(node_id, host, port),), node_id))
 
 
 class InMemory:
@@ -97,6 +97,7 @@ class InMemory:
         wall_ms: int = WALL_MS,
         seed: int = 7,
         frame_bytes_max: int = FRAME_BYTES_MAX,
+        host: str = "localhost",
         port: int = 9092,
         **values: Any,
     ) -> None:
@@ -130,7 +131,7 @@ class InMemory:
         self.frontend = Frontend(
             self.node, self.clock, self.stats, fresh_ids(seed + 1), frame_bytes_max, real_s=self._seconds
         )
-        self.listeners = join_listeners([_listener(node_id, port + node_id) for node_id in config.node_ids])
+        self.listeners = join_listeners([_listener(node_id, host, port + node_id) for node_id in config.node_ids])
         self.listener = self.listeners[0]
         self._receivers: dict[Connection, Receiver] = {}
 
