@@ -9,12 +9,17 @@ class Area(Struct, frozen=True):
     only_mutate: tuple[str, ...]
     tests: tuple[str, ...]
     goal: float  # the least share of the mutants that the tests must find
+    ignored: tuple[str, ...] = ()  # of the tests: those that plant faults themselves, to show that others find them
 
 
 AREAS = {
     "core": Area(("coordinator/core/*",), ("tests/core", "tests/conformance/test_replay.py"), 0.85),
-    "runtime": Area(("coordinator/runtime/*",), ("tests/runtime", "tests/server", "tests/simulation"), 0.85),
-    "storage": Area(("storage/*",), ("tests/storage",), 0.85),
+    "runtime": Area(
+        ("coordinator/runtime/*",),
+        ("tests/runtime", "tests/server", "tests/simulation/test_simulation.py::test_a_history_keeps_all_promises"),
+        0.85,
+    ),
+    "storage": Area(("storage/*",), ("tests/storage",), 0.85, ("tests/storage/test_mutants.py",)),
     "server": Area(("coordinator/server/*",), ("tests/server",), 0.75),
     "pipeline": Area(("pipeline/tables/*",), ("tests/pipeline",), 0.75),
 }

@@ -34,11 +34,12 @@ def copy_tree(target: Path) -> None:
 
 def configure(target: Path, area: Area) -> None:
     """Write mutmut's settings into the copy's pyproject.toml."""
+    arguments = ["-n", "0", "-m", "not long", "-p", "no:cacheprovider", f"--timeout={TEST_TIMEOUT_S}"]
     settings: dict[str, object] = {
         "source_paths": list(PACKAGES),
         "only_mutate": list(area.only_mutate),
         "also_copy": ["docs", "benchmarks", "deploy", "README.md", "CHANGELOG.md", "Dockerfile"],
-        "pytest_add_cli_args": ["-n", "0", "-m", "not long", "-p", "no:cacheprovider", f"--timeout={TEST_TIMEOUT_S}"],
+        "pytest_add_cli_args": [*arguments, *(f"--ignore={path}" for path in area.ignored)],
         "pytest_add_cli_args_test_selection": list(area.tests),
         "track_dependencies": False,
         "use_git_change_detection": False,
