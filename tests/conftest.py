@@ -37,12 +37,7 @@ def asks_for_long(expression: str) -> bool:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what did not pass at the first time, so that nobody takes a run for cleaner than it was."""
-    stats = terminalreporter.stats
-    told = [f"run again: {report.nodeid}" for report in stats.get("rerun", [])]
-    for report in stats.get("passed", []) + stats.get("failed", []):
-        told += [
-            f"{name}: {report.nodeid}: {value}" for name, value in report.user_properties if name == "played again"
-        ]
+    told = [f"run again: {report.nodeid}" for report in terminalreporter.stats.get("rerun", [])]
     terminalreporter.write_sep("=", f"{len(told)} did not pass at the first time" if told else "nothing was run again")
     for line in told:
         terminalreporter.write_line(line)

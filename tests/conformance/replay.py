@@ -1,6 +1,6 @@
 """Play the stories against Muster and say where it differs from Kafka's transcripts.
 
-    python -m tests.conformance.replay [--only TEXT] [--chapter NAME] [--server NAME] [--full] [--show] [--at ONCE]
+    python -m tests.conformance.replay [--only TEXT] [--chapter NAME] [--server NAME] [--full] [--show] [--tcp [--at ONCE]]
 
 One line a difference, the first of each story unless `--full`. `--show` prints the whole transcript of Muster.
 What is listed in docs/differences.md is left out.
@@ -9,7 +9,6 @@ What is listed in docs/differences.md is left out.
 import argparse
 import json
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.conformance import muster
@@ -17,28 +16,23 @@ from tests.conformance.client import Pump
 from tests.conformance.compare import Difference, differences
 from tests.conformance.in_process import InProcess
 from tests.conformance.listed import LISTED
-from tests.conformance.servers import IN_PROCESS, SERVERS, settings
+from tests.conformance.servers import ONLY_IN_PROCESS, SERVERS, settings
 from tests.conformance.stage import Event
 from tests.conformance.story import Story, play, tell_all, warm
 
 
-def replay(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:
-    """What a fresh Muster with the server's settings says to each of the stories.
+def replay(one: Story) -> list[Event]:
+    """What Muster says to a story, in this process, on a clock that jumps to what happens next."""
+    return play(one, InProcess(settings(one.server)))
 
-    Stories that wait for minutes have one each in this process, on a clock that jumps to what happens next.
-    """
-    if server in IN_PROCESS:
-        return {one.name: play(one, InProcess(settings(server))) for one in stories}
+
+def replay_over_tcp(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:
+    """What a fresh Muster with the server's settings says to each of the stories, in real time."""
     with muster.running(settings(server)) as port:
         warm(Pump("127.0.0.1", port))
         with ThreadPoolExecutor(at_once) as pool:
-            return dict(
-                zip(
-                    (one.name for one in stories),
-                    pool.map(lambda one: play(one, Pump("127.0.0.1", port)), stories),
-                    strict=True,
-                )
-            )
+            played = pool.map(lambda one: play(one, Pump("127.0.0.1", port)), stories)
+            return dict(zip((one.name for one in stories), played, strict=True))
 
 
 def unlisted(one: Story, events: list[Event]) -> list[Difference]:
@@ -57,15 +51,15 @@ def main() -> int:
     differing = 0
     for server in SERVERS:
         if mine := [one for one in chosen if one.server == server and options.server in ("", server)]:
-            started = time.monotonic()
-            said = replay(server, mine, options.at)
-            differing += sum(told(one, said[one.name], options) for one in mine)
-            print(f"{server}: {len(mine)} stories in {time.monotonic() - started:.0f} s", flush=True)
+            is_live = options.tcp and server not in ONLY_IN_PROCESS
+            said = replay_over_tcp(server, mine, options.at) if is_live else {one.name: replay(one) for one in mine}
+            differing += sum(show(one, said[one.name], options) for one in mine)
+            print(f"{server}: {len(mine)} stories", flush=True)
     print(f"{differing} stories differ")
     return 1 if differing else 0
 
 
-def told(one: Story, events: list[Event], options: argparse.Namespace) -> bool:
+def show(one: Story, events: list[Event], options: argparse.Namespace) -> bool:
     """Print what differs in one story; whether anything does."""
     if options.show:
         print("\n".join(json.dumps(event) for event in events))
@@ -82,7 +76,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--server", default="", help="stories of this server", choices=("", *SERVERS))
     parser.add_argument("--full", action="store_true", help="every difference, not the first of each story")
     parser.add_argument("--show", action="store_true", help="the whole transcript of Muster")
-    parser.add_argument("--at", type=int, default=48, help="how many stories play at once")
+    parser.add_argument("--tcp", action="store_true", help="a Muster in a process of its own, in real time")
+    parser.add_argument("--at", type=int, default=48, help="with --tcp, how many stories play at once")
     return parser.parse_args()
 
 

@@ -41,9 +41,9 @@ SERVERS: Mapping[str, Settings] = {
 }
 
 
-# Muster plays these without a process. The least retention that Kafka can be told is a minute: here it takes no time.
+# Not over TCP: the least retention that Kafka can be told is a minute, and here it takes no time.
 # Where there are users, each story has a server of its own, for all ACLs of the cluster are its.
-IN_PROCESS = {"expiry", "epochs", "deletion", "restart", "acls", "open"}
+ONLY_IN_PROCESS = {"expiry", "epochs", "deletion", "restart", "acls", "open"}
 RESTARTING = {"restart"}  # no two stories at once
 USERS = ("alice", "bob")  # of each story on a server with an authorizer
 

@@ -1,19 +1,14 @@
-"""Each story against a live Muster: it says what Apache Kafka said, field by field, or docs/differences.md says why not.
+"""Each story against Muster: it says what Apache Kafka said, field by field, or docs/differences.md says why not.
 
-The stories of one server are played against one Muster, many at once, so that their waits overlap; each is a test of its
-own. Stories that wait for minutes have a Muster each whose clock jumps (`in_process.py`). With `-k` only the chosen ones
-are played. What differs is played twice more, on a Muster of its own with few others about: if it differs in one of the
-two it has failed. If it differs in neither, the machine was busy, or Muster answers now so, now otherwise: the end of the
-run counts and names these stories, with the first difference.
+Each has a Muster of its own in this process, whose clock jumps to what happens next (`in_process.py`): it hangs neither
+on the speed of the machine nor on other stories. `-m long` plays them over TCP too, in real time.
 """
 
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from subprocess import PIPE
-from typing import Any
 
 import pytest
 
@@ -22,69 +17,37 @@ from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.listed import LISTED, PAGE
 from tests.conformance.muster import stop
 from tests.conformance.normal import Normal
-from tests.conformance.replay import replay, unlisted
-from tests.conformance.servers import SERVERS
+from tests.conformance.replay import replay, replay_over_tcp, unlisted
+from tests.conformance.servers import ONLY_IN_PROCESS, SERVERS
 from tests.conformance.stage import Event
 from tests.conformance.story import Story, tell_all
 
 STORIES = tell_all()
-AGAIN_MAX = 12  # of a server's stories, three in a hundred
-Said = Callable[[Story, Callable[[str, str], None]], list[Event]]
-PLAYED_AGAIN = "played again"  # a property of a test's report, which tests/conftest.py shows at the end of the run
 
 
-def grouped(one: Story) -> Any:
-    """A pytest parameter that keeps the stories of a server together when tests are spread over processes."""
-    group = "conformance" if one.server == "plain" else "conformance of other servers"
-    return pytest.param(one, id=f"{one.chapter}.{one.name}", marks=pytest.mark.xdist_group(group))
-
-
-@pytest.fixture(scope="module")
-def said(request: pytest.FixtureRequest) -> Said:
-    """What Muster says to a story. Plays all chosen stories of its server when first asked for one."""
-    chosen = {one.name for item in request.session.items if (one := story_of(item))}
-    heard: dict[str, list[Event]] = {}
-    first: dict[str, Difference] = {}  # of the stories that differed when they were played first
-
-    def ask(one: Story, record: Callable[[str, str], None]) -> list[Event]:
-        if one.name not in heard:
-            mine = [each for each in STORIES.values() if each.server == one.server and each.name in chosen]
-            heard.update(replay(one.server, mine))
-            first.update({each.name: found[0] for each in mine if (found := unlisted(each, heard[each.name]))})
-            heard.update(again([STORIES[name] for name in first if name in {each.name for each in mine}]))
-        if one.name in first:
-            record(PLAYED_AGAIN, str(first[one.name]))
-        return heard[one.name]
-
-    return ask
-
-
-def story_of(item: pytest.Item) -> Story | None:
-    """The story that a collected test is about; None if it is about none."""
-    callspec = getattr(item, "callspec", None)
-    found = None if callspec is None else callspec.params.get("one")
-    return found if isinstance(found, Story) else None
-
-
-def again(stories: list[Story]) -> dict[str, list[Event]]:
-    """A few stories twice more, with little else going on; many that differ are no matter of a busy machine.
-
-    Of each the playing that differs, if one of them does.
-    """
-    if not stories or len(stories) > AGAIN_MAX:
-        return {}
-    second, third = (replay(stories[0].server, stories, at_once=4) for _ in range(2))
-    return {one.name: second[one.name] if unlisted(one, second[one.name]) else third[one.name] for one in stories}
-
-
-@pytest.mark.parametrize("one", [grouped(one) for one in STORIES.values()])
-def test_muster_says_what_kafka_said(one: Story, said: Said, record_property: Callable[[str, str], None]) -> None:
-    events = said(one, record_property)
+@pytest.mark.parametrize("one", [pytest.param(one, id=f"{one.chapter}.{one.name}") for one in STORIES.values()])
+def test_muster_says_what_kafka_said(one: Story) -> None:
     assert one.path.exists(), f"record it first: python -m tests.conformance.record --only {one.name}"
+    events = replay(one)
     found = unlisted(one, events)
     assert not found, f"{one.says}\n" + "\n".join(map(str, found))
     gone = unused(one, differences(one.transcript(), events))
     assert not gone, f"docs/differences.md lists what does not differ any more: {gone}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", [name for name in SERVERS if name not in ONLY_IN_PROCESS])
+def test_muster_says_the_same_over_tcp(server: str) -> None:
+    """What differs is played again with little else going on: in real time a busy machine is late. Waits are not compared."""
+    left = [one for one in STORIES.values() if one.server == server]
+    for at_once in (48, 4, 1):
+        events = replay_over_tcp(server, left, at_once)
+        left = [one for one in left if differs_but_in_time(one, events[one.name])]
+    assert not left, [(one.name, unlisted(one, events[one.name])[0]) for one in left]
+
+
+def differs_but_in_time(one: Story, events: list[Event]) -> bool:
+    return any(not found.path.endswith(".after") for found in unlisted(one, events))
 
 
 def unused(one: Story, found: list[Difference]) -> list[str]:
@@ -136,16 +99,6 @@ def test_an_absent_field_is_not_null() -> None:
     assert differences([kafka], [without]) == [Difference(0, "a.answer.heartbeat.is.text", None, ABSENT)]
     assert differences([without], [kafka]) == [Difference(0, "a.answer.heartbeat.is.text", ABSENT, None)]
     assert differences([{"pause": 0}], [{"pause": False}])
-
-
-def test_what_differs_in_either_of_two_more_playings_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = STORIES["a_static_member_bounces_and_keeps_its_partitions"]
-    events = one.transcript()
-    for playings, is_the_same in (([1, 1], True), ([0, 1], False), ([1, 0], False)):
-        left = [events if is_whole else events[:-1] for is_whole in playings]
-        monkeypatch.setattr("tests.conformance.test_replay.replay", lambda *_, left=left, **__: {one.name: left.pop(0)})
-        assert (unlisted(one, again([one])[one.name]) == []) == is_the_same
-    assert again([one] * (AGAIN_MAX + 1)) == {}
 
 
 def test_a_row_that_no_longer_holds_is_noticed() -> None:

@@ -31,7 +31,7 @@ class Bystander:
     def __init__(self, muster: Muster) -> None:
         self._client = Client.to(muster.kafka)
         asking = JoinGroupRequest(
-            "calm", 10_000, 10_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),)
+            "calm", 600_000, 600_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),)
         )
         self._member = self._client.ask(asking, version=3)
         synced = self._client.ask(
