@@ -75,6 +75,8 @@ class InProcess(Pump):
     def _until_due_s(self) -> float:
         """Return how long nothing is due; never zero."""
         frontend = self._server.frontend
+        if frontend.has_work:
+            return TICK_S
         deadlines = (frontend.next_deadline_ms(), frontend.next_poll_ms())
         due_ms = min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
         return float("inf") if due_ms is None else max((due_ms - self._server.clock.now_ms()) / 1000, TICK_S)
