@@ -283,9 +283,10 @@ def one_large_consumer_group(address: Address, stack: contextlib.ExitStack) -> N
 
 def all_offsets_of_a_group(address: Address, stack: contextlib.ExitStack) -> None:
     """OffsetFetch of all 200,000 offsets of a group, ten times."""
+    ask(address, stack, frame(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("heap", 200_000, 1),)), 19, 5))
     for start in range(0, 200_000, 50_000):
         each = tuple(OffsetCommitRequestPartition(index, 1, -1) for index in range(start, start + 50_000))
-        ask(address, stack, frame(OffsetCommitRequest("heap", topics=(OffsetCommitRequestTopic(TOPIC, each),)), 8, 8))
+        ask(address, stack, frame(OffsetCommitRequest("heap", topics=(OffsetCommitRequestTopic("heap", each),)), 8, 8))
     everything = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("heap", topics=None),))
     ask(address, stack, *[frame(everything, 9, 8)] * 10)
 

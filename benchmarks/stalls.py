@@ -196,7 +196,9 @@ def conclude(verdicts: Sequence[Verdict]) -> int:
 
 def measure(folder: Path, offsets: int) -> None:
     """Print one line a phase."""
-    directory = str(folder / "__consumer_offsets-0")
+    directory, options = str(folder / "__consumer_offsets-0"), ("--set", "offsets.topic.num.partitions=1")
+    with RunningServer(folder, *options):
+        pass  # a server makes the catalog without which none of its logs is served
     fill(directory, offsets)
 
     def is_compacted() -> bool:
@@ -204,8 +206,7 @@ def measure(folder: Path, offsets: int) -> None:
         return found is not None and found.cleaned_to > 0
 
     print(f"{'':28}{'seconds':>8}{'heartbeats':>12}{'p99, ms':>10}{'longest':>10}")
-    served = RunningServer(folder, "--set", "offsets.topic.num.partitions=1")
-    with served as server, Client.to(server.kafka) as client, Client.to(server.kafka) as other:
+    with RunningServer(folder, *options) as server, Client.to(server.kafka) as client, Client.to(server.kafka) as other:
         asking = OffsetFetchRequest("group-0", (OffsetFetchRequestTopic("topic-0", (0,)),))
         row("loading", waits(client, lambda: not other.ask(asking, version=6).error_code))
         row("compacting", waits(client, is_compacted))

@@ -8,7 +8,7 @@ little more than its bytes.
 from __future__ import annotations
 
 BUDGET_FLOOR = 4 << 20  # bytes of memory that any frame may cost, however short it is
-BUDGET_CEILING = 48 << 20  # and that no frame may, however long it is
+BUDGET_CEILING = 24 << 20  # and that no frame may, however long it is
 LARGE_REQUESTS = frozenset({8, 9, 28, 47})
 """The APIs whose requests may have more elements than fit in the floor: OffsetCommit, OffsetFetch, TxnOffsetCommit and
 OffsetDelete, in which a group may name a hundred thousand partitions. Requests of all other APIs get the floor, however

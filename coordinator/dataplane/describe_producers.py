@@ -1,5 +1,7 @@
 """DescribeProducers (KIP-664): who has written to a partition, and whose transaction is open in it."""
 
+from collections.abc import Sequence
+
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
@@ -18,16 +20,21 @@ def describe_producers(state: State, request: DescribeProducersRequest, env: Env
     return DescribeProducersResponse(
         topics=tuple([
             DescribeProducersResponseTopic(
-                topic.name, tuple([_partition(state, topic.name, index) for index in topic.partition_indexes])
+                topic.name, _partitions(state, topic.name, topic.partition_indexes)
             )
             for topic in request.topics
         ])
     )  # fmt: skip
 
 
-def _partition(state: State, topic: str, index: int) -> DescribeProducersResponsePartition:
+def _partitions(state: State, topic: str, indexes: Sequence[int]) -> tuple[DescribeProducersResponsePartition, ...]:
     if reason := reason_invalid(topic):
-        return DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        invalid = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return tuple([DescribeProducersResponsePartition(index, invalid, reason) for index in indexes])
+    return tuple([_partition(state, topic, index) for index in indexes])
+
+
+def _partition(state: State, topic: str, index: int) -> DescribeProducersResponsePartition:
     if (error := state.refusal(topic, index)) != ErrorCode.NONE:
         message = None if topic in state.catalog.topics_by_name else "This server does not host this topic-partition."
         return DescribeProducersResponsePartition(index, error, message)

@@ -1,7 +1,7 @@
 """Requests about groups: each is given to the partition that owns the group, or split over all and put together
 again."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -11,7 +11,13 @@ from coordinator.core.admin.list_groups import Filters
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.consumer.consumer_group_heartbeat import refuse_heartbeat
 from coordinator.core.consumer.validation import validate_heartbeat
-from coordinator.core.offsets.offset_fetch import merge_groups, refuse_group, split_groups
+from coordinator.core.offsets.offset_fetch import (
+    GROUPS_SINCE,
+    merge_groups,
+    name_topics,
+    refuse_group,
+    split_groups,
+)
 from coordinator.core.result import Call
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
@@ -19,8 +25,16 @@ from coordinator.dataplane.brokers import Where
 from coordinator.runtime.edge import Failure
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response, unserved_response
-from coordinator.runtime.parts import PART_PARTITIONS, decide_in_parts, is_long
-from coordinator.runtime.steps import STEP_GROUPS
+from coordinator.runtime.parts import (
+    PART_PARTITIONS,
+    Topics,
+    cut_topics,
+    decide_in_parts,
+    freeze_topics,
+    is_long,
+    join_topics,
+)
+from coordinator.runtime.steps import STEP_GROUPS, Pace
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.consumer_group_describe import (
@@ -45,7 +59,12 @@ from protocol.messages.list_groups import (
     ListGroupsResponseListedGroup,
 )
 from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 GROUP_OPERATIONS: Final = ALL_OPERATIONS[Resource.GROUP]
@@ -80,16 +99,38 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
 
 def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Generator[None, None, Any]:
     """Fetch offsets of one group, or from version 8 on of several, in steps."""
-    groups: list[OffsetFetchResponseGroup] = []
+    groups: list[Any] = []
     work = 0  # since the last step, counted in partitions
     for wanted in split_groups(request, call.version):
-        if work >= PART_PARTITIONS:
-            work = 0
-            yield
-        group = _fetch(engine, wanted, request, call, where)
-        work += _GROUP_WORK + sum([len(topic.partitions) for topic in group.topics])
-        groups.append(group)
-    return merge_groups(tuple(groups), request, call.version)
+        topics: Topics = []
+        for part, goes_on in _parts(engine, wanted, call, where):
+            if work >= PART_PARTITIONS:
+                work = 0
+                yield
+            group = _fetch(engine, part, request, call, where)
+            work += _GROUP_WORK + sum([len(topic.partitions) for topic in group.topics])
+            # Before groups there is one, and its topics have another form.
+            found = merge_groups((group,), request, call.version) if call.version < GROUPS_SINCE else group
+            if group.error_code:
+                break
+            join_topics(topics, found.topics, goes_on=goes_on)
+        groups.append(found if group.error_code else replace(found, topics=freeze_topics(topics)))
+    if call.version < GROUPS_SINCE:
+        return groups[0]
+    return OffsetFetchResponse(groups=tuple(groups))
+
+
+def _parts(
+    engine: Engine, wanted: OffsetFetchRequestGroup, call: Call, where: Where
+) -> Iterable[tuple[OffsetFetchRequestGroup, bool]]:
+    """Cut what is wanted of a group into parts, if it is much."""
+    partition = engine.partitions.owner(wanted.group_id)
+    if engine.refuse(partition, where):
+        return ((wanted, False),)
+    named = name_topics(wanted, call.version, partition.shard.offsets, partition.shard.topics)
+    if sum([len(topic.partition_indexes) for topic in named.topics or ()]) <= PART_PARTITIONS:
+        return ((named, False),)
+    return cut_topics(named, "partition_indexes")
 
 
 def _fetch(
@@ -106,8 +147,9 @@ def describe_groups(
 ) -> Generator[None, None, DescribeGroupsResponse]:
     """Describe each group by itself, in steps."""
     described: list[DescribeGroupsResponseDescribedGroup] = []
+    pace = Pace()
     for group_id in request.groups:
-        if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
+        if pace.is_due(group_id):
             yield
         partition = engine.partitions.owner(group_id)
         if code := engine.refuse(partition, where):
@@ -125,8 +167,9 @@ def consumer_group_describe(
 ) -> Generator[None, None, ConsumerGroupDescribeResponse]:
     """Describe each group by itself, in steps."""
     described: list[ConsumerGroupDescribeResponseDescribedGroup] = []
+    pace = Pace()
     for group_id in request.group_ids:
-        if len(described) % STEP_GROUPS == STEP_GROUPS - 1:
+        if pace.is_due(group_id):
             yield
         partition = engine.partitions.owner(group_id)
         if code := engine.refuse(partition, where):
@@ -164,8 +207,9 @@ def delete_groups(
 ) -> Generator[None, None, DeleteGroupsResponse]:
     """Delete each group by itself, and each once, in steps."""
     results: list[DeleteGroupsResponseDeletableGroupResult] = []
+    pace = Pace()
     for group_id in dict.fromkeys(request.groups_names):
-        if len(results) % STEP_GROUPS == STEP_GROUPS - 1:
+        if pace.is_due(group_id):
             yield
         results.append(_delete(engine, group_id, call, where))
     return DeleteGroupsResponse(results=tuple(results))

@@ -26,6 +26,22 @@ Handling = Generator[None, None, Response]
 NOBODYS: Final = 0  # the ticket of work that no client waits for
 ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
+_ID_CHARACTERS: Final = 512  # of an id, that take as long as a group
+
+
+class Pace:
+    """When a step is over in which groups are looked up by their ids: a long id is hashed character by character."""
+
+    def __init__(self) -> None:
+        self._work = 0
+
+    def is_due(self, group_id: str) -> bool:
+        """Return whether others are to have their turn before this group."""
+        self._work += 1 + len(group_id) // _ID_CHARACTERS
+        if self._work < STEP_GROUPS:
+            return False
+        self._work = 0
+        return True
 
 
 class UnfinishedRequest(Struct, eq=False):

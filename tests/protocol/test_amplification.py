@@ -28,14 +28,14 @@ def test_r15_the_worst_legal_frame_of_each_api_costs_at_most_16_times_its_bytes(
     result = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
     assert result["frames"] >= 200
     assert (0 if size > MIB else 1) <= result["accepted"] < result["frames"]  # all of the longer ones are over a budget
-    assert 4 < result["ratio"] <= 16, result["worst"]
+    assert (1 if size > MIB else 4) < result["ratio"] <= 16, result["worst"]
     assert result["bytes"] + size <= 64 * MIB, "more than a connection may cost"
 
 
 def test_r15_the_budget_grows_with_the_frame_between_a_floor_and_a_ceiling() -> None:
     assert budget_of(1) == 4 * MIB
     assert budget_of(MIB) == 15 * MIB
-    assert budget_of(100 * MIB) == 48 * MIB
+    assert budget_of(100 * MIB) == 24 * MIB
 
 
 def commit(topics: int, partitions: int) -> bytes:

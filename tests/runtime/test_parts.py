@@ -70,7 +70,7 @@ def test_the_response_to_all_parts_is_that_to_the_whole(
             break
         count += 1
     assert response == answer(whole)
-    assert max(sizes) == 10 and sum(sizes) == sum(counts) and count == len(sizes)
+    assert max(sizes) == 10 and sum(sizes) == sum(counts) and count == len(sizes) + 1
 
 
 def test_a_long_commit_is_answered_and_can_be_fetched() -> None:

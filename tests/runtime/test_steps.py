@@ -15,7 +15,12 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from tests.server.in_memory import InMemory
 
 GROUPS = 5 * STEP_GROUPS
@@ -75,6 +80,44 @@ def test_many_groups_are_deleted_in_steps(server: InMemory) -> None:
     assert codes == {**dict.fromkeys(NAMES, ErrorCode.NONE), "nobody": ErrorCode.GROUP_ID_NOT_FOUND}
     assert turns >= 4
     assert not any(partition.shard.groups for partition in server.node.partitions)
+
+
+@pytest.mark.parametrize("version", [1, 7, 9])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_many_offsets_of_a_group_are_fetched_in_steps(
+    version: int, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.runtime.parts.PART_PARTITIONS", 10)
+    monkeypatch.setattr("coordinator.runtime.groups.PART_PARTITIONS", 10)
+    if version < 2 and not is_named:
+        pytest.skip("version 1 cannot ask for all")
+    server = InMemory(topics={"a": 35, "b": 4, "c": 17})
+    peer = server.connect()
+    topics = tuple(
+        OffsetCommitRequestTopic(name, partitions=tuple(OffsetCommitRequestPartition(at, at) for at in range(count)))
+        for name, count in (("a", 35), ("b", 4), ("c", 17))
+    )
+    peer.send((OffsetCommitRequest("g", topics=topics), 8))
+    while not peer.answers:
+        server.turn()
+    server.frontend.real_s = Hurried()
+    if version < 8:
+        named = tuple(OffsetFetchRequestTopic(each.name, tuple(range(len(each.partitions)))) for each in topics)
+        response, turns = asked(server, OffsetFetchRequest("g", named if is_named else None), version)
+        found = response.topics
+    else:
+        more = tuple(
+            OffsetFetchRequestTopics(each.name, partition_indexes=tuple(range(len(each.partitions)))) for each in topics
+        )
+        group = OffsetFetchRequestGroup("g", topics=more if is_named else None)
+        response, turns = asked(server, OffsetFetchRequest(groups=(group,)), version)
+        found = response.groups[0].topics
+    assert turns >= 4
+    assert [(one.name, [each.committed_offset for each in one.partitions]) for one in found] == [
+        ("a", list(range(35))),
+        ("b", list(range(4))),
+        ("c", list(range(17))),
+    ]
 
 
 def test_groups_that_come_and_go_between_steps_harm_no_list(server: InMemory) -> None:

@@ -6,6 +6,8 @@ which names many, so all other code knows one form.
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import TOPIC_IDS_SINCE, topic_meant
 from coordinator.core.records import OffsetCommitValue
@@ -51,14 +53,27 @@ def merge_groups(
     return OffsetFetchResponse(topics=topics, error_code=group.error_code)
 
 
+def name_topics(
+    wanted: OffsetFetchRequestGroup, version: int, offsets: OffsetStore, topics: Topics
+) -> OffsetFetchRequestGroup:
+    """Name all that is committed, if all is wanted. By id, topics that are gone cannot be named and are left out."""
+    if wanted.topics is not None:
+        return wanted
+    by_id = version >= TOPIC_IDS_SINCE
+    named = []
+    for name, partitions in offsets.of_group(wanted.group_id).items():
+        topic_id = topics.id_of(name) if by_id else NO_ID
+        if not by_id or topic_id != NO_ID:
+            named.append(OffsetFetchRequestTopics(name, topic_id, tuple(partitions)))
+    return replace(wanted, topics=tuple(named))
+
+
 def fetch_offsets(
     wanted: OffsetFetchRequestGroup, version: int, offsets: OffsetStore, topics: Topics, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """One group's offsets: those asked for, or all. What was never committed is -1, and that is no error."""
-    if wanted.topics is None:
-        found = _everything(wanted.group_id, version, offsets, topics, require_stable=require_stable)
-    else:
-        found = [_topic(wanted.group_id, each, version, offsets, topics, require_stable) for each in wanted.topics]
+    named = name_topics(wanted, version, offsets, topics).topics or ()
+    found = [_topic(wanted.group_id, each, version, offsets, topics, require_stable) for each in named]
     return OffsetFetchResponseGroup(wanted.group_id, tuple(found))
 
 
@@ -95,21 +110,6 @@ def _topic(
         else:
             found.append(_committed_offset(partition, value))
     return OffsetFetchResponseTopics(name, topic_id, tuple(found))
-
-
-def _everything(
-    group_id: str, version: int, offsets: OffsetStore, topics: Topics, *, require_stable: bool
-) -> list[OffsetFetchResponseTopics]:
-    """Return all that is committed. By id, topics that are gone cannot be named and are left out."""
-    every = []
-    by_id = version >= TOPIC_IDS_SINCE
-    for name, partitions in offsets.of_group(group_id).items():
-        topic_id = topics.id_of(name) if by_id else NO_ID
-        if by_id and topic_id == NO_ID:
-            continue
-        wanted = OffsetFetchRequestTopics(name, topic_id, tuple(partitions))
-        every.append(_topic(group_id, wanted, version, offsets, topics, require_stable))
-    return every
 
 
 def _is_of_another_topic(value: OffsetCommitValue, topic_id: bytes) -> bool:
