@@ -14,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from tests.campaign.page import Result, page
+from tests.campaign.page import Result, current_commit, page
+from tests.mutation.figures import RESULTS as MUTATION_RESULTS
+from tests.mutation.figures import Figures
 from tests.simulation.fuzz import fuzz
 from tests.simulation.history import ROUND_MS, play
 from tests.simulation.promises import Broken
@@ -109,19 +111,15 @@ def main() -> int:
         until = began + 60 * arguments.minutes * SHARES[what]
         last, counts, lines = campaign(arguments.seed, until)
         date, seconds = datetime.now(UTC).date().isoformat(), round(time.monotonic() - began, 1)
-        result = Result(date, _commit(), what, (arguments.seed, last), seconds, counts, tuple(lines))
+        result = Result(date, current_commit(), what, (arguments.seed, last), seconds, counts, tuple(lines))
         with RESULTS.open("ab") as file:
             file.write(msgspec.json.encode(result) + b"\n")
         print(f"{what}: {counts}, broken {len(lines)}", *lines, sep="\n  ", flush=True)
         broken += len(lines)
     results = [msgspec.json.decode(line, type=Result) for line in RESULTS.read_bytes().splitlines()]
-    PAGE.write_text(page(results), "utf-8")
+    lines = MUTATION_RESULTS.read_bytes().splitlines() if MUTATION_RESULTS.exists() else ()
+    PAGE.write_text(page(results, [msgspec.json.decode(line, type=Figures) for line in lines]), "utf-8")
     return 1 if broken else 0
-
-
-def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """`docs/RELIABILITY.md`, written from the results and nothing else."""
 
+import subprocess
 from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
+
+from tests.mutation.figures import Figures
 
 HEAD: Final = """# Reliability
 
@@ -25,6 +28,7 @@ HEAD: Final = """# Reliability
 | fuzz | Sequences of 200 random valid requests: every API and version, hostile strings and limits, values of earlier responses, clock advances, starts from the same files. Every request is answered, parked, or its connection closed; nothing fails inside; the files replay. | `python -m tests.simulation.fuzz --seed 1 --sequences 20000` |
 | crashes | One log: a crash after each storage call, torn writes at each byte, flipped bits, each call failing. | `python -m tests.storage.campaign --histories 50` |
 | kills | A server process is killed under load by released clients. | `python -m tests.compat.kills --rounds 1000` |
+| mutation | Small faults planted anywhere by mutmut, a sample by a seed; the tests of that part must find them. | `python -m tests.mutation --sample 200` |
 
 After a power cut, each changed name and each file has a fate of its own: synced bytes only, half of the rest, zeros, or all.
 
@@ -44,8 +48,13 @@ class Result(Struct, frozen=True):
     broken: tuple[str, ...] = ()
 
 
-def page(results: Iterable[Result]) -> str:
-    """The whole page: the latest result of each kind."""
+def current_commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
+    """The whole page: the latest result of each kind, and of mutation testing in each area."""
     latest = {result.what: result for result in results}
     lines = [HEAD + "| what | date | commit | seeds | seconds | figures | broken |", "|---|---|---|---|---|---|---|"]
     for what, one in sorted(latest.items()):
@@ -57,4 +66,19 @@ def page(results: Iterable[Result]) -> str:
     broken = [f"- {what}: {line}" for what, one in sorted(latest.items()) for line in one.broken]
     if broken:
         lines += ["", "### Open", "Seeds of the last run that broke a promise:", "", *broken]
+    areas = {figures.area: figures for figures in mutation}
+    if areas:
+        lines += [
+            *("", "## Planted faults that the tests find", ""),
+            "| part | date | commit | seed | mutants | tried | found | goal |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {one.area} | {one.date} | {one.commit} | {one.seed} | {one.mutants:,} | {one.tried:,} | "
+            f"{one.found:,} ({one.found / one.tried:.0%}) | {one.goal:.0%} |"
+            for _, one in sorted(areas.items())
+        ]
+        survivors = [f"- {survivor}" for _, one in sorted(areas.items()) for survivor in one.survivors]
+        if survivors:
+            lines += ["", "### Survivors", "What no test of that part notices, by mutmut's names:", "", *survivors]
     return "\n".join(lines) + "\n"

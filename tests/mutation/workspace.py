@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.mutation.areas import Area
+from tests.mutation.figures import Survivor
 
 PACKAGES = ("coordinator", "protocol", "storage", "pipeline")
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,12 @@ def read_results(target: Path) -> Mapping[str, int | None]:
     return results
 
 
-def show_mutant(target: Path, mutant: str) -> str:
-    """Return the change that a mutant makes, as a diff."""
+def show_mutant(target: Path, mutant: str) -> Survivor:
+    """Return what a mutant changes. mutmut shows it as a diff."""
     command = [*MUTMUT, "show", mutant]
-    return subprocess.run(command, cwd=target, capture_output=True, text=True, check=False).stdout
+    diff = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False).stdout.splitlines()
+    before, after = (
+        " ".join(line[1:].strip() for line in diff if line.startswith(sign) and not line.startswith(sign * 3))
+        for sign in "-+"
+    )
+    return Survivor(mutant, before, after)
