@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from coordinator.core.failover import BrokerVerb, MoveGroup, MoveTransaction, StartBroker, StopBroker
 from tests.simulation.admin import GROWING, Admin, Auditor
 from tests.simulation.clock import START_MS, EventQueue
 from tests.simulation.members import ClassicMember, ConsumerMember, Member
@@ -18,6 +19,8 @@ from tests.simulation.server import Server
 ROUND_MS: Final = 20 * 60_000
 CALM_MS: Final = 6 * 60_000  # at the end of each round nothing goes wrong, so that the groups can settle
 AUDIT_MS: Final = 15_000
+MOVE_MS: Final = 20_000  # between two loads of a coordinator, where a history has them
+BROKER: Final = 0
 GROUPS: Final = ("g0", "g1", "g2")
 RETENTION_MINUTES: Final = (30, 10_080)
 
@@ -34,14 +37,18 @@ class Report(Struct, frozen=True):
     generations: int
     compactions: int
     replays: int
+    moves: int
     checksum: int  # of all that the disk holds: the same seed writes the same
 
 
 class History:
     """One seed, so many rounds of twenty minutes. `prepare` may plant a mistake before the server starts."""
 
-    def __init__(self, seed: int, rounds: int = 1) -> None:
+    def __init__(self, seed: int, rounds: int = 1, *, has_moves: bool = False) -> None:
+        """With `has_moves`, coordinators are loaded again now and then, as if they moved to another broker."""
         self.seed, self.rounds = seed, rounds
+        self._moves = Random(seed) if has_moves else None  # so that the rest of the history is the same
+        self.moves = 0
         self._dice = dice = Random(seed)
         self.clock = EventQueue()
         retention = dice.choice(RETENTION_MINUTES)
@@ -100,6 +107,7 @@ class History:
         self.admin.start()
         self.auditor.start()
         self._audit()
+        self._move()
         for number in range(self.rounds):
             begin_ms = START_MS + number * ROUND_MS
             self._rough(begin_ms + ROUND_MS - CALM_MS)
@@ -110,6 +118,24 @@ class History:
             self.auditor.read()
             self.promises.audit(self.server)
         self.clock.after(AUDIT_MS, self._audit)
+
+    def _move(self) -> None:
+        dice = self._moves
+        if dice is None:
+            return
+        is_rough = (self.clock.now_ms - START_MS) % ROUND_MS < ROUND_MS - CALM_MS
+        if self.server.is_ready and is_rough:
+            self.moves += 1
+            group, producer = dice.choice(GROUPS), dice.choice(self.producers)
+            load_ms = dice.choice((0, 0, 50, 3_000))
+            verbs: tuple[tuple[BrokerVerb, ...], ...] = (
+                (MoveGroup(group, BROKER, load_ms),),
+                (MoveGroup(producer.group, BROKER, load_ms),),
+                (MoveTransaction(producer.name, BROKER, load_ms),),
+                (StopBroker(BROKER), StartBroker(BROKER, load_ms)),
+            )
+            self.server.command(*dice.choice(verbs))
+        self.clock.after(dice.expovariate(1 / MOVE_MS), self._move)
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
@@ -216,10 +242,11 @@ class History:
             generations=self.promises.generations,
             compactions=self.server.compactions,
             replays=self.promises.replays,
+            moves=self.moves,
             checksum=checksum,
         )
 
 
-def play(seed: int, rounds: int = 1) -> Report:
+def play(seed: int, rounds: int = 1, *, has_moves: bool = False) -> Report:
     """Play the history of a seed."""
-    return History(seed, rounds).play()
+    return History(seed, rounds, has_moves=has_moves).play()

@@ -16,3 +16,4 @@ class Request(Struct):
     heard: Callable[[Any], None]
     order: int = 0
     delivered_ms: int = 0  # by the server's clock
+    is_behind: bool = False  # another request of the connection is parked: it is decided when that is answered

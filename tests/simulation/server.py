@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from coordinator.core.failover import BrokerVerb
+from coordinator.core.verbs import VerbResponse
 from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection
@@ -164,6 +166,22 @@ class Server:
         """Let the disk call after so many fail."""
         self.disk.fail[self.disk.calls + calls] = errno
 
+    def command(self, *verbs: BrokerVerb) -> None:
+        """Do what an operator asks of brokers and coordinators, all of it in one turn."""
+        process = self.process
+        assert process is not None, "the server runs"
+
+        def act() -> None:
+            process.frontend.begin()
+            for verb in verbs:
+                self.promises.note(self.now_ms(), repr(verb))
+                done = process.node.command(verb, process.frontend.now_ms, process.frontend.fresh_id)
+                promise(done == VerbResponse(), "a coordinator can always move", lambda d=done: repr(d))
+
+        self._guard(act)
+        if self.is_up:
+            self._schedule_turn(0)
+
     def stall(self, ms: int) -> None:
         """Give the process no CPU for a while: what arrives meanwhile is read in one turn."""
         self._stalled_until_ms = self.clock.now_ms + ms
@@ -304,6 +322,8 @@ class Server:
             session.outstanding.append(completes)
             self.promises.delivered(completes)
         self.process.frontend.receive(session.connection, chunk)
+        if completes is not None:
+            completes.is_behind = bool(session.connection.backlog)
 
     def _deliver(self, connection: Connection) -> None:
         session = self._sessions.get(connection)
@@ -331,7 +351,7 @@ class Server:
     def _settle(self) -> None:
         """Judge the answers of a turn in the order in which their requests were decided, and let them be heard."""
         answers, self._answers = self._answers, []
-        for session, request, response in sorted(answers, key=lambda each: each[1].order):
+        for session, request, response in sorted(answers, key=lambda each: (each[1].is_behind, each[1].order)):
             self.promises.answered(self, request, response)
             if session.is_slow:
                 session.unsent.append((request, response))
