@@ -159,7 +159,7 @@ def _add_member(
 
 
 def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
-    """Return whether the group is full. If the joiner was in it, or was expected, it is no longer."""
+    """Refuse a joiner because the group is full. If it was a member, or was expected, it is removed."""
     refused = _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
     if request.member_id in group.pending:
         return replace(refused, group=group.not_expecting(request.member_id))
@@ -197,5 +197,8 @@ def _protocols(request: JoinGroupRequest) -> Protocols:
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest, call: Call) -> int:
-    """Version 0 has none: the session timeout stands for it."""
-    return request.session_timeout_ms if call.version == 0 else request.rebalance_timeout_ms
+    """Return the member's rebalance timeout: of version 0, which has none, the session timeout.
+
+    A negative one waits for nobody, like 0. Kafka keeps -1, and reads it from its log as the session timeout.
+    """
+    return request.session_timeout_ms if call.version == 0 else max(0, request.rebalance_timeout_ms)

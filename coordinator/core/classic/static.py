@@ -14,7 +14,7 @@ from coordinator.core.classic.group import ClassicGroup, Member
 from coordinator.core.classic.rebalance import maybe_complete_join, prepare_rebalance, session_timer
 from coordinator.core.classic.replies import join_response, refuse_parked
 from coordinator.core.classic.states import State
-from coordinator.core.classic.voting import choose_protocol
+from coordinator.core.classic.voting import choose_protocol, subscribed_topics
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
 from coordinator.core.result import Call, Effect, Result
@@ -51,6 +51,7 @@ def _continue_generation(
 ) -> Result[ClassicGroup]:
     """Answer with the running generation, of which nobody else needs to hear."""
     stable = after.having(replace(new, join_ticket=None))
+    stable = stable.subscribing(subscribed_topics(stable))  # as a start reads it; Kafka keeps the join phase's
     leads = stable.leader == new.member_id
     if call.version >= SKIPS_ASSIGNMENT_SINCE:
         response = join_response(stable, new.member_id, skip=leads)

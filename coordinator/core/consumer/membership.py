@@ -24,7 +24,7 @@ def is_full(group: ConsumerGroup, member_id: str, instance_id: str | None, limit
 
 
 def group_full(limits: Limits) -> Refusal:
-    """Return whether the group has as many members as it may have."""
+    """Refuse a new member, because the group has as many members as it may have."""
     message = f"The consumer group has reached its maximum capacity of {limits.group_consumer_max_size} members."
     return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 

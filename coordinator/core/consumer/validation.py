@@ -71,7 +71,7 @@ def unknown_instance(instance_id: str) -> Refusal:
 
 
 def fenced_instance(instance_id: str, member_id: str) -> Refusal:
-    """Return whether the static member has another member id by now."""
+    """Refuse a request, because the static member has another member id by now."""
     message = f"Static member {member_id} with instance id {instance_id} was fenced by another member."
     return Refusal(ErrorCode.FENCED_INSTANCE_ID, message)
 
