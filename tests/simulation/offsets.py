@@ -49,7 +49,7 @@ class Offset:
         """Whether this offset may be read now; from now on it is the one that is certain."""
         candidates = [self.known, *self.maybe]
         if self.is_unknown:
-            self.known, self.is_unknown = Write(self.known.order, offset, now_ms), False
+            self.known, self.is_unknown = Write(self.known.order, offset), False  # nobody knows since when
             return True
         for each in sorted(candidates, key=lambda one: one.order, reverse=True):
             if each.offset == offset:
