@@ -18,8 +18,8 @@ from coordinator.server.listener import address, format_address
 
 EXPECTED: Final = "HOST:PORT or NAME://HOST:PORT"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED: Final = ("PLAINTEXT", "SSL")
 ENCRYPTED: Final = frozenset({"SSL", "SASL_SSL"})
+AUTHENTICATED: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})  # by SASL
 CONTROLLER: Final = "CONTROLLER"  # the name that Kafka's images give, where `controller.listener.names` has none
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -59,8 +59,7 @@ def read_endpoints(
         raise listen.origin.complaint(",".join(listen.words), "a listener that is not a controller's")
     told = _match(advertise, tuple(bound), controller_names)
     endpoints = [
-        Endpoint(name, _find_protocol(name, protocols, listen.origin), where, told.get(name))
-        for name, where in bound.items()
+        Endpoint(name, _find_protocol(name, protocols), where, told.get(name)) for name, where in bound.items()
     ]
     return Endpoints(tuple(endpoints), tuple(name for name in split if name in controller_names))
 
@@ -158,9 +157,6 @@ def _split(word: str, origin: Origin) -> tuple[str, str]:
     return name.upper(), format_address(host, port)
 
 
-def _find_protocol(name: str, protocols: Mapping[str, str], origin: Origin) -> str:
+def _find_protocol(name: str, protocols: Mapping[str, str]) -> str:
     """Return a listener's protocol: as it is mapped, or the one it is named for, or PLAINTEXT."""
-    protocol = protocols.get(name) or (name if name in PROTOCOLS else "PLAINTEXT")
-    if protocol not in SERVED:
-        raise origin.complaint(name, f"a listener of the protocol {list_choices(SERVED)}, not {protocol}")
-    return protocol
+    return protocols.get(name) or (name if name in PROTOCOLS else "PLAINTEXT")

@@ -33,6 +33,7 @@ class Options(Struct, frozen=True):
     topics: Mapping[str, int]
     ready_file: str | None
     compat: str
+    oauth_dev: bool
     seed: int | None
     log_level: str
     log_format: str
@@ -72,6 +73,7 @@ def read_options(args: argparse.Namespace) -> Options:
         topics=dict(_parse_topic(text, origin("topic")) for text in choose("topic", [])),
         ready_file=choose("ready-file", None),
         compat=_check_choice(choose("compat", COMPAT[0]), origin("compat"), COMPAT),
+        oauth_dev=choose("oauth-dev", False),
         seed=choose("seed", None),
         log_level=_check_choice(choose("log-level", "info"), origin("log-level"), LOG_LEVELS),
         log_format=_check_choice(choose("log-format", "text"), origin("log-format"), LOG_FORMATS),

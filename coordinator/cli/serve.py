@@ -1,7 +1,7 @@
 """Start the server, and serve until SIGTERM or SIGINT.
 
 Without options it listens on 127.0.0.1:9092 for Kafka clients and on 127.0.0.1:8092 for HTTP, and keeps its state in
-./muster-data. Connections are plaintext. Exit codes: 0 stopped cleanly, 1 failed, 2 wrong use."""
+./muster-data. Exit codes: 0 stopped cleanly, 1 failed, 2 wrong use."""
 
 import argparse
 import sys
@@ -55,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a topic to create if it does not exist; may be given again",
     )
     add("--compat", metavar="VERSION", help="4.3, or 3.9 to offer also the API versions that Kafka 4 removed (4.3)")
+    add(
+        "--oauth-dev",
+        action="store_true",
+        default=None,
+        help="for development: give OAuth tokens to whoever asks the admin port, and accept them (OAUTHBEARER)",
+    )
     add_settings(parser)
     add("--ready-file", metavar="FILE", help="write a JSON file, atomically, once the server is ready")
     add("--seed", type=expect("a whole number", int), metavar="N", help="make ids from this seed, for repeatable runs")

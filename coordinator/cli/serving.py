@@ -17,7 +17,7 @@ import trio
 from coordinator.admin import CONNECTIONS_MAX
 from coordinator.cli import fail
 from coordinator.cli.group_log import GroupLog
-from coordinator.cli.listeners import ENCRYPTED, Endpoint, shift_ports
+from coordinator.cli.listeners import AUTHENTICATED, ENCRYPTED, Endpoint, shift_ports
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
 from coordinator.config import Config, ConfigError
@@ -37,6 +37,8 @@ from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller
+from coordinator.server.sasl.issuer import Issuer
+from coordinator.server.sasl.listener import Sasl
 from coordinator.server.tls import Tls
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from protocol.apis import APIS
@@ -59,8 +61,9 @@ def serve(options: Options) -> int:
         stack.callback(lines.close)
         try:
             _check_ready_file(options.ready_file)
+            issuer = _make_issuer() if options.oauth_dev else None
             listeners = [
-                _bind(stack, "--listen", one, options.config, node_id)
+                _bind(stack, "--listen", one, options.config, node_id, issuer)
                 for number, node_id in enumerate(options.config.node_ids)
                 for one in shift_ports(options.endpoints, number)
             ]
@@ -68,7 +71,7 @@ def serve(options: Options) -> int:
             admin = _bind(stack, "--admin", Endpoint("ADMIN", "HTTP", options.admin)) if options.admin else None
             files, data_dir = _storage(stack, options)
             _remove_ready_file(options.ready_file)
-            server = Server(options, listeners, admin, files, data_dir, lines)
+            server = Server(options, listeners, admin, files, data_dir, lines, issuer)
             trio.run(server.run)
         except ConfigError as error:
             return fail("serve", error, 2)
@@ -100,16 +103,35 @@ class StartFailed(Exception):  # noqa: N818  # reads as the fact that it is
 
 
 def _bind(
-    stack: contextlib.ExitStack, option: str, endpoint: Endpoint, config: Config | None = None, node_id: int = 0
+    stack: contextlib.ExitStack,
+    option: str,
+    endpoint: Endpoint,
+    config: Config | None = None,
+    node_id: int = 0,
+    issuer: Issuer | None = None,
 ) -> Listener:
-    """Bind a listener, with its key and certificates. Raises StartFailed for the address, ConfigError for these."""
-    tls = Tls(config, endpoint.name) if config is not None and endpoint.protocol in ENCRYPTED else None
+    """Bind a listener, with its key, certificates and users.
+
+    Raises StartFailed for the address, ConfigError for what is set wrong.
+    """
+    tls = sasl = None
+    if config is not None and endpoint.protocol in ENCRYPTED:
+        tls = Tls(config, endpoint.name)
+    if config is not None and endpoint.protocol in AUTHENTICATED:
+        sasl = Sasl(config, endpoint.name, issuer.keys if issuer else ())
     try:
-        listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id, tls=tls)
+        listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id, tls=tls, sasl=sasl)
     except OSError as error:
         raise StartFailed(f"cannot listen on {endpoint.bind} ({option}): {error.strerror or error}") from None
     stack.callback(listener.sock.close)
     return listener
+
+
+def _make_issuer() -> Issuer:
+    try:
+        return Issuer()
+    except ImportError:
+        raise ConfigError("--oauth-dev needs the package joserfc: pip install 'kafka-muster[security]'") from None
 
 
 def _with_listeners(config: Config, listeners: Sequence[Listener]) -> Config:
@@ -154,11 +176,13 @@ class Server:
         files: Files,
         data_dir: str,
         lines: QueuedHandler,
+        issuer: Issuer | None = None,
     ) -> None:
         self._options = options
         self._listeners = listeners
         self._admin = admin
         self._lines = lines
+        self._issuer = issuer
         self._real = Clock.real()
         self._clock = CoordinatorClock(self._real)
         self._stats = Stats()
@@ -187,6 +211,7 @@ class Server:
             frame_bytes_max=config["socket.request.max.bytes"],
             request_bytes_max=config["queued.max.request.bytes"],
             response_bytes_max=config["queued.max.response.bytes"],
+            failed_authentication_s=config["connection.failed.authentication.delay.ms"] / 1000,
         )
         self._poller: Poller  # once the node is open
         self._brokers: VirtualBrokers
@@ -224,7 +249,7 @@ class Server:
                 if self._admin is not None:
                     nursery.start_soon(self._serve_admin, self._admin)
                 nursery.start_soon(self._load_and_tend)
-                if any(listener.tls for listener in self._listeners):  # else a terminal that closes ends the server
+                if any(one.tls or one.sasl for one in self._listeners):  # else a terminal that closes ends the server
                     nursery.start_soon(self._reload_on_hangup)
                 async for number in signals:
                     log.info("stopping on %s", signal.Signals(number).name)
@@ -330,7 +355,7 @@ class Server:
             await trio.sleep(TEND_SECONDS)
 
     async def _reload_on_hangup(self) -> None:
-        """Read keys and certificates anew with each SIGHUP; what cannot be used changes nothing."""
+        """Read keys, certificates and users again with each SIGHUP; what cannot be used changes nothing."""
         with trio.open_signal_receiver(signal.SIGHUP) as signals:
             async for _ in signals:
                 for listener in self._listeners:
@@ -338,14 +363,15 @@ class Server:
 
     async def _reload(self, listener: Listener) -> None:
         facts = {"listener": listener.name}
-        if listener.tls is None:
-            return
-        try:
-            await trio.to_thread.run_sync(listener.tls.reload)
-        except ConfigError as error:
-            log.error("reload failed, and nothing has changed: %s", error, extra=facts)
-        else:
-            log.info("key and certificates reloaded", extra=facts)
+        for what, part in (("key and certificates", listener.tls), ("users", listener.sasl)):
+            if part is None:
+                continue
+            try:
+                await trio.to_thread.run_sync(part.reload)
+            except ConfigError as error:
+                log.error("reload failed, the %s stay as they are: %s", what, error, extra=facts)
+            else:
+                log.info("%s reloaded", what, extra=facts)
 
     def _say_ready(self) -> None:
         seconds = round(time.monotonic() - self._options.started, 2)
@@ -411,6 +437,10 @@ class Server:
             control = Control(self._operator, self._events.ring, self._listeners[0].port)
             add_operations(router, control.operations())
             add_page(router)
+        if self._issuer is not None:
+            from coordinator.admin.oauth import add_issuer
+
+            add_issuer(router, self._issuer)
         hosts = http.Hosts((*self._options.config["admin.allowed.hosts"], listener.host))
         await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), router, hosts)
 

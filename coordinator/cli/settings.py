@@ -32,6 +32,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "topic": list,
     "ready-file": str,
     "compat": str,
+    "oauth-dev": bool,
     "seed": int,
     "log-level": str,
     "log-format": str,

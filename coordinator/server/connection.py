@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from coordinator.control.passage import Passage
 from coordinator.core.principal import ANONYMOUS, Principal
+from coordinator.server.authentication import Authentication
 from coordinator.server.listener import Listener
 from protocol.framing import FrameBuffer
 
@@ -38,6 +39,7 @@ class Connection:
     __slots__ = (
         "_half_of",
         "_half_since_s",
+        "authentication",
         "backlog",
         "client_id",
         "closing",
@@ -66,7 +68,9 @@ class Connection:
         self.number = number  # the first connection since the start is 1
         self.listener = listener
         self.principal: Principal = ANONYMOUS  # who the client is, once its listener has authenticated it
-        self.frames = FrameBuffer(frame_bytes_max)
+        self.authentication = None if listener.sasl is None else Authentication(listener.sasl)
+        first_max = frame_bytes_max if self.authentication is None else self.authentication.frame_bytes_max
+        self.frames = FrameBuffer(min(frame_bytes_max, first_max))
         self.backlog: deque[bytes] = deque()
         self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses, and their bytes

@@ -28,26 +28,32 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from coordinator.control.passage import Passage
 from coordinator.core.result import Call
+from coordinator.core.scram import Credential
 from coordinator.metrics import Stats, error_counter, error_walker
 from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import NO_ANSWER, Node
+from coordinator.server.authentication import SASL_AUTHENTICATE, Authentication, Settled
 from coordinator.server.budget import Budget
 from coordinator.server.connection import OWED_BYTES_MAX, Connection, ParkedRequest
 from coordinator.server.encoding import ENCODINGS_MAX, SHORT, Encoding, frame_of, is_short
 from coordinator.server.foreign import foreign_protocol
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
+from coordinator.server.sasl.outcome import Failure, Success, Work
 from coordinator.server.urgency import URGENT_BYTES_MAX, URGENT_KEYS, is_urgent
 from protocol.apis import API_VERSIONS, APIS
 from protocol.codec import decode_request, encode_response, encode_response_in_pieces
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request
+from protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 log = logging.getLogger("muster.server")
 
@@ -58,6 +64,7 @@ CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a con
 TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
 REQUEST_BYTES_MAX: Final = 64 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
+BARE: Final = -1  # in place of the version of SaslAuthenticate: its token is a frame of its own
 PEERS_MAX: Final = 1_024  # hosts of which is known that the log has named their mistake
 
 
@@ -105,6 +112,7 @@ class Frontend:
         request_bytes_max: int = REQUEST_BYTES_MAX,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
         gate: Gate | None = None,
+        failed_authentication_s: float = 0.1,
     ) -> None:
         """`clock` is the coordinator's; `real_s` counts real seconds, for the budget of a turn and for latencies.
 
@@ -123,6 +131,10 @@ class Frontend:
         self._next_look_s = 0.0 if cpu_s else math.inf  # when to look at it again, by the real clock
         self.gate = gate
         self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
+        self._failed_authentication_s = failed_authentication_s
+        self.find: Callable[[int, Work], None] = self._find  # off the loop, where there is one
+        self._found: deque[tuple[int, Settled]] = deque()  # what was found out, by ticket
+        self._failures: list[tuple[float, int, str]] = []  # when to tell, by ticket: a heap
         self._connections = itertools.count(1)
         self._turn_s = turn_s
         self._tickets = itertools.count(1)
@@ -274,6 +286,8 @@ class Frontend:
             self._send_delayed(self.gate)
         if self._yielding or self._encodings or node.has_steps:
             self._work()
+        if self._found or self._failures:
+            self._go_on_authenticating()
         settled_ms = self.now_ms if read_by_ms is None else read_by_ms
         if self._interrupted or self._yielding or self._crowded or self._horizon:
             settled_ms = self._settle(settled_ms)
@@ -294,7 +308,9 @@ class Frontend:
         self._count()
         touched, self._touched = self._touched, {}
         self.now_ms = self._owed_bytes = 0
-        self.has_work = bool(self._interrupted or self._yielding or self._encodings or replies) or node.has_steps
+        self.has_work = (
+            bool(self._interrupted or self._yielding or self._encodings or replies or self._found) or node.has_steps
+        )
         return touched
 
     def next_deadline_ms(self) -> int | None:
@@ -417,6 +433,10 @@ class Frontend:
         Returns its API key if its latency is to be counted: it is not parked.
         """
         passage = None
+        if connection.authentication is not None:
+            decided = self._authenticate(connection, connection.authentication, frame)
+            if decided is not None:
+                return decided
         try:
             request = decode_request(frame)
             api_key, version = request.api_key, request.version
@@ -446,6 +466,129 @@ class Frontend:
             self._park(connection, answered)
             return -1
         return api_key if self._owe(connection, answered, response) else -1
+
+    # -- authentication ------------------------------------------------------------------------------------------------
+
+    def _authenticate(self, connection: Connection, authentication: Authentication, frame: bytes) -> int | None:
+        """Handle a frame that belongs to the authentication, and return its API key, or -1 if it is parked.
+
+        Returns None for a request that is decided like any other. Raises ProtocolError for one that must not come now.
+        """
+        if authentication.takes_tokens:
+            parked = ParkedRequest(next(self._tickets), SASL_AUTHENTICATE, BARE, 0, connection.heard_s)
+            return self._take_token(connection, authentication, frame, parked)
+        now_s = self._checked_s
+        if not authentication.is_concerned(int.from_bytes(frame[:2], "big", signed=True), now_s):
+            return None
+        request = decode_request(frame)
+        connection.client_id = request.client_id
+        if isinstance(request.body, SaslHandshakeRequest):
+            response = authentication.shake_hands(request.body, request.version, now_s, self._stored_credential)
+            self._owe_short(connection, request.api_key, request.version, request.correlation_id, response)
+            if response.error_code:
+                self.close(connection, "authentication failed")
+            return request.api_key
+        parked = ParkedRequest(
+            next(self._tickets), request.api_key, request.version, request.correlation_id, connection.heard_s
+        )
+        return self._take_token(connection, authentication, request.body.auth_bytes, parked)
+
+    def _stored_credential(self, user: str, mechanism: int) -> Credential | None:
+        found = self.node.ledger.catalog.scram.get((user, mechanism))
+        if found is None:
+            return None
+        return Credential(found.salt, found.stored_key, found.server_key, found.iterations)
+
+    def _take_token(
+        self, connection: Connection, authentication: Authentication, token: bytes, parked: ParkedRequest
+    ) -> int:
+        outcome = authentication.step(token)
+        if isinstance(outcome, Work):
+            self._park(connection, parked)
+            self.find(parked.ticket, outcome)
+            return -1
+        return self._settle_authentication(connection, authentication, outcome, parked)
+
+    def _find(self, ticket: int, work: Work) -> None:
+        """Find out here and now what follows: a simulation has no threads."""
+        self.note_found(ticket, self.attempt(work))
+
+    def attempt(self, work: Work) -> Settled:
+        """Find out what follows from a token. A failure of our own is one of the client's."""
+        try:
+            return work.find()
+        except Exception as error:
+            self.node.edge.report("authentication", error)
+            return Failure("Authentication failed: internal error")
+
+    def note_found(self, ticket: int, outcome: Settled) -> None:
+        """Go on with a connection in the next turn, because it was found out what follows from its token."""
+        self._found.append((ticket, outcome))
+        self.has_work = True
+
+    def _settle_authentication(
+        self, connection: Connection, authentication: Authentication, outcome: Settled, parked: ParkedRequest
+    ) -> int:
+        """Owe the response to a token, or hold it back for a while if the client has failed."""
+        lifetime_ms = 0
+        if isinstance(outcome, Success):
+            completed = authentication.complete(outcome, self._checked_s)
+            if isinstance(completed, Failure):
+                outcome = completed
+            else:
+                lifetime_ms = completed
+        if isinstance(outcome, Failure):
+            self._park(connection, parked)
+            connection.backlog.clear()
+            at_s = self._checked_s + self._failed_authentication_s
+            heappush(self._failures, (at_s, parked.ticket, outcome.message))
+            return -1
+        if isinstance(outcome, Success):
+            assert authentication.principal is not None, "it is complete"
+            connection.principal = authentication.principal
+            connection.frames.limit = self._frame_bytes_max
+        self._owe_token(connection, parked, SaslAuthenticateResponse(0, None, outcome.token, lifetime_ms))
+        return parked.api_key
+
+    def _owe_token(self, connection: Connection, parked: ParkedRequest, response: SaslAuthenticateResponse) -> None:
+        if parked.version != BARE:
+            self._owe_short(connection, parked.api_key, parked.version, parked.correlation_id, response)
+        elif not response.error_code:  # a client of bare tokens learns of a failure by the end of the connection
+            token = response.auth_bytes
+            connection.owed.append(len(token).to_bytes(4, "big") + token)
+            connection.owed_bytes += 4 + len(token)
+
+    def _go_on_authenticating(self) -> None:
+        """Settle what was found out, and tell clients that have failed once their time has come."""
+        while self._found:
+            ticket, outcome = self._found.popleft()
+            connection = self._parked.pop(ticket, None)
+            if connection is None:
+                continue  # it has left
+            parked, connection.parked = connection.parked, None
+            assert parked is not None, "its token is parked"
+            assert connection.authentication is not None, "only such connections send tokens"
+            self._touched[connection] = None
+            connection.heard_s = self._checked_s
+            self._settle_authentication(connection, connection.authentication, outcome, parked)
+            self._enqueue(connection)
+        while self._failures and self._failures[0][0] <= self._checked_s:
+            _, ticket, message = heappop(self._failures)
+            connection = self._parked.pop(ticket, None)
+            if connection is None or connection.parked is None:
+                continue
+            parked, connection.parked = connection.parked, None
+            response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+            log.warning("authentication failed: %s", message, extra={"client": connection.host})
+            self._owe_token(connection, parked, response)
+            self.close(connection, "authentication failed")
+
+    @property
+    def next_failure_s(self) -> float | None:
+        """When the next client is told that its authentication has failed, by the real clock."""
+        return self._failures[0][0] if self._failures else None
+
+    # -- the way of a request ------------------------------------------------------------------------------------------
 
     def _call(self, connection: Connection, request: Request, ticket: int) -> Call:
         """Return what the handlers learn of a request besides its body."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from coordinator.dataplane.brokers import Broker
 from coordinator.runtime.node import Where
+from coordinator.server.sasl.listener import Sasl
 from coordinator.server.tls import Tls
 
 BACKLOG: Final = 4096
@@ -24,6 +25,7 @@ class Listener(Struct, frozen=True):
     where: Where
     name: str = "PLAINTEXT"  # by which advertised addresses and metrics tell listeners apart
     tls: Tls | None = None  # the connections are encrypted
+    sasl: Sasl | None = None  # clients authenticate first
     bound: Any = None  # where the socket was bound that `suspend` has closed
 
     @property
@@ -55,7 +57,13 @@ def address(text: str) -> tuple[str, int]:
 
 
 def listen(
-    text: str, advertised: str | None = None, *, name: str = "PLAINTEXT", node_id: int = 0, tls: Tls | None = None
+    text: str,
+    advertised: str | None = None,
+    *,
+    name: str = "PLAINTEXT",
+    node_id: int = 0,
+    tls: Tls | None = None,
+    sasl: Sasl | None = None,
 ) -> Listener:
     """Bind to `HOST:PORT`; port 0 takes a free one. Raises ValueError for the text, OSError for the binding."""
     host, port = address(text)
@@ -77,7 +85,7 @@ def listen(
     else:
         told_host, told_port = "localhost" if host in ("", "0.0.0.0", "::") else host, 0  # noqa: S104  # compared, not bound
     broker = Broker(node_id, told_host, told_port or bound)
-    return Listener(sock, broker.host, broker.port, Where((broker,), node_id), name, tls)
+    return Listener(sock, broker.host, broker.port, Where((broker,), node_id), name, tls, sasl)
 
 
 def suspend(listener: Listener) -> Listener:

@@ -26,6 +26,7 @@ from coordinator.server.distinguished_name import subject_of
 from coordinator.server.frontend import Frontend
 from coordinator.server.link import HandshakeError, Link, SecureLink
 from coordinator.server.listener import Listener, listen_again, suspend
+from coordinator.server.sasl.outcome import Work
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
 
 log = logging.getLogger("muster.server")
@@ -35,6 +36,7 @@ SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses tha
 ACCEPTS_MAX: Final = 256  # of one listener in one turn
 SHAKES_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
 SWEEP_SECONDS: Final = 5.0
+THREADS_MAX: Final = 2  # that check tokens at a time
 NEVER_MS: Final = 2**62
 PAUSE_SECONDS: Final = 0.25  # of accepting, when there is no descriptor to be had
 _OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that waits; the next one may do well
@@ -93,12 +95,14 @@ class Poller:
         self._alarm_ms = self._poll_alarm_ms = NEVER_MS
         self._nursery: trio.Nursery | None = None
         self._is_paused = False  # accepting
+        self._threads = trio.CapacityLimiter(THREADS_MAX)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every connection is closed, and nobody is thrown out of a group."""
         for fd in self._listening:
             self._selector.watch(fd, READ, 0)
         try:
+            self._frontend.find = self._find
             async with trio.open_nursery() as self._nursery:
                 for task in (self._wait_for_sockets, self._wait_for_deadlines, self._sweep_now_and_then):
                     self._nursery.start_soon(task)
@@ -138,6 +142,8 @@ class Poller:
         if poll_ms is not None and poll_ms < self._poll_alarm_ms:
             self._poll_alarm_ms = poll_ms
             self._wake_at(self._real.trio_time(poll_ms))
+        if frontend.next_failure_s is not None:
+            self._wake_at(trio.current_time() + max(0.0, frontend.next_failure_s - frontend.real_s()))
         if frontend.gate is not None and frontend.gate.next_s is not None:
             self._wake_at(trio.current_time() + max(0.0, frontend.gate.next_s - frontend.real_s()))
 
@@ -410,6 +416,17 @@ class Poller:
             self._frontend.close(link.connection, reason)
         self._frontend.disconnect(link.connection)
 
+    def _find(self, ticket: int, work: Work) -> None:
+        """Let a thread find out what follows from a token, and go on with its connection then."""
+
+        async def find() -> None:
+            outcome = await trio.to_thread.run_sync(self._frontend.attempt, work, limiter=self._threads)
+            self._frontend.note_found(ticket, outcome)
+            self.turn()
+
+        assert self._nursery is not None, "tokens come while running"
+        self._nursery.start_soon(find)
+
     async def _sweep_now_and_then(self) -> None:
         while True:
             await trio.sleep(min(SWEEP_SECONDS, self._idle_s / 4))
@@ -427,8 +444,11 @@ class Poller:
         connection = link.connection
         if now_s - connection.heard_s >= self._idle_s and not connection.is_waiting:
             return "idle"
-        if link.is_shaking and now_s - link.since_s >= self._authentication_s:
+        is_new = now_s - link.since_s < self._authentication_s
+        if link.is_shaking and not is_new:
             return "TLS handshake"
+        if connection.authentication is not None and connection.authentication.principal is None and not is_new:
+            return "not authenticated"
         if link.is_behind and now_s - link.unsent_since_s >= self._send_s:
             return "responses not taken"
         if connection.is_stalled(now_s, self._send_s):

@@ -70,10 +70,6 @@ def test_listeners_of_a_controller_are_left_out() -> None:
         ),
         (("IN://a:1", "IN://b:1 IN://c:1"), "invalid --advertise 'IN://c:1': expected one address for each listener"),
         (
-            ("IN://a:1", "", "IN:SASL_SSL"),
-            "invalid --listen 'IN': expected a listener of the protocol PLAINTEXT or SSL, not SASL_SSL",
-        ),
-        (
             ("IN://a:1", "", "IN:TLS"),
             "invalid map 'IN:TLS': expected NAME:PROTOCOL, the protocol one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),

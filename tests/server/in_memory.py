@@ -4,6 +4,8 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from coordinator.config import Config
 from coordinator.core.events import Event
 from coordinator.core.timers import IMMEDIATELY
@@ -15,6 +17,7 @@ from coordinator.runtime.node import Node, Setup, Where
 from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener
+from coordinator.server.sasl.listener import Sasl
 from coordinator.server.virtual_brokers import join_listeners
 from protocol.apis import api_of
 from protocol.codec import decode_response, encode_request
@@ -99,6 +102,7 @@ class InMemory:
         frame_bytes_max: int = FRAME_BYTES_MAX,
         host: str = "localhost",
         port: int = 9092,
+        sasl: Sasl | None = None,
         **values: Any,
     ) -> None:
         """`values` are settings, with `_` for `.`. Without `monotonic` the clock is moved by `advance`.
@@ -131,7 +135,8 @@ class InMemory:
         self.frontend = Frontend(
             self.node, self.clock, self.stats, fresh_ids(seed + 1), frame_bytes_max, real_s=self._seconds
         )
-        self.listeners = join_listeners([_listener(node_id, host, port + node_id) for node_id in config.node_ids])
+        listeners = [_listener(node_id, host, port + node_id) for node_id in config.node_ids]
+        self.listeners = join_listeners([replace(listener, sasl=sasl) for listener in listeners])
         self.listener = self.listeners[0]
         self._receivers: dict[Connection, Receiver] = {}
 

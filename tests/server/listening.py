@@ -10,6 +10,7 @@ import trio
 from coordinator.server.link import Link
 from coordinator.server.listener import listen
 from coordinator.server.poller import Poller
+from coordinator.server.sasl.listener import Sasl
 from coordinator.server.tls import Tls
 from tests.server.in_memory import InMemory
 
@@ -20,9 +21,11 @@ KERNEL_BYTES = 65_536  # of each side's buffer: less, and the kernel waits for a
 class Listening:
     """A poller on a real port, over a server in memory."""
 
-    def __init__(self, connections_max: int = 100, *, tls: Tls | None = None, **values: Any) -> None:
+    def __init__(
+        self, connections_max: int = 100, *, tls: Tls | None = None, sasl: Sasl | None = None, **values: Any
+    ) -> None:
         self.server = InMemory(**values)
-        self.listener = listen("127.0.0.1:0", tls=tls)
+        self.listener = listen("127.0.0.1:0", tls=tls, sasl=sasl)
         self.poller = Poller(
             self.server.frontend,
             [self.listener],
@@ -52,8 +55,10 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(connections_max: int = 100, *, tls: Tls | None = None, **values: Any) -> AsyncIterator[Listening]:
-    here = Listening(connections_max, tls=tls, **values)
+async def listening(
+    connections_max: int = 100, *, tls: Tls | None = None, sasl: Sasl | None = None, **values: Any
+) -> AsyncIterator[Listening]:
+    here = Listening(connections_max, tls=tls, sasl=sasl, **values)
     with here.listener.sock, trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             await nursery.start(here.poller.run)

@@ -1,0 +1,570 @@
+"""SASL: who gets in, what strangers can do before that, and what a failure tells them."""
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.config import Config, ConfigError
+from coordinator.core.scram import SHA_256
+from coordinator.server.sasl.issuer import Issuer
+from coordinator.server.sasl.listener import Sasl
+from coordinator.server.sasl.oauthbearer import InvalidToken, OAuthBearer, Rules, Verifier
+from coordinator.server.sasl.outcome import Challenge, Failure, Success, Work
+from coordinator.server.sasl.plain import Plain
+from coordinator.server.sasl.scram import Scram
+from coordinator.server.sasl.users import read_users
+from protocol.apis import TABLE
+from protocol.codec import decode_response, encode_request
+from protocol.errors import ErrorCode
+from protocol.framing import FrameBuffer
+from protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsRequestScramCredentialUpsertion,
+)
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.server.in_memory import InMemory
+from tests.server.listening import listening
+from tests.server.sasl_clients import ScramClient, authenticate, bearer, claims, log_in, plain, sasl, shake_hands
+
+VERSIONS = (ApiVersionsRequest("test", "1"), 3)
+DELAY_S = 0.1
+ISSUER = Verifier(Issuer().keys, Rules())
+DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Issuer:
+    return Issuer()
+
+
+def server(sasl_of: Sasl | None = None) -> InMemory:
+    return InMemory(sasl=sasl_of or sasl())
+
+
+def fail(here: InMemory, peer: Any, token: bytes) -> str | None:
+    """What the client is told of its failure: nothing before its time, and then it is the end."""
+    before = len(peer.answers)
+    assert authenticate(peer, token) is None, "the response is held back"
+    here.advance(DELAY_S * 0.9)
+    assert len(peer.answers) == before
+    assert not peer.connection.closing
+    here.advance(DELAY_S * 0.2)
+    response = peer.answers[before][1]
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert peer.connection.closing
+    assert str(peer.connection.principal) == "User:ANONYMOUS"
+    message: str | None = response.error_message
+    return message
+
+
+# -- before authentication ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api", [api for api in TABLE if api.name not in ("ApiVersions", "SaslHandshake")])
+def test_before_authentication_every_other_api_closes_and_changes_nothing(api: Any) -> None:
+    """R24, CVE-2017-12610."""
+    here = server()
+    handled = list[Any]()
+    handle = here.node.handle
+
+    def note(*arguments: Any) -> Any:
+        handled.append(arguments)
+        return handle(*arguments)
+
+    here.node.handle = note  # type: ignore[method-assign]
+    for begin in (None, lambda peer: peer.ask(*VERSIONS), lambda peer: shake_hands(peer, "PLAIN")):
+        peer = here.connect()
+        if begin is not None:
+            begin(peer)
+        is_expected = (
+            api.name == "SaslAuthenticate" and bool(peer.answers) and hasattr(peer.answers[-1][1], "mechanisms")
+        )
+        handled.clear()
+        answers = len(peer.answers)
+        here.frontend.receive(peer.connection, encode_request(api.key, api.versions[-1], 9, "x", api.request.cls()))
+        here.turn()
+        assert peer.connection.closing is not is_expected
+        assert len(peer.answers) == answers
+        assert not handled
+
+
+def test_nothing_that_comes_with_a_failure_is_done() -> None:
+    here = server()
+    peer = here.connect()
+    topic = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("mine", 1, 1),), 1_000)
+    peer.send(
+        (SaslHandshakeRequest("PLAIN"), 1),
+        (SaslAuthenticateRequest(plain("alice", "wrong")), 2),
+        (topic, 7),
+    )
+    here.turn()
+    here.advance(1)
+    assert peer.connection.closing
+    assert "mine" not in here.node.ledger.catalog.topics_by_name
+    assert [type(answer).__name__ for _, answer in peer.answers] == [
+        "SaslHandshakeResponse",
+        "SaslAuthenticateResponse",
+    ]
+
+
+def test_a_frame_is_small_until_the_client_is_authenticated() -> None:
+    here = InMemory(sasl=sasl(sasl_server_max_receive_size=1_024))
+    large = encode_request(18, 3, 1, "x" * 2_000, VERSIONS[0])
+    stranger = here.connect()
+    here.frontend.receive(stranger.connection, large[:8])
+    assert stranger.connection.closing, "as soon as its size is there"
+    peer = here.connect()
+    log_in(peer)
+    here.frontend.receive(peer.connection, large)
+    assert not peer.connection.closing
+
+
+def test_an_unknown_version_of_api_versions_is_answered_before_authentication() -> None:
+    here = server()
+    peer = here.connect()
+    frame = encode_request(18, 3, 1, "x", VERSIONS[0])
+    here.frontend.receive(peer.connection, frame[:6] + b"\0\x63" + frame[8:])
+    here.frontend.finish()
+    assert peer.connection.take()
+    assert not peer.connection.closing
+    assert log_in(peer)
+
+
+def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are() -> None:
+    here = server(sasl(sasl_enabled_mechanisms=("PLAIN",)))
+    peer = here.connect()
+    response = shake_hands(peer, "SCRAM-SHA-256")
+    assert (response.error_code, response.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ("PLAIN",))
+    assert peer.connection.closing
+
+
+def test_a_listener_without_sasl_refuses_a_handshake_as_kafka_does() -> None:
+    assert shake_hands(InMemory().connect(), "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+# -- PLAIN -------------------------------------------------------------------------------------------------------------
+
+
+def test_plain_with_the_right_password() -> None:
+    here = server()
+    peer = here.connect()
+    assert shake_hands(peer, "PLAIN").mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    response = authenticate(peer, plain("alice", "secret", "alice"))
+    assert response is not None
+    assert (response.error_code, response.session_lifetime_ms) == (0, 0)
+    assert str(peer.connection.principal) == "User:alice"
+    assert peer.ask(MetadataRequest(None), 12).brokers
+    assert shake_hands(peer, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE, "there is no need to, and so no way"
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        (plain("alice", "wrong"), "Authentication failed: Invalid username or password"),
+        (plain("nobody", "secret"), "Authentication failed: Invalid username or password"),
+        (plain("alice", "other"), "Authentication failed: Invalid username or password"),
+        (plain("", "secret"), "Authentication failed: username not specified"),
+        (plain("alice", ""), "Authentication failed: password not specified"),
+        (b"alice secret", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+        (
+            plain("alice", "secret", "bob"),
+            "Authentication failed: Client requested an authorization id that is different from username",
+        ),
+    ],
+)
+def test_plain_that_fails(token: bytes, message: str) -> None:
+    here = server()
+    peer = here.connect()
+    shake_hands(peer, "PLAIN")
+    assert fail(here, peer, token) == message
+
+
+def test_bare_tokens_follow_the_older_handshake() -> None:
+    here = server()
+    peer = here.connect()
+    shake_hands(peer, "PLAIN", version=0)
+    owed: list[bytes] = []
+    take = peer.connection.take
+
+    def send(token: bytes) -> None:
+        here.frontend.receive(peer.connection, len(token).to_bytes(4, "big") + token)
+        here.frontend.finish()
+        owed.extend(take())
+
+    send(plain("alice", "secret"))
+    assert owed == [b"\0\0\0\0"]
+    assert str(peer.connection.principal) == "User:alice"
+    assert peer.ask(*VERSIONS)
+    stranger = here.connect()
+    shake_hands(stranger, "PLAIN", version=0)
+    here.frontend.receive(stranger.connection, b"\0\0\0\x01x")
+    here.turn()
+    here.advance(1)
+    assert stranger.connection.closing
+    assert len(stranger.answers) == 1, "the end of the connection says it all"
+
+
+# -- SCRAM -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", DIGESTS)
+def test_scram_with_the_right_password(mechanism: str) -> None:
+    here = server()
+    peer, client = here.connect(), ScramClient(DIGESTS[mechanism], "alice", "secret")
+    shake_hands(peer, mechanism)
+    challenge = authenticate(peer, b"n,," + client.first.encode())
+    assert challenge is not None
+    done = authenticate(peer, client.final(challenge.auth_bytes))
+    assert done is not None
+    assert done.auth_bytes == b"v=" + base64.b64encode(client.signature), "the server knows the user"
+    assert str(peer.connection.principal) == "User:alice"
+
+
+@pytest.mark.parametrize("user", ["alice", "nobody"])
+def test_scram_fails_alike_with_a_wrong_password_and_a_wrong_user(user: str) -> None:
+    here, salts = server(), set()
+    for _ in range(2):
+        peer, client = here.connect(), ScramClient("sha256", user, "wrong")
+        shake_hands(peer, "SCRAM-SHA-256")
+        challenge = authenticate(peer, b"n,," + client.first.encode())
+        assert challenge is not None
+        salts.add(challenge.auth_bytes.split(b",")[1])
+        assert challenge.auth_bytes.endswith(b",i=4096")
+        assert fail(here, peer, client.final(challenge.auth_bytes)) == (
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
+        )
+    assert len(salts) == 1, "a user that does not exist has always the same salt too"
+
+
+def test_scram_takes_no_other_nonce_and_no_proof_twice() -> None:
+    here = server()
+    peer, client = here.connect(), ScramClient("sha256", "alice", "secret")
+    shake_hands(peer, "SCRAM-SHA-256")
+    first = authenticate(peer, b"n,," + client.first.encode())
+    assert first is not None
+    heard = client.final(first.auth_bytes)
+    other = here.connect()
+    shake_hands(other, "SCRAM-SHA-256")
+    authenticate(other, b"n,," + client.first.encode())
+    assert fail(here, other, heard)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"", b"p=tls-unique,,n=alice,r=x", b"n,,r=x", b"n,,n=,r=x", b"n,,n=a=b,r=x", b"n,a=bob,n=alice,r=x", b"\xff"],
+)
+def test_scram_that_makes_no_sense_fails(first: bytes) -> None:
+    here = server()
+    peer = here.connect()
+    shake_hands(peer, "SCRAM-SHA-256")
+    assert fail(here, peer, first)
+
+
+def test_scram_with_a_credential_that_a_client_has_set_and_that_a_restart_keeps() -> None:
+    here = server()
+    peer = here.connect()
+    log_in(peer)
+    salted = hashlib.pbkdf2_hmac("sha512", b"new", b"salty", 8_192)
+    upsertion = AlterUserScramCredentialsRequestScramCredentialUpsertion("dora", 2, 8_192, b"salty", salted)
+    assert peer.ask(AlterUserScramCredentialsRequest(upsertions=(upsertion,)), 0).results[0].error_code == 0
+    here.node.close()
+    for place in (here, InMemory(here.files, sasl=sasl())):
+        peer, client = place.connect(), ScramClient("sha512", "dora", "new")
+        shake_hands(peer, "SCRAM-SHA-512")
+        challenge = authenticate(peer, b"n,," + client.first.encode())
+        assert challenge is not None
+        assert challenge.auth_bytes.endswith(b",i=8192")
+        assert authenticate(peer, client.final(challenge.auth_bytes))
+        assert str(peer.connection.principal) == "User:dora"
+
+
+# -- OAUTHBEARER -------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_says_who_the_client_is_and_for_how_long(issuer: Issuer) -> None:
+    here = server(sasl(issuer))
+    peer = here.connect()
+    assert "OAUTHBEARER" in shake_hands(peer, "OAUTHBEARER").mechanisms
+    response = authenticate(peer, bearer(issuer.issue("carol", lifetime_s=100)))
+    assert response is not None
+    assert response.error_code == 0
+    assert 90_000 < response.session_lifetime_ms <= 100_000
+    assert str(peer.connection.principal) == "User:carol"
+
+
+def test_a_token_that_has_expired_is_refused_in_two_steps(issuer: Issuer) -> None:
+    here = server(sasl(issuer))
+    peer = here.connect()
+    shake_hands(peer, "OAUTHBEARER")
+    challenge = authenticate(peer, bearer(issuer.issue("carol", lifetime_s=-100)))
+    assert challenge is not None
+    assert (challenge.error_code, json.loads(challenge.auth_bytes)) == (0, {"status": "invalid_token"})
+    assert fail(here, peer, b"\x01") == "Authentication failed: the token has expired"
+
+
+def signed(key: Any, facts: Any, algorithm: str = "RS256") -> str:
+    from joserfc import jwt
+
+    return jwt.encode({"alg": algorithm, "kid": key.kid}, dict(facts), key, algorithms=[algorithm])
+
+
+def test_tokens_that_are_not_accepted(issuer: Issuer) -> None:
+    from joserfc.jwk import OctKey
+
+    rules = Rules("me", ("kafka",))
+    verifier = Verifier(issuer.keys, rules)
+    mine = claims(iss="me", aud=["kafka", "other"])
+    assert verifier.verify(signed(issuer._key, mine)).user == "carol"
+    stranger = Issuer()
+    stranger._key = type(stranger._key).import_key(stranger._key.as_dict(private=True) | {"kid": issuer._key.kid})
+    public = json.dumps(issuer.keys[0]).encode()
+    header, payload, signature = signed(issuer._key, mine).split(".")
+    none = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=")
+    for token, reason in [
+        (signed(stranger._key, mine), "cannot be verified"),
+        (signed(OctKey.import_key(public, {"kid": issuer._key.kid}), mine, "HS256"), "cannot be verified"),
+        (f"{none}.{payload}.", "cannot be verified"),
+        (f"{header}.{payload}.{signature[:-4]}AAAA", "cannot be verified"),
+        (f"{header}.{payload}", "cannot be verified"),
+        ("", "cannot be verified"),
+        (signed(issuer._key, mine | {"exp": time.time() - 31}), "expired"),
+        (signed(issuer._key, mine | {"exp": "soon"}), "no exp|cannot"),
+        (signed(issuer._key, {"sub": "x", "iss": "me", "aud": "kafka"}), "no exp"),
+        (signed(issuer._key, mine | {"nbf": time.time() + 60}), "not valid yet"),
+        (signed(issuer._key, mine | {"iss": "you"}), "another issuer"),
+        (signed(issuer._key, mine | {"aud": "other"}), "another audience"),
+        (signed(issuer._key, mine | {"sub": ""}), "no sub"),
+    ]:
+        with pytest.raises(InvalidToken, match=reason):
+            verifier.verify(token)
+
+
+async def test_tokens_are_checked_on_a_thread(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    verify = Verifier.verify
+
+    def noted(self: Verifier, token: str) -> Success:
+        threads.append(threading.get_ident())
+        return verify(self, token)
+
+    monkeypatch.setattr(Verifier, "verify", noted)
+    async with listening(sasl=sasl(issuer)) as here:
+        stream, frames = await here.connect(), FrameBuffer(1 << 20)
+        await stream.send_all(
+            encode_request(17, 1, 1, "x", SaslHandshakeRequest("OAUTHBEARER"))
+            + encode_request(36, 2, 2, "x", SaslAuthenticateRequest(bearer(issuer.issue("carol"))))
+            + encode_request(18, 3, 3, "x", VERSIONS[0])
+        )
+        answered: list[bytes] = []
+        while len(answered) < 3:
+            frames.feed(bytes(await stream.receive_some()))
+            answered.extend(frames)
+        assert decode_response(36, 2, answered[1]).body.session_lifetime_ms > 0
+        assert decode_response(18, 3, answered[2]).body.api_keys
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_failure_is_told_though_nothing_else_happens() -> None:
+    async with listening(sasl=sasl()) as here:
+        stream = await here.connect()
+        await stream.send_all(
+            encode_request(17, 1, 1, "x", SaslHandshakeRequest("PLAIN"))
+            + encode_request(36, 2, 2, "x", SaslAuthenticateRequest(plain("alice", "wrong")))
+        )
+        while not here.server.frontend._failures:
+            await trio.lowlevel.checkpoint()
+        assert here.poller._alarm.deadline < trio.current_time() + 60
+        here.server.seconds += 1
+        here.poller.set_alarm()
+        data = b""
+        while chunk := await stream.receive_some():
+            data += chunk
+        assert b"Invalid username or password" in data
+
+
+async def test_who_does_not_authenticate_is_let_go() -> None:
+    async with listening(sasl=sasl()) as here:
+        silent, busy = await here.connect(), await here.connect()
+        while here.poller.connections < 2:
+            await trio.lowlevel.checkpoint()
+        here.sweep(29)
+        await busy.send_all(encode_request(18, 3, 1, "x", VERSIONS[0]))
+        assert await busy.receive_some()
+        here.sweep(2)
+        assert await silent.receive_some() == b""
+        assert await busy.receive_some() == b"", "whatever it asks"
+        assert here.server.stats.connections_closed["not authenticated"] == 2
+
+
+# -- again (KIP-368) ---------------------------------------------------------------------------------------------------
+
+
+def test_a_client_authenticates_again_in_time() -> None:
+    here = server(sasl(connections_max_reauth_ms=10_000))
+    peer = here.connect()
+    response = log_in(peer)
+    assert response is not None
+    assert response.session_lifetime_ms == 10_000
+    for _ in range(3):
+        here.advance(9)
+        assert peer.ask(*VERSIONS)
+        again = log_in(peer)
+        assert again is not None
+        assert again.session_lifetime_ms == 10_000
+    here.advance(9.9)
+    assert peer.ask(*VERSIONS)
+    here.advance(0.2)
+    assert peer.ask(*VERSIONS) is None
+    assert peer.connection.closing
+
+
+def test_a_client_that_is_late_may_still_authenticate_and_nothing_else() -> None:
+    here = server(sasl(connections_max_reauth_ms=10_000))
+    peer = here.connect()
+    log_in(peer)
+    here.advance(20)
+    assert log_in(peer)
+    assert peer.ask(*VERSIONS)
+
+
+def test_while_it_authenticates_again_nothing_else_is_answered() -> None:
+    here = server(sasl(connections_max_reauth_ms=10_000))
+    peer = here.connect()
+    log_in(peer)
+    here.advance(5)
+    shake_hands(peer, "PLAIN")
+    assert peer.ask(*VERSIONS) is None
+    assert peer.connection.closing
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "message"),
+    [
+        ("PLAIN", plain("bob", "other"), "Cannot change principals during re-authentication from User.alice: User.bob"),
+        ("PLAIN", plain("alice", "wrong"), "Authentication failed: Invalid username or password"),
+        (
+            "SCRAM-SHA-256",
+            b"n,,n=alice,r=x",
+            "Request to reauthenticate with SASL mechanism SCRAM-SHA-256 but original authentication used mechanism PLAIN",
+        ),
+    ],
+)
+def test_again_means_the_same_client_in_the_same_way(mechanism: str, token: bytes, message: str) -> None:
+    here = server(sasl(connections_max_reauth_ms=10_000))
+    peer = here.connect()
+    log_in(peer)
+    here.advance(5)
+    shake_hands(peer, mechanism)
+    assert authenticate(peer, token) is None
+    here.advance(1)
+    assert peer.answers[-1][1].error_message == message
+    assert peer.connection.closing
+
+
+def test_a_client_cannot_authenticate_again_all_the_time() -> None:
+    here = server(sasl(connections_max_reauth_ms=10_000))
+    peer = here.connect()
+    log_in(peer)
+    log_in(peer)
+    assert shake_hands(peer, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE, "once a second"
+
+
+# -- tokens of strangers -----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.one_of(st.binary(max_size=200), st.text(max_size=100).map(str.encode)), max_size=3))
+def test_no_token_of_a_stranger_does_anything_but_fail(tokens: list[bytes]) -> None:
+    users = {"alice": "secret"}
+    for machine in (
+        Plain(users.get),
+        Scram(SHA_256, lambda user: None),
+        OAuthBearer(ISSUER.verify),
+    ):
+        for token in tokens:
+            outcome = machine.step(token)
+            if isinstance(outcome, Work):
+                outcome = outcome.find()
+            assert isinstance(outcome, Challenge | Failure)
+            if isinstance(outcome, Failure):
+                break
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_users_come_from_a_file_and_from_kafkas_setting(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text("# who may come in\n\nann:se:cret\nbob:x\n")
+    jaas = 'x.PlainLoginModule required\n username="admin" password="a" user_eve="sa\\"y;" user_admin=a ;'
+    values = {"sasl.users.file": str(file), "listener.name.in.plain.sasl.jaas.config": jaas}
+    assert read_users(Config(dict(values)), "IN", "PLAIN") == {
+        "ann": "se:cret",
+        "bob": "x",
+        "eve": 'sa"y;',
+        "admin": "a",
+    }
+    assert read_users(Config(dict(values)), "IN", "SCRAM-SHA-256") == {"ann": "se:cret", "bob": "x"}
+    assert read_users(Config(dict(values)), "OUT", "PLAIN") == {"ann": "se:cret", "bob": "x"}
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"sasl.users.file": "/nowhere"}, r"invalid sasl\.users\.file '/nowhere': cannot read it: No such file"),
+        ({"sasl.users.file": "FILE"}, r"line 2: expected NAME:PASSWORD"),
+        ({"sasl.jaas.config": "user_alice=secret"}, r"invalid sasl\.jaas\.config: expected MODULE required"),
+        (
+            {"sasl.enabled.mechanisms": ("GSSAPI",)},
+            r"invalid sasl\.enabled\.mechanisms 'GSSAPI': expected any of PLAIN",
+        ),
+        ({"sasl.enabled.mechanisms": ("OAUTHBEARER",)}, r"invalid sasl\.oauthbearer\.jwks\.endpoint\.url ''"),
+        (
+            {"sasl.enabled.mechanisms": ("OAUTHBEARER",), "sasl.oauthbearer.jwks.endpoint.url": "https://x/jwks"},
+            r"only file:///PATH is read",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(values: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text("ann:secret\nbob\n")
+    settings = {name: str(file) if value == "FILE" else value for name, value in values.items()}
+    with pytest.raises(ConfigError, match=complaint) as refused:
+        Sasl(Config(settings), "SASL")
+    assert "secret" not in str(refused.value)
+
+
+def test_users_and_keys_are_read_again(tmp_path: Path, issuer: Issuer) -> None:
+    users, keys = tmp_path / "users", tmp_path / "keys.json"
+    users.write_text("ann:one\n")
+    keys.write_text(json.dumps({"keys": issuer.keys}))
+    again = Sasl(
+        Config({
+            "sasl.users.file": str(users),
+            "sasl.enabled.mechanisms": ("PLAIN", "OAUTHBEARER"),
+            "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}",
+        }),
+        "SASL",
+    )  # fmt: skip
+    here = server(again)
+    users.write_text("ann:two\n")
+    assert log_in(here.connect(), "ann", "one")
+    again.reload()
+    assert log_in(here.connect(), "ann", "two")
+    users.write_text("ann")
+    with pytest.raises(ConfigError):
+        again.reload()
+    assert log_in(here.connect(), "ann", "two")
