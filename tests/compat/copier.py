@@ -16,8 +16,8 @@ import traceback
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 RECORDS_MAX = 5  # a transaction
-TIMEOUT_SECONDS = 5
-PATIENCE_SECONDS = 6
+TIMEOUT_SECONDS = 10  # of a call
+PATIENCE_SECONDS = 12  # with one transaction; who tests it takes another copier when a busy machine needs longer
 
 
 def consumer(bootstrap: str) -> Consumer:
@@ -25,7 +25,7 @@ def consumer(bootstrap: str) -> Consumer:
         {
             "bootstrap.servers": bootstrap, "group.id": "copiers", "group.instance.id": "copier",
             "isolation.level": "read_committed", "auto.offset.reset": "earliest", "enable.auto.commit": False,
-            "session.timeout.ms": 6_000, "reconnect.backoff.max.ms": 500,
+            "session.timeout.ms": 60_000, "reconnect.backoff.max.ms": 500,
         }
     )  # fmt: skip
 
