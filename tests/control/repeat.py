@@ -23,17 +23,19 @@ STEPS = 120
 
 def play(seed: int) -> str:
     """Play a random day of groups of both protocols. Returns the digest."""
-    server = Steered(offsets_topic_num_partitions=4, seed=seed, journal_bytes=16_777_216)
+    server = Steered(offsets_topic_num_partitions=4, virtual_brokers=2, seed=seed, journal_bytes=16_777_216)
     dice = random.Random(seed)
     members: list[ClassicMember | ConsumerMember] = []
     for number in range(STEPS):
-        choice = dice.randrange(6)
+        choice = dice.randrange(7)
         if choice == 0 or not members:
             members.append(_join(server, dice, number))
         elif choice == 1:
             _commit(server, f"{dice.choice(members).group}-offsets", dice.randrange(4), number)
         elif choice == 2:
             server.operator.clock.advance(dice.randrange(40_000), lambda group, member: dice.random() < 0.9)
+        elif choice == 3:
+            _move(server, dice, dice.choice(members).group)
         else:
             _beat(dice.choice(members))
     digest = hashlib.sha256()
@@ -53,6 +55,17 @@ def _join(server: Steered, dice: random.Random, number: int) -> ClassicMember | 
     if isinstance(member, ClassicMember):
         member.send_join()
     return member
+
+
+def _move(server: Steered, dice: random.Random, group: str) -> None:
+    """Move a coordinator, or restart a broker. All clients are at the first one, which may not be the right one then."""
+    brokers = server.operator.brokers
+    if dice.random() < 0.7:
+        keeps = dice.random() < 0.8
+        brokers.move_group(group, dice.randrange(2), load_ms=dice.choice((0, 300)), keep_members=keeps)
+    else:
+        brokers.stop(1)
+        brokers.start(1)
 
 
 def _beat(member: ClassicMember | ConsumerMember) -> None:

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.core.transactions.states import State as TransactionState
 from coordinator.server.verbs.clock import keep_everybody
 from coordinator.server.verbs.refusal import Refusal
 from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -40,7 +43,7 @@ class Cluster(Steered):
     """A server that is three brokers. Groups and transactional ids begin at the broker that Kafka's hash gives."""
 
     def __init__(self, **values: Any) -> None:
-        super().__init__(virtual_brokers=BROKERS, offsets_topic_num_partitions=6, **values)
+        super().__init__(**{"virtual_brokers": BROKERS, "offsets_topic_num_partitions": 6, **values})
 
     def at(self, name: str, kind: str = "group") -> int:
         """The broker that coordinates a group or a transactional id."""
@@ -51,9 +54,9 @@ class Cluster(Steered):
     def ask_coordinator(self, group: str, message: Any, version: int) -> Any:
         return self.connect("tool", broker=self.at(group)).ask(message, version)
 
-    def commit(self, group: str, offset: int, partition: int = 0) -> ErrorCode:
-        entry = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-        request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=(entry,)),))
+    def commit(self, group: str, offset: int, *partitions: int) -> ErrorCode:
+        entries = [OffsetCommitRequestPartition(partition, offset) for partition in partitions or (0,)]
+        request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=tuple(entries)),))
         return ErrorCode(self.ask_coordinator(group, request, 8).topics[0].partitions[0].error_code)
 
     def offsets(self, group: str) -> dict[int, int]:
@@ -217,7 +220,7 @@ def test_exactly_the_last_commits_are_lost(server: Cluster, lost: int) -> None:
     server.commit("g", 10)
     server.commit(other, 1)
     server.commit("g", 11)
-    server.commit("g", 5, partition=1)
+    server.commit("g", 5, 1)
     server.commit("g", 12)
     server.commit(other, 2)
     server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, lose_last_commits=lost)
@@ -435,3 +438,56 @@ def test_a_reset_starts_every_broker(server: Cluster) -> None:
     server.operator.state.reset()
     assert all(view.is_running for view in server.operator.brokers.views())
     assert [view.groups for view in server.operator.brokers.views()] == [2, 2, 2]
+
+
+# -- any number of commits, moves and losses
+
+_ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), st.sampled_from("gh"), st.integers(0, 2), st.integers(0, 3)),
+        st.tuples(st.just("transaction"), st.sampled_from("gh"), st.integers(0, 2), st.integers(0, 3)),
+        st.tuples(st.just("move"), st.sampled_from("gh"), st.integers(0, BROKERS - 1), st.integers(0, 3)),
+    ),
+    max_size=14,
+)
+
+
+@given(acts=_ACTS)
+@settings(max_examples=25, deadline=None)
+def test_what_is_left_is_what_was_committed_without_the_last_commits(acts: list[tuple[str, str, int, int]]) -> None:
+    """Two groups of one partition: each has what its commits add up to, but those that were lost."""
+    server = Cluster(offsets_topic_num_partitions=1)
+    commits: dict[str, list[dict[int, int]]] = {"g": [], "h": []}
+    producer = start_producer(server)
+    for kind, group, number, value in acts:
+        if kind == "commit":
+            assert server.commit(group, value, *range(number + 1)) == ErrorCode.NONE
+            commits[group].append(dict.fromkeys(range(number + 1), value))
+        elif kind == "transaction":
+            commit_transaction(server, group, number, value, producer)
+            commits[group].append({number: value})
+        elif value > len(commits[group]):
+            with pytest.raises(Refusal, match="are known, not"):
+                server.operator.brokers.move_group(group, number, lose_last_commits=value)
+        else:
+            server.operator.brokers.move_group(group, number, lose_last_commits=value)
+            del commits[group][len(commits[group]) - value :]
+    for group, left in commits.items():
+        assert server.offsets(group) == {partition: offset for one in left for partition, offset in one.items()}
+
+
+def start_producer(server: Cluster) -> tuple[int, int]:
+    given = server.connect("producer", broker=server.at("x", "transaction")).ask(
+        InitProducerIdRequest("x", TIMEOUT_MS), 4
+    )
+    return given.producer_id, given.producer_epoch
+
+
+def commit_transaction(server: Cluster, group: str, partition: int, offset: int, producer: tuple[int, int]) -> None:
+    """A transaction of one offset, by the older protocol, in which the epoch stays."""
+    topics = (TxnOffsetCommitRequestTopic("orders", (TxnOffsetCommitRequestPartition(partition, offset),)),)
+    coordinator = server.connect("producer", broker=server.at("x", "transaction"))
+    assert coordinator.ask(AddOffsetsToTxnRequest("x", *producer, group), 3).error_code == ErrorCode.NONE
+    committed = server.ask_coordinator(group, TxnOffsetCommitRequest("x", group, *producer, topics=topics), 3)
+    assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert coordinator.ask(EndTxnRequest("x", *producer, committed=True), 4).error_code == ErrorCode.NONE
