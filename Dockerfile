@@ -15,10 +15,13 @@ RUN python3 -m venv /opt/muster \
 
 FROM ${PYTHON}
 LABEL org.opencontainers.image.title="muster" \
-      org.opencontainers.image.description="A standalone Kafka group coordinator" \
+      org.opencontainers.image.description="A standalone Kafka group coordinator: a test double and a small server that unmodified Kafka clients connect to" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/muster /opt/muster
-RUN useradd --no-log-init --uid 10001 --home-dir /var/lib/muster --create-home muster
+# The scripts that the Kafka modules of Testcontainers start, at the paths of apache/kafka and confluentinc/cp-kafka.
+COPY deploy/image/ /
+RUN useradd --no-log-init --uid 10001 --home-dir /var/lib/muster --create-home muster \
+ && chown -R muster:muster /etc/confluent/docker
 COPY deploy/muster.toml /etc/muster.toml
 ENV PATH=/opt/muster/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MUSTER_CONFIG=/etc/muster.toml
 USER muster
@@ -26,7 +29,7 @@ WORKDIR /var/lib/muster
 VOLUME /var/lib/muster
 EXPOSE 9092 8092
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=2s --timeout=3s --start-period=30s \
-    CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8092/readyz', timeout=2)"]
-ENTRYPOINT ["muster"]
+# The admin port closes the connection that was silent for longest where there are too many, so a crowd keeps no check out.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --start-interval=200ms CMD ["muster-healthy"]
+ENTRYPOINT ["muster-entrypoint"]
 CMD ["serve"]
