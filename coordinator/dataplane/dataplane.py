@@ -10,7 +10,7 @@ transaction goes
 so a crash at any point leaves either no decision, or one that is carried out at the next start.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.config import Config
@@ -53,6 +53,7 @@ from coordinator.dataplane.produce import NO_ANSWER, produce
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
+from coordinator.dataplane.withdrawal import RESTING, withdraw
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -159,10 +160,18 @@ class DataPlane:
         """When, in real time, a fetch has waited long enough; None while none waits."""
         return self._state.polls.next_deadline_ms()
 
-    def take_written(self) -> list[Log]:
-        """End the turn: the logs that it has written to, which are to be synced, if any is."""
+    def take_syncs(self) -> list[Callable[[], None]]:
+        """End the turn: return what syncs the logs that it has written to. A failure closes the partition."""
         self._state.given_bytes = 0
-        return self._state.logs.take_written()
+        return self._state.logs.take_syncs()
+
+    def close_not_synced(self) -> frozenset[TopicPartition]:
+        """Close the partitions that could not be synced, and return all whose records of this turn may be lost."""
+        return self._state.logs.close_not_synced()
+
+    def withdraw(self, response: Any, lost: Collection[TopicPartition]) -> Any:
+        """Return a response of this turn without what rests on lost records; itself if it does not."""
+        return withdraw(response, lost, self._state.name_of) if type(response) in RESTING else response
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from coordinator.core.catalog.settings import TopicSettings
 from coordinator.core.result import Call
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.state import Env, State
+from coordinator.dataplane.withdrawal import withdraw
 from protocol import record_batch
 from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, validate_in_steps
 from protocol.errors import ErrorCode
@@ -54,6 +55,7 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
     call = env.call
     topics: list[ProduceResponseTopic] = []
     refused, allowance = _refusal_of_all(request), Allowance()
+    losses = state.logs.losses
     for topic in request.topic_data:
         by_id = call.version >= BY_ID_SINCE
         name = state.name_of(topic.topic_id) if by_id else topic.name
@@ -65,7 +67,12 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
             if allowance.is_step_over():
                 yield
         topics.append(ProduceResponseTopic(topic.name, topic.topic_id, tuple(results)))
-    return ProduceResponse(responses=tuple(topics)) if request.acks else NO_ANSWER
+    if not request.acks:
+        return NO_ANSWER
+    response = ProduceResponse(responses=tuple(topics))
+    if state.logs.losses != losses:  # between two steps: of earlier turns, whose logs could not be synced
+        return withdraw(response, state.logs.lost_since(losses), state.name_of)
+    return response
 
 
 def _refusal_of_all(request: ProduceRequest) -> Refusal | None:

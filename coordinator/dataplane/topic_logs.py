@@ -7,6 +7,7 @@ KAFKA_STORAGE_ERROR, and everything else is served.
 import errno
 import logging
 from collections.abc import Callable, Container, Generator, Iterator
+from functools import partial
 from typing import Final
 
 from coordinator.core.catalog.settings import TopicSettings
@@ -44,6 +45,11 @@ class TopicLogs:
         self._dirty: dict[TopicPartition, Log] = {}
         self.closed_partitions: dict[TopicPartition, str] = {}
         """The partitions whose logs are closed until the next start, each with the reason."""
+        self.losses = 0
+        """How many times a partition was closed before what had been appended to it was synced."""
+        self._loss_of: dict[TopicPartition, int] = {}  # the number of its latest one
+        self._not_synced: dict[TopicPartition, StorageError] = {}
+        self._lost: set[TopicPartition] = set()  # in this turn
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
         self._outdated = OutdatedRecords(files)
@@ -79,6 +85,8 @@ class TopicLogs:
         It stays closed until the next start, unless all that was missing is a descriptor.
         """
         extra = {"topic": partition[0], "partition": partition[1]}
+        if partition in self._dirty:
+            self._note_lost(partition)
         if (found := self._forget(partition)) is not None:
             found.abandon()
         if isinstance(failure, StorageError) and failure.errno in _TRANSIENT:
@@ -145,11 +153,35 @@ class TopicLogs:
             self._begun[partition] = active.base_offset, begun
         return begun
 
-    def take_written(self) -> list[Log]:
-        """Return the logs that were written to since this was last asked."""
-        written = list(self._dirty.values())
-        self._dirty.clear()
-        return written
+    def take_syncs(self) -> list[Callable[[], None]]:
+        """Return what syncs each log that was written to since this was last asked. A failure is noted, not raised."""
+        written, self._dirty = self._dirty, {}
+        return [partial(self._sync, partition, log) for partition, log in written.items()]
+
+    def _sync(self, partition: TopicPartition, log: Log) -> None:
+        try:
+            log.sync()
+        except StorageError as failure:
+            self._not_synced[partition] = failure
+
+    def close_not_synced(self) -> frozenset[TopicPartition]:
+        """Close the partitions that could not be synced. Returns them, and those that were closed before they were
+        synced: what was appended to them in this turn may not be on the disk."""
+        failures, self._not_synced = self._not_synced, {}
+        for partition, failure in failures.items():
+            self._note_lost(partition)
+            self.close_failed(partition, failure)
+        lost, self._lost = frozenset(self._lost), set()
+        return lost
+
+    def _note_lost(self, partition: TopicPartition) -> None:
+        self._lost.add(partition)
+        self.losses += 1
+        self._loss_of[partition] = self.losses
+
+    def lost_since(self, losses: int) -> set[TopicPartition]:
+        """Return the partitions that were closed so since there were `losses`."""
+        return {partition for partition, number in self._loss_of.items() if number > losses}
 
     def reconfigure(self) -> None:
         """Settings have changed: let each open log know its own."""
@@ -161,6 +193,7 @@ class TopicLogs:
         for partition in [key for key in self._open if key[0] == topic]:
             if (gone := self._forget(partition)) is not None:
                 gone.abandon()
+        self._loss_of = {partition: number for partition, number in self._loss_of.items() if partition[0] != topic}
         self.closed_partitions = {
             partition: reason for partition, reason in self.closed_partitions.items() if partition[0] != topic
         }

@@ -81,7 +81,7 @@ class Engine:
         self.dataplane: DataPlane  # once the node is open
         self._files = files
         self._emit = emit
-        self._is_synced = is_synced
+        self.is_synced = is_synced
         self.syncs = Latency()  # how long turns wait for the disk, in real time; decides nothing
         self._groups_bytes_max: int = config["groups.max.bytes"]
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
@@ -90,6 +90,7 @@ class Engine:
         self._steps = Steps()
         self._dirty: dict[Partition, None] = {}
         self._first = 0  # of the partitions, when timers fire
+        self._lost: frozenset[tuple[str, int]] = frozenset()  # of topics: closed in this turn before they were synced
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
     @staticmethod
@@ -255,7 +256,7 @@ class Engine:
         """Append what the catalog and the transactions have gathered; whether there was anything."""
         if not self.ledger.flush():
             return False
-        if self._is_synced:
+        if self.is_synced:
             self.ledger.log.sync()
         return True
 
@@ -292,11 +293,17 @@ class Engine:
         self._held_bytes = unsent_bytes
         self.dataplane.note_unsent(unsent_bytes)
 
-    def flush(self) -> None:
-        """Append what the turn has led to, once a log, and with --fsync wait for the disk. Raises StorageError."""
+    def flush(self) -> frozenset[tuple[str, int]]:
+        """Append what the turn has led to, once a log, and with --fsync wait for the disk.
+
+        Returns the partitions of topics that are closed because they could not be synced: of what the turn has appended
+        to them nobody may be told (`DataPlane.withdraw`). Raises StorageError for the coordinator's own logs.
+        """
         if self.note_input is not None:
             self.note_input(Kind.FLUSH, None)
         self.append()
+        lost, self._lost = self._lost, frozenset()
+        return lost
 
     def append(self) -> None:
         """Append what was decided so far, in the middle of a step as well."""
@@ -305,13 +312,16 @@ class Engine:
         for partition in dirty:
             self.dataplane.wake_fetches_of_offsets(partition.index, partition.flush())
             written.append(partition.log)
-        written += self.dataplane.take_written()
-        if self._is_synced:
-            began_s = monotonic()
-            self._files.together([log.sync for log in written])
-            if written:
+        syncs = [*[log.sync for log in written], *self.dataplane.take_syncs()]
+        if self.is_synced:
+            if syncs:
+                began_s = monotonic()
+                self._files.together(syncs)
                 self.syncs.observe(monotonic() - began_s)
-        if self.ledger.settle() and self._is_synced:
+            if lost := self.dataplane.close_not_synced():
+                self.ledger.leave_prepared(lost)
+                self._lost |= lost
+        if self.ledger.settle() and self.is_synced:
             self.ledger.log.sync()
 
     # -- within --------------------------------------------------------------------------------------------------------
@@ -350,7 +360,7 @@ class Engine:
         While one of them is loading it stays prepared, and its producer is told to come back (51), as by Kafka: to a
         log that is being opened or replayed nothing may be written. The end of the loading writes the markers.
         """
-        if self._is_synced:
+        if self.is_synced:
             self.ledger.log.sync()  # that it is decided is on the disk before any of its markers
         own = [self.partitions[index] for topic, index in markers.partitions if topic == OFFSETS_TOPIC]
         if not all(partition.is_loaded for partition in own):

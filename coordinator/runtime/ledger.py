@@ -5,13 +5,13 @@ that it is decided, in each of its partitions the marker, here that it is comple
 once where markers follow, and `settle` only when the markers are in their logs.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Final
 
 from coordinator.core.catalog import records
 from coordinator.core.catalog.catalog import Catalog, Change
 from coordinator.core.catalog.names import CATALOG_TOPIC
-from coordinator.core.catalog.records import CatalogRecord
+from coordinator.core.catalog.records import CatalogRecord, TransactionKey
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.result import Markers, Result
 from coordinator.core.transactions.transactions import Transactions
@@ -92,6 +92,16 @@ class Ledger:
         waiting, self._waiting = self._waiting, []
         self.log.append(record_batch.encode(waiting))
         return True
+
+    def leave_prepared(self, lost: Container[tuple[str, int]]) -> None:
+        """Forget that the transactions are complete of which a marker may be lost: the next start writes it again."""
+        known = self.transactions.by_id
+        self._last = [
+            (one, written)
+            for one, written in self._last
+            if type(one.key) is not TransactionKey
+            or not any(partition in lost for partition in known[one.key.transactional_id].partitions)
+        ]
 
     def settle(self) -> bool:
         """Make true and append what was to come last; whether there was anything."""

@@ -32,7 +32,7 @@ from storage.files import Files
 
 OPERATOR_HOST: Final = "/operator"
 OF_THE_DISK: Final = frozenset({BY_NAME["DescribeLogDirs"].key})
-Perform = Callable[["Replay", Any], None]
+Perform = Callable[["Replay", Any], object]
 
 
 class Difference(Struct, frozen=True):

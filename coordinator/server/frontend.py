@@ -27,13 +27,14 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from typing import Any, Final
 
 from coordinator.control.passage import Passage
 from coordinator.core.result import Call
 from coordinator.core.scram import Credential
+from coordinator.dataplane.withdrawal import RESTING
 from coordinator.metrics import Stats, error_counter, error_walker
 from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.clock import Clock, CoordinatorClock
@@ -157,6 +158,8 @@ class Frontend:
         self._over_s = 0.0  # from when on it decides nothing more
         self._checked_s = 0.0  # the latest look at the real clock
         self._owed_bytes = 0  # by this turn
+        self._resting: list[tuple[Connection, ParkedRequest, Any, list[bytes]]] = []
+        """Responses of this turn that may rest on what it appends to topics, with the bytes that are owed of each."""
         self._told_hosts: set[str] = set()
         self.is_over = False  # the turn's time
         self.has_work = False  # for the next turn, though no client sends anything
@@ -304,7 +307,10 @@ class Frontend:
             if not replies:
                 self._go_on()
                 replies.extend(node.replies())
-        node.flush()
+        lost = node.flush()
+        if lost:
+            self._withdraw(lost)
+        self._resting.clear()
         self._count()
         touched, self._touched = self._touched, {}
         self.now_ms = self._owed_bytes = 0
@@ -639,6 +645,9 @@ class Frontend:
             self._fail(connection, error)
             return
         self._count_errors(api_key, response)
+        if self.node.is_synced and type(response) in RESTING:
+            request = ParkedRequest(0, api_key, version, correlation_id, connection.heard_s)
+            self._resting.append((connection, request, response, [data]))
         size = len(data)
         connection.owed.append(data)
         connection.owed_bytes += size
@@ -670,21 +679,26 @@ class Frontend:
             self._encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
             self._is_crowded = len(self._encodings) >= ENCODINGS_MAX
             self._park(connection, request)
-            return False
-        self._count_errors(request.api_key, response)
-        self._owe_frame(connection, request, pieces)
-        return True
+            frame: list[bytes] = []
+        else:
+            self._count_errors(request.api_key, response)
+            frame = self._owe_frame(connection, request, pieces)
+        if self.node.is_synced and type(response) in RESTING:
+            self._resting.append((connection, request, response, frame))
+        return len(pieces) == 1
 
-    def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> None:
-        """Owe the pieces of a frame, or what a fault makes of them."""
+    def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> list[bytes]:
+        """Owe the pieces of a frame, or what a fault makes of them. Returns what is owed."""
         pieces = frame_of(pieces)
+        frame = [b"".join(pieces)] if len(pieces) == 2 or request.passage is not None else pieces
         if request.passage is not None:
-            self._pass(connection, request, request.passage, b"".join(pieces))
-            return
-        for data in [b"".join(pieces)] if len(pieces) == 2 else pieces:
+            self._pass(connection, request, request.passage, frame[0])
+            return frame
+        for data in frame:
             connection.owed.append(data)
             connection.owed_bytes += len(data)
             self._owed_bytes += len(data)
+        return frame
 
     def _fail(self, connection: Connection, error: ProtocolError) -> None:
         """Close a connection whose response has no bytes: the server's fault, and the client would wait for ever."""
@@ -733,6 +747,36 @@ class Frontend:
             connection = self._crowded.popleft()
             connection.is_queued = False
             self._enqueue(connection)
+
+    def _withdraw(self, lost: Collection[tuple[str, int]]) -> None:
+        """Replace the responses of this turn that rest on records of these partitions, which are lost.
+
+        One that a fault delays or shortens cannot be replaced: its connection is closed.
+        """
+        for number, (ticket, response) in enumerate(self._replies):
+            self._replies[number] = ticket, self.node.dataplane.withdraw(response, lost)
+        for connection, request, response, frame in self._resting:
+            without = self.node.dataplane.withdraw(response, lost)
+            if without is response:
+                continue
+            self._stats.count_error(request.api_key, ErrorCode.KAFKA_STORAGE_ERROR)
+            at = next((at for at, data in enumerate(connection.owed) if frame and data is frame[0]), None)
+            if at is None:  # it is not whole yet, or no longer what it was
+                self._drop(connection, request)
+                continue
+            data = encode_response(request.api_key, request.version, request.correlation_id, without)
+            connection.owed[at : at + len(frame)] = [data]
+            connection.owed_bytes += len(data) - sum(map(len, frame))
+
+    def _drop(self, connection: Connection, request: ParkedRequest) -> None:
+        """Close a connection without the responses that it is owed."""
+        connection.take()
+        for encoding in [one for one in self._encodings if one.request is request]:
+            self._encodings.remove(encoding)
+            del self._parked[request.ticket]
+            connection.parked = None
+            self._ease()
+        self.close(connection, "internal error")
 
     def _pass(self, connection: Connection, parked: ParkedRequest, passage: Passage, data: bytes) -> None:
         """Owe the bytes of a response, what a fault has left of them, or all of them later."""

@@ -1,0 +1,167 @@
+"""A topic's log that cannot be synced at the end of a turn: its partition is closed, and nobody hears otherwise."""
+
+import errno
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coordinator.server import frontend
+from protocol.batch_validation import Allowance
+from protocol.codec import encode_response
+from protocol.errors import ErrorCode
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from storage.files import StorageError
+from tests.dataplane.broker import batch
+from tests.dataplane.test_transactions import of
+from tests.server.in_memory import InMemory, Peer
+from tests.storage.crashing_disk import CrashingDisk
+
+
+def serving(**settings: object) -> tuple[CrashingDisk, InMemory]:
+    """A server with --fsync whose topic has a record in each of its partitions."""
+    files = CrashingDisk()
+    server = InMemory(files, is_synced=True, topics={"t": 3}, **settings)
+    answer = server.connect().ask(*producing(0, 1, 2))
+    assert [one.error_code for one in answer.responses[0].partition_responses] == [0, 0, 0]
+    return files, server
+
+
+def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) -> Callable[[], None]:
+    """Let every call of the operation fail in that directory but for the first; returns what ends that."""
+    accept, left = files.call, [after]
+
+    def call(called: str, path: str) -> None:
+        if called == operation and path.startswith(f"data/{directory}/"):
+            left[0] -= 1
+            if left[0] < 0:
+                raise StorageError(operation, path, errno.EIO, "refused")
+        accept(called, path)
+
+    files.call = call  # type: ignore[method-assign]
+    return lambda: setattr(files, "call", accept)
+
+
+def producing(*partitions: int) -> tuple[ProduceRequest, int]:
+    data = tuple(ProduceRequestPartitionData(index, batch("a")) for index in partitions)
+    return ProduceRequest(None, -1, 0, (ProduceRequestTopicData("t", partition_data=data),)), 9
+
+
+def fetching(partition: int, offset: int, *, wait_ms: int = 0, level: int = 0) -> tuple[FetchRequest, int]:
+    asked = FetchRequestPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topics = (FetchRequestTopic("t", partitions=(asked,)),)
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=level, topics=topics), 11
+
+
+def committing() -> tuple[OffsetCommitRequest, int]:
+    topic = OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),))
+    return OffsetCommitRequest("g", topics=(topic,)), 8
+
+
+def codes(peer: Peer) -> list[tuple[int, int]]:
+    """The errors of the Produce responses of a peer, by partition, in the order of arrival."""
+    return [
+        (one.index, one.error_code)
+        for _, answer in peer.answers
+        if hasattr(answer, "responses")
+        for topic in answer.responses
+        for one in getattr(topic, "partition_responses", ())
+    ]
+
+
+def test_a_sync_that_fails_closes_its_partition_and_no_other() -> None:
+    files, server = serving()
+    writer, reader, member = server.connect(), server.connect(), server.connect()
+    reader.send(fetching(0, 1, wait_ms=10_000))
+    server.turn()
+    assert reader.answers == []
+    fail(files, "sync", "t-0")
+    writer.send(producing(0, 1), producing(2))
+    member.send(committing())
+    server.turn()
+    assert codes(writer) == [(0, ErrorCode.KAFKA_STORAGE_ERROR), (1, 0), (2, 0)]
+    assert [one.base_offset for _, answer in writer.answers for one in answer.responses[0].partition_responses] == [
+        -1, 1, 1,
+    ]  # fmt: skip
+    assert member.answers[0][1].topics[0].partitions[0].error_code == ErrorCode.NONE
+    (read,) = reader.answers[0][1].responses[0].partitions
+    assert (read.error_code, read.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b""), "it would have had the record"
+    assert set(server.node.dataplane.closed_partitions) == {("t", 0)}
+    assert writer.ask(*producing(0)).responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert writer.ask(*producing(1)).responses[0].partition_responses[0].base_offset == 2
+
+
+def test_what_was_appended_before_an_append_fails_is_not_acknowledged() -> None:
+    """The log is closed in the middle of a turn, before it was synced: none of its responses may say that all is well."""
+    files, server = serving()
+    first, second = server.connect(), server.connect()
+    fail(files, "append to", "t-0", after=1)
+    first.send(producing(0))
+    second.send(producing(0, 1))
+    server.turn()
+    assert codes(first) == [(0, ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert codes(second) == [(0, ErrorCode.KAFKA_STORAGE_ERROR), (1, 0)]
+
+
+def test_a_request_in_steps_is_not_acknowledged_for_an_earlier_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, server = serving()
+    peer = server.connect()
+    monkeypatch.setattr(Allowance, "is_step_over", lambda self: True)
+    server.frontend._turn_s = -1.0  # every turn is over at once, and does one step
+    fail(files, "sync", "t-0")
+    peer.send(producing(0, 1, 2))
+    server.turn()
+    server.turn()
+    assert server.node.dataplane.closed_partitions
+    assert peer.answers == []
+    for _ in range(10):
+        server.turn()
+    assert codes(peer) == [(0, ErrorCode.KAFKA_STORAGE_ERROR), (1, 0), (2, 0)]
+
+
+def test_a_transaction_whose_marker_cannot_be_synced_ends_at_the_next_start() -> None:
+    files, server = serving()
+    peer = server.connect()
+    producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
+    records = of((producer.producer_id, producer.producer_epoch), "b")
+    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, records),))
+    answer = peer.ask(ProduceRequest("x", -1, 0, (data,)), 12)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    fail(files, "sync", "t-0")
+    ended = peer.ask(EndTxnRequest("x", producer.producer_id, producer.producer_epoch, True), 4)
+    assert ended.error_code == ErrorCode.NONE, "that it is committed is on the disk"
+    assert server.node.ledger.transactions.by_id["x"].state.is_prepared
+    for how, disk in files.crashes():
+        after = InMemory(disk, is_synced=True, topics={"t": 3})
+        assert not after.node.ledger.transactions.by_id["x"].state.is_prepared, how
+        (read,) = after.connect().ask(*fetching(0, 1, level=1)).responses[0].partitions
+        assert b"b" in read.records, how
+        assert not read.aborted_transactions, how
+
+
+def test_a_response_that_is_half_encoded_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be replaced any more, so its connection is closed."""
+    files, server = serving()
+    writer, reader = server.connect(), server.connect()
+    reader.send(fetching(0, 1, wait_ms=10_000))
+    server.turn()
+
+    def encode_in_pieces(*arguments: Any) -> Iterator[bytes]:
+        data = encode_response(*arguments)
+        yield from (data[4:8], data[8:9], data[9:10], data[10:])
+
+    monkeypatch.setattr(frontend, "encode_response_in_pieces", encode_in_pieces)
+    server.frontend._turn_s = -1.0  # no turn has time for more than one piece
+    fail(files, "sync", "t-0")
+    writer.send(producing(0))
+    for _ in range(10):
+        server.turn()
+    assert codes(writer) == [(0, ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert reader.connection.closing
+    assert reader.answers == []
+    assert not server.frontend._encodings
+    assert not server.frontend._parked
