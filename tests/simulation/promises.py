@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -73,6 +74,7 @@ class Promises:
         self._order = 0
         self._owners: dict[str, dict[tuple[int, str, int], str]] = {}  # by group: (generation, partition) -> member
         self._latest: dict[str, tuple[type, int]] = {}  # by group: its class, and the latest generation or epoch
+        self._dealt: dict[tuple[str, int], dict[str, int]] = {}  # by group and generation: how many partitions by topic
         self._topics: object = None
         self._has_forgotten = False  # a power cut without --fsync may have taken what was acknowledged
         self.errors = ErrorLog()
@@ -88,6 +90,14 @@ class Promises:
         """A request is about to be decided."""
         self._order += 1
         request.order = self._order
+        message = request.message
+        if isinstance(message, SyncGroupRequest) and message.assignments:
+            self._dealt[message.group_id, message.generation_id] = Counter(
+                topic.topic
+                for share in message.assignments
+                for topic in embedded.read_assignment(share.assignment).assigned_partitions
+                for _ in topic.partitions
+            )
 
     def answered(self, server: Server, request: Request, response: Any) -> None:
         """An answer leaves the server."""
@@ -201,6 +211,10 @@ class Promises:
                 "nobody is parked for longer than a rebalance may take",
                 lambda f=first, s=session: f"{now_ms - s.first_ms} ms: {f.message!r}",
             )
+        closed = server.node.dataplane.closed_partitions
+        promise(
+            not closed or server.disk.failures > 0, "a log is closed only if its disk has failed", lambda: f"{closed}"
+        )
         self._look_at_topics(server)
         self._look_at_generations(server)
         self.errors.check()
@@ -221,6 +235,8 @@ class Promises:
         for partition in server.node.partitions:
             for group_id, group in partition.shard.groups.items():
                 kind, before = self._latest.get(group_id, (None, 0))
+                if kind is ConsumerGroup and isinstance(group, ClassicGroup):
+                    self._dealt[group_id, group.generation] = self._sizes(server)
                 if kind is not type(group):  # an empty group of the other protocol was replaced by a new one
                     self._latest[group_id], before = (type(group), 0), 0
                     self._owners.pop(group_id, None)
@@ -297,6 +313,11 @@ class Promises:
 
     # -- when nothing has disturbed a group for minutes ----------------------------------------------------------------
 
+    @staticmethod
+    def _sizes(server: Server) -> dict[str, int]:
+        """How many partitions each topic has."""
+        return {topic.name: topic.partitions for topic in server.node.ledger.catalog.topics.values()}
+
     def check_transactions(self, server: Server) -> None:
         """A server that is left alone has written the markers of every transaction whose end is decided.
 
@@ -320,7 +341,7 @@ class Promises:
     ) -> None:
         """A group that is left alone is stable, of those who are alive, and every partition has one owner.
 
-        Under a classic leader that is `blind`, the partitions added since the last rebalance have none.
+        Under a classic leader that is `blind`, the partitions added since somebody dealt out the generation have none.
         """
         group = server.node.partitions.owner(group_id).shard.groups.get(group_id)
         if not owned:
@@ -334,11 +355,11 @@ class Promises:
             clients == sorted(owned), "the members are those who are alive", lambda: f"{clients}, not {sorted(owned)}"
         )
         held = sorted(partition for each in owned.values() for partition in each)
-        catalog = server.node.ledger.catalog.topics
-        wanted = sorted((t.name, p) for t in catalog.values() if t.name in topics for p in range(t.partitions))
+        sizes = {name: size for name, size in self._sizes(server).items() if name in topics}
         if isinstance(group, ClassicGroup) and group.leader in blind:
-            sizes = {topic: sum(name == topic for name, _ in held) for topic in topics}
-            wanted = [(topic, partition) for topic, partition in wanted if partition < sizes[topic]]
+            dealt = self._dealt.get((group_id, group.generation), sizes)
+            sizes = {name: dealt[name] for name in sizes}
+        wanted = sorted((name, partition) for name, size in sizes.items() for partition in range(size))
         promise(held == wanted, "every partition has one owner", lambda: f"{held}, not {wanted}")
 
 

@@ -124,6 +124,7 @@ class CrashingDisk:
         self.fail: dict[int, int] = {}
         self.killed_at: int | None = None
         self.bytes_max: int | None = None
+        self.failures = 0  # calls that failed because a test said so, or because nothing more fits
         self.after_call: Callable[[str, str], None] | None = None
         self._names: _Names = {"": None}
         self._durable: _Names = {"": None}
@@ -292,6 +293,7 @@ class CrashingDisk:
             raise Killed(f"{operation} {path}")
         number = self.fail.get(self.calls)
         if number is not None:
+            self.failures += 1
             raise _error(number, operation, path)
 
     def done(self, operation: str, path: str) -> None:
@@ -301,6 +303,7 @@ class CrashingDisk:
     def take_room(self, path: str, size: int) -> None:
         """Raise ENOSPC if so many more bytes do not fit."""
         if self.bytes_max is not None and self.used_bytes() + size > self.bytes_max:
+            self.failures += 1
             raise _error(errno.ENOSPC, "append to", path)
 
     def used_bytes(self) -> int:
