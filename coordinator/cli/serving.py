@@ -32,7 +32,7 @@ from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
 from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
 from coordinator.server import descriptors
-from coordinator.server.allocator import give_back_freed_memory
+from coordinator.server.allocator import Trimmer, give_back_freed_memory
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.operator import Operator
@@ -338,6 +338,7 @@ class Server:
         self._is_ready = True
         self._say_ready()
         node, janitor = self._node, Janitor(self._node, self._clock.now_ms())
+        trimmer = Trimmer()
         has_reserve, has_warned = self._options.data_dir is None, False
         while True:
             if node is not self._node:  # a reset has made another
@@ -352,6 +353,7 @@ class Server:
                 if not has_reserve and not has_warned:
                     has_warned = True
                     log.warning("the disk is nearly full: there is no room for the reserve")
+            trimmer.trim()
             await trio.sleep(TEND_SECONDS)
 
     async def _reload_on_hangup(self) -> None:
