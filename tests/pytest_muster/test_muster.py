@@ -1,9 +1,11 @@
 """The methods of `Muster`, each against a real server."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from pytest_muster import ExpectationError, Muster, MusterError
+from pytest_muster import ExpectationError, Muster, MusterError, Server
 
 from coordinator.client import Client
 from protocol.errors import ErrorCode
@@ -124,3 +126,29 @@ def test_with_a_prefix_others_are_left_alone(server: LiveServer, muster: Muster)
     assert list(muster.state()["topics"]) == ["orders"]
     assert muster.admin.call("GET", "/v1/faults")["faults"] == []
     assert (set(ours.timelines()), set(muster.timelines())) == (set(), {"gw1-billing"}), "each since its own reset"
+
+
+def test_coordinators_move_and_brokers_restart(tmp_path: Path) -> None:
+    server = Server(tmp_path, ["--brokers", "3"], f"{sys.executable} -m coordinator")
+    server.start()
+    try:
+        muster = Muster(server.bootstrap, server.admin)
+        assert server.bootstrap.count(":") == 3, "clients get the addresses of all brokers"
+        muster.topic("orders")
+        muster.commit("billing", "orders", {0: 4})
+        group = muster.group("billing")
+        to = (group.coordinator()["broker"] + 1) % 3
+        moved = group.move(to, load_ms=100)
+        assert (moved["broker"], moved["is_loading"]) == (to, True)
+        assert group.wait(coordinator=to)["offsets"] == {"orders": {"0": 4}}
+        muster.stop_broker(to)
+        assert [one["is_running"] for one in muster.brokers()] == [number != to for number in range(3)]
+        assert group.coordinator()["broker"] != to
+        muster.start_broker(to)
+        muster.restart_brokers(down_ms=10)
+        assert all(one["is_running"] and not one["loading"] for one in muster.brokers())
+        assert group.offsets() == {"orders": {0: 4}}
+        with pytest.raises(MusterError, match="there is no broker 7"):
+            group.move(7)
+    finally:
+        server.stop()

@@ -15,6 +15,7 @@ from pytest_muster.admin import Admin, ExpectationError, MusterError, path_of
 Json = dict[str, Any]
 KeepAlive = Literal["all", "connected", "none"] | Sequence[str]
 WAIT_MS = 10_000
+RESTART_S = 300.0  # that the brokers may take to load all that they coordinate
 
 
 class Clock:
@@ -153,6 +154,17 @@ class Group:
         """Return what happened to the group, and why, one line each."""
         return self._admin.read("GET", self._timeline("text", after)).decode()
 
+    def coordinator(self) -> Json:
+        """Return the broker that coordinates the group, and whether it is still loading."""
+        found: Json = self._admin.call("GET", path_of("coordinators", self.id))
+        return found
+
+    def move(self, to: int, *, load_ms: int = 0, lose_last_commits: int = 0, keep_members: bool = True) -> Json:
+        """Let another broker coordinate the group. `wait(coordinator=to)` returns when it has loaded it."""
+        body = {"to": to, "load_ms": load_ms, "lose_last_commits": lose_last_commits, "keep_members": keep_members}
+        found: Json = self._admin.call("POST", path_of("coordinators", self.id, "move"), body)
+        return found
+
     def forget(self) -> None:
         """Remove the group, whatever its state."""
         self._admin.call("DELETE", path_of("groups", self.id))
@@ -224,6 +236,23 @@ class Muster:
         """Return topics and offsets of this run: what `POST /v1/state` takes."""
         found: Json = self.admin.call("GET", path_of("state", prefix=self.prefix))
         return found
+
+    def brokers(self) -> list[Json]:
+        """Return all brokers: there are several with `--brokers` among the options of the server."""
+        found: list[Json] = self.admin.call("GET", path_of("brokers"))["brokers"]
+        return found
+
+    def stop_broker(self, broker: int) -> None:
+        """Let the others coordinate what a broker has coordinated, and let nobody connect to it."""
+        self.admin.call("POST", path_of("brokers", str(broker), "stop"))
+
+    def start_broker(self, broker: int) -> None:
+        """Let clients connect to a broker again."""
+        self.admin.call("POST", path_of("brokers", str(broker), "start"))
+
+    def restart_brokers(self, down_ms: int = 0) -> None:
+        """Restart all brokers one after the other, each down for so long."""
+        self.admin.call("POST", path_of("brokers", "rolling-restart"), {"down_ms": down_ms}, wait_s=RESTART_S)
 
     def fault(self, do: Mapping[str, Any], on: Mapping[str, Any] | None = None, **more: Any) -> Fault:
         """Put a fault into force: `do={"error": "NOT_COORDINATOR"}, on={"api": "OffsetCommit", "group": group.id}`.

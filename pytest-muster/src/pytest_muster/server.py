@@ -58,7 +58,9 @@ class Server:
                 raise MusterError(f"{shlex.join(self._words)} was not ready within {START_S:.0f} s: {self.log()}")
             time.sleep(0.005)
         ready: dict[str, Any] = json.loads(ready_file.read_text("utf-8"))
-        self.bootstrap, self.admin = ready["kafka"], ready["admin"]
+        first, *_ = names = ready["names"]  # each broker has a listener of that name
+        self.bootstrap = ",".join(one for one, name in zip(ready["listeners"], names, strict=True) if name == first)
+        self.admin = ready["admin"]
 
     def stop(self) -> None:
         """End the process."""
