@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.compat.foreign import suites, tools, upgrade, worker
 from tests.compat.foreign.clients import CLIENTS, cache_directory
+from tests.compat.foreign.failover import Failover
 from tests.compat.foreign.report import Report
 from tests.compat.foreign.story import Story
 
@@ -46,6 +47,7 @@ def run_client(name: str, cache: Path, only: str | None, report: Report) -> None
         for protocol in client.protocols:
             if only in (None, protocol):
                 Story(client, command, protocol, report).run()
+                Failover(client, command, protocol, report).run()
                 if protocol in client.works:
                     worker.run(name, command, protocol, report)
         if client.upgrades and only is None:
