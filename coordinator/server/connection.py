@@ -7,7 +7,7 @@ wait in the backlog, and the socket is not read: a connection holds one chunk an
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -31,6 +31,7 @@ class ParkedRequest(Struct, frozen=True, gc=False):
     correlation_id: int
     since_s: float
     passage: Passage | None = None  # what the gate knows of the request, where there is a gate
+    body: Any = None  # of a request that changes nothing, for the response that says so if there can be no other
 
 
 class Connection:

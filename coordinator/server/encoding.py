@@ -9,13 +9,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from coordinator.server.connection import ParkedRequest
-from protocol.apis import API_VERSIONS, PRODUCE
+from protocol.apis import API_VERSIONS, PRODUCE, TABLE
 
+_OTHER_READS: Final = ("ConsumerGroupDescribe", "FindCoordinator", "OffsetFetch", "OffsetForLeaderEpoch")
 SHORT: Final = frozenset({API_VERSIONS, PRODUCE, 1, 8, 11, 12, 13, 14, 68})
 """The APIs whose responses are short, unless the request was parked: Fetch (but for its records), OffsetCommit, and
 what the members of a group send. They are encoded at once, and the requests are decided however many other responses
 are being encoded."""
 SHORT_KEYS: Final = frozenset(api_key.to_bytes(2, "big") for api_key in SHORT)  # the first bytes of their frames
+READS: Final = frozenset(
+    api.key for api in TABLE if api.name.startswith(("Describe", "List")) or api.name in _OTHER_READS
+)
+"""The APIs whose requests change nothing. If a response has no bytes, UNKNOWN_SERVER_ERROR takes its place.
+
+Of any other API it cannot be said that nothing has changed, and the connection is closed."""
 ENCODINGS_MAX: Final = 4
 CODES_A_STEP: Final = 10_000  # structs that are searched for error codes: one or two milliseconds
 

@@ -43,7 +43,7 @@ from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.authentication import SASL_AUTHENTICATE, Authentication, Settled
 from coordinator.server.budget import Budget
 from coordinator.server.connection import OWED_BYTES_MAX, Connection, ParkedRequest
-from coordinator.server.encoding import ENCODINGS_MAX, SHORT, Encoding, frame_of, is_short
+from coordinator.server.encoding import ENCODINGS_MAX, READS, SHORT, Encoding, frame_of, is_short
 from coordinator.server.foreign import foreign_protocol
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
@@ -467,7 +467,8 @@ class Frontend:
         if api_key in SHORT and passage is None and response is not None:
             self._owe_short(connection, api_key, version, request.correlation_id, response)
             return api_key
-        answered = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage)
+        body = request.body if api_key in READS else None
+        answered = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage, body)
         if response is None:
             self._park(connection, answered)
             return -1
@@ -672,8 +673,10 @@ class Frontend:
             later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
             pieces = list(itertools.islice(later, 2))
         except ProtocolError as error:
-            self._fail(connection, error)
-            return True
+            if request.body is None:
+                self._fail(connection, error)
+                return True
+            response, pieces = self._say_failure(request, error)
         if len(pieces) > 1:
             codes = iter(error_walker(response.__class__)(response))
             self._encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
@@ -700,6 +703,12 @@ class Frontend:
             self._owed_bytes += len(data)
         return frame
 
+    def _say_failure(self, request: ParkedRequest, error: ProtocolError) -> tuple[Any, list[bytes]]:
+        """Return the response to a request that has changed nothing and whose response has no bytes, and its bytes."""
+        self.node.edge.report("response", error)
+        response = error_response(request.body, request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return response, [encode_response(request.api_key, request.version, request.correlation_id, response)[4:]]
+
     def _fail(self, connection: Connection, error: ProtocolError) -> None:
         """Close a connection whose response has no bytes: the server's fault, and the client would wait for ever."""
         self.node.edge.report("response", error)
@@ -714,7 +723,11 @@ class Frontend:
                 for code in encoding.step():
                     self._stats.count_error(encoding.request.api_key, code)
             except ProtocolError as error:
-                self._fail(connection, error)
+                if encoding.request.body is None:
+                    self._fail(connection, error)
+                else:
+                    _, encoding.pieces = self._say_failure(encoding.request, error)
+                    encoding.is_done = True
             else:
                 if not encoding.is_done and encoding.size <= self.responses.bytes_max:
                     return

@@ -1,13 +1,22 @@
 """Large responses are encoded in steps, and members do not wait for clients that ask for them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator.server import frontend
 from coordinator.server.encoding import ENCODINGS_MAX
 from protocol.encoder import PIECE_ELEMENTS
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableTopic,
+    CreateTopicsResponse,
+)
+from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -145,3 +154,73 @@ def test_a_long_request_gives_way_whatever_it_is() -> None:
     member.send((HeartbeatRequest("nobody", 1, "small"), 4))
     server.turn()
     assert decided == ["small", "large"], "in one turn, if there is time"
+
+
+UNWRITABLE = "x" * 40_000  # no string of these versions may be so long
+
+
+def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = InMemory()
+    peer = server.connect()
+    handle = server.node.handle
+
+    def handle_badly(key: int, request: Any, *arguments: Any) -> Any:
+        response = handle(key, request, *arguments)
+        if isinstance(response, DescribeGroupsResponse):
+            return replace(response, groups=(replace(response.groups[0], group_state=UNWRITABLE),))
+        return response
+
+    monkeypatch.setattr(server.node, "handle", handle_badly)
+    peer.send((DescribeGroupsRequest(("g",)), 4), VERSIONS)
+    rest(server)
+    (_, described), (_, versions) = peer.answers
+    assert [(one.group_id, one.error_code) for one in described.groups] == [("g", ErrorCode.UNKNOWN_SERVER_ERROR)]
+    assert not versions.error_code
+    assert not peer.connection.closing
+    assert server.node.edge.failures == {"response": 1}
+    assert server.stats.errors == {(15, ErrorCode.UNKNOWN_SERVER_ERROR): 1}
+    assert "internal error: response" in caplog.text
+
+
+def test_a_large_read_whose_last_piece_has_no_bytes_is_answered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = hurried()
+    peer = server.connect()
+    topic = OffsetFetchRequestTopics("wide", b"x" * 16, partition_indexes=tuple(range(PARTITIONS)))
+    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=(topic,)),))
+    encode = frontend.encode_response_in_pieces
+
+    def break_off(*arguments: Any) -> Iterator[bytes]:
+        pieces = list(encode(*arguments))
+        assert len(pieces) > 2
+        yield from pieces[:-1]
+        raise ProtocolError("a mistake")
+
+    monkeypatch.setattr(frontend, "encode_response_in_pieces", break_off)
+    peer.send((request, 10))
+    rest(server)
+    ((_, response),) = peer.answers
+    assert response.groups[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not peer.connection.closing
+    assert not server.frontend._encodings
+
+
+def test_a_change_whose_response_has_no_bytes_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done, so that its client must not hear that nothing has changed."""
+    server = InMemory()
+    peer = server.connect()
+    handle = server.node.handle
+
+    def handle_badly(*arguments: Any) -> Any:
+        response = handle(*arguments)
+        if isinstance(response, CreateTopicsResponse):
+            return replace(response, topics=(replace(response.topics[0], error_message=UNWRITABLE),))
+        return response
+
+    monkeypatch.setattr(server.node, "handle", handle_badly)
+    peer.send((CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", 1, 1),)), 4), VERSIONS)
+    rest(server)
+    assert peer.connection.closing
+    assert peer.answers == []
+    assert "new" in server.node.ledger.catalog.topics
