@@ -1,11 +1,11 @@
 """Our server's own engine in made-up time, its log and its event log written as files: what the tables must tell.
 
     engine = Engine(directory / "__consumer_offsets-0")
-    crowd = Crowd(engine, "orders-readers", Random(1))
-    crowd.live(20)
+    group = SimulatedGroup(engine, "orders-readers", Random(1))
+    group.live(20)
     engine.write_events(path)
 
-`Engine` is one partition: a `Shard` that decides, a log that remembers. `Crowd` is the members of one classic group,
+`Engine` is one partition: a `Shard` that decides, a log that remembers. `SimulatedGroup` is the members of one classic group,
 who do what clients do; what really happened is what the engine's events say.
 """
 
@@ -156,7 +156,7 @@ class Client(msgspec.Struct):
     owned: dict[str, list[int]] = {}
 
 
-class Crowd:
+class SimulatedGroup:
     """The members of one classic group. Each thing that happens to it is followed by the rebalance that it leads to."""
 
     def __init__(self, engine: Engine, group: str, dice: Random) -> None:

@@ -4,7 +4,7 @@
     for number in range(20):
         live(engine, f"group-{number}", Random(number), happenings=20)
 
-`HabitCrowd` is a classic group, eager or cooperative; `ModernCrowd` one of KIP-848. What really happened is what the
+`HabitGroup` is a classic group, eager or cooperative; `SimulatedConsumerGroup` one of KIP-848. What really happened is what the
 engine's events say.
 """
 
@@ -18,12 +18,12 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.pipeline.engine import BEAT_MS, MEMBER_ID_REQUIRED, Client, Crowd, Engine
+from tests.pipeline.engine import BEAT_MS, MEMBER_ID_REQUIRED, Client, Engine, SimulatedGroup
 
 NEVER, RARELY, OFTEN = 0.0, 0.05, 0.9  # how probably a member commits at a heartbeat
 
 
-class HabitCrowd(Crowd):
+class HabitGroup(SimulatedGroup):
     """A classic group. Each member has its own rhythm of commits; those who stay may be slow to rejoin."""
 
     def __init__(self, engine: Engine, group: str, dice: Random) -> None:
@@ -149,7 +149,7 @@ class HabitCrowd(Crowd):
         for client, _ in tickets:
             client.member_id = answers[client.name].member_id
             self.generation = answers[client.name].generation_id
-        target = {client.name: Crowd._share(self, client) for client in self.clients}
+        target = {client.name: SimulatedGroup._share(self, client) for client in self.clients}
         before = {client.name: client.owned for client in self.clients}
         self.shares = {name: self._allowed(name, share, before) for name, share in target.items()}
         given = tuple(SyncGroupRequestAssignment(one.member_id, self._assignment(one)) for one in self.clients)
@@ -248,7 +248,7 @@ class HabitCrowd(Crowd):
         client.owned = self._share(client)
 
 
-class ModernCrowd:
+class SimulatedConsumerGroup:
     """A consumer group (KIP-848) of dynamic and static members."""
 
     def __init__(self, engine: Engine, group: str, dice: Random) -> None:
@@ -331,5 +331,5 @@ class ModernCrowd:
 
 def live(engine: Engine, group: str, dice: Random, happenings: int) -> None:
     """One group lives: every third is of the new protocol."""
-    crowd = ModernCrowd(engine, group, dice) if dice.randrange(3) == 0 else HabitCrowd(engine, group, dice)
-    crowd.live(happenings)
+    kind = SimulatedConsumerGroup if dice.randrange(3) == 0 else HabitGroup
+    kind(engine, group, dice).live(happenings)

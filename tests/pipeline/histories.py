@@ -14,7 +14,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.pipeline.engine import Crowd, Engine
+from tests.pipeline.engine import Engine, SimulatedGroup
 
 Offsets = dict[tuple[str, str, int], int]
 States = dict[str, tuple[str, int, int]]  # group -> (type, generation or epoch, members)
@@ -26,7 +26,7 @@ class History:
     def __init__(self, directory: Path, number: int, seed: int) -> None:
         self.dice = Random(seed)
         self.engine = Engine(directory, number)
-        self.crowds = [Crowd(self.engine, f"classic-{number}-{i}", self.dice) for i in range(2)]
+        self.groups = [SimulatedGroup(self.engine, f"classic-{number}-{i}", self.dice) for i in range(2)]
         self.modern: dict[tuple[str, str], int] = {}  # (group, member) -> epoch
         self.open: set[int] = set()  # producers whose transaction is open
 
@@ -42,9 +42,9 @@ class History:
             self.engine.wait(self.dice.randrange(0, 4_000))
 
     def _classic(self) -> None:
-        crowd = self.dice.choice(self.crowds)
-        crowd.settle()
-        crowd.live(1)
+        group = self.dice.choice(self.groups)
+        group.settle()
+        group.live(1)
 
     def _group(self) -> str:
         return f"modern-{self.engine.index}-{self.dice.randrange(2)}"

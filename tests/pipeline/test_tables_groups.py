@@ -15,7 +15,7 @@ from pipeline.history.records import Move, Rebalance, Row, Session
 from pipeline.tables import groups, history
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.events import read_events, with_events
-from tests.pipeline.engine import Crowd, Engine
+from tests.pipeline.engine import Engine, SimulatedGroup
 from tests.pipeline.habits import live
 from tests.pipeline.test_source import load
 
@@ -27,7 +27,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """Groups of the server's engine, one life after the other."""
     made = Engine(tmp_path_factory.mktemp("groups") / f"{TOPIC}-0")
     for number in range(4):
-        Crowd(made, f"group-{number}", Random(number)).live(12)
+        SimulatedGroup(made, f"group-{number}", Random(number)).live(12)
     for number in (1, 5, 10, 13):  # a consumer group, and cooperative ones
         live(made, f"habits-{number}", Random(number), 4)
     return made
