@@ -89,7 +89,7 @@ def listen(
 
 
 def suspend(listener: Listener) -> Listener:
-    """Stop listening, and keep the address: clients are refused, and nobody else can take it."""
+    """Stop listening, and keep the port: clients are refused, and nobody who asks for any free port gets it."""
     old, where = listener.sock, listener.sock.getsockname()
     with contextlib.suppress(OSError):
         old.shutdown(socket.SHUT_RDWR)  # frees the address for the next socket though connections linger

@@ -67,6 +67,34 @@ async def test_a_wait_is_bounded_whatever_the_client_asked_for() -> None:
         assert not here.server.frontend._parked and not here.poller.connections
 
 
+async def test_a_listener_that_is_stopped_refuses_clients_and_comes_back_where_it_was() -> None:
+    async with listening() as here:
+        poller, address, before = here.poller, here.listener.address, await here.connect()
+        while not poller.connections:
+            await trio.lowlevel.checkpoint()
+        stopped = poller.stop_listening(here.listener)
+        assert not poller.connections
+        assert here.server.stats.connections_closed["broker stopped"] == 1
+        assert await before.receive_some() == b""
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", here.listener.port), timeout=30)
+        assert poller.connections_by_listener() == {"PLAINTEXT": 0}
+        again = poller.start_listening(stopped)
+        assert again.address == address
+        after = await here.connect()
+        await after.send_all(VERSIONS)
+        assert await after.receive_some()
+        poller.stop_listening(again)
+
+
+async def test_a_port_that_somebody_has_taken_meanwhile_cannot_be_listened_at() -> None:
+    async with listening() as here:
+        stopped = here.poller.stop_listening(here.listener)
+        with socket.create_server(("127.0.0.1", here.listener.port)), pytest.raises(OSError, match="in use"):
+            here.poller.start_listening(stopped)
+        here.poller.stop_listening(here.poller.start_listening(stopped))
+
+
 async def test_the_kernel_asks_whether_a_silent_peer_is_there() -> None:
     async with listening() as here:
         await here.connect()
