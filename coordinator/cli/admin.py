@@ -12,6 +12,7 @@ from coordinator.cli.parser import add_timeout_option, expect
 from coordinator.client import ClientError
 
 ADMIN_VARIABLE: Final = "MUSTER_ADMIN"
+TOKEN_VARIABLE: Final = "MUSTER_TOKEN"  # noqa: S105  # its name
 ADMIN_DEFAULT: Final = "127.0.0.1:8092"
 ADMIN_PORT: Final = 8092
 EXPECTED: Final = "HOST[:PORT] or http://HOST:PORT"
@@ -51,7 +52,8 @@ def get(admin: str, path: str, timeout: float | None) -> bytes:
     host, _, port = admin.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
     try:
-        connection.request("GET", path)
+        token = os.environ.get(TOKEN_VARIABLE, "")
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         response = connection.getresponse()
         body = response.read()
     except TimeoutError:
@@ -60,6 +62,8 @@ def get(admin: str, path: str, timeout: float | None) -> bytes:
         raise ClientError(f"cannot connect to http://{admin}: {getattr(error, 'strerror', None) or error}") from None
     finally:
         connection.close()
+    if response.status == 401:
+        raise ClientError(f"http://{admin} wants a token: set {TOKEN_VARIABLE}")
     if response.status != 200:
         where = path.partition("?")[0]
         raise ClientError(f"http://{admin}{where}: {response.status} {body.decode(errors='replace').strip()}")

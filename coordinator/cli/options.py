@@ -1,6 +1,7 @@
 """The options of `muster serve`, from the command line and the file, checked. Not a subcommand."""
 
 import argparse
+import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ class Options(Struct, frozen=True):
     ready_file: str | None
     compat: str
     oauth_dev: bool
+    admin_token_file: str | None
     seed: int | None
     log_level: str
     log_format: str
@@ -59,6 +61,8 @@ def read_options(args: argparse.Namespace) -> Options:
     admin = choose("admin", "127.0.0.1:8092")
     if admin != "off":
         _check_address(origin("admin"), admin)
+        if choose("admin-token-file", None) is None and not choose("admin-public", False):
+            _check_loopback(origin("admin"), admin)
     endpoints = _read_endpoints(args, from_file)
     config = _with_brokers(from_file.config, choose("brokers", None), origin("brokers"))
     check_ports(endpoints.brokers, config[BROKERS], _brokers_origin(config, origin("brokers")))
@@ -73,6 +77,7 @@ def read_options(args: argparse.Namespace) -> Options:
         topics=dict(_parse_topic(text, origin("topic")) for text in choose("topic", [])),
         ready_file=choose("ready-file", None),
         compat=_check_choice(choose("compat", COMPAT[0]), origin("compat"), COMPAT),
+        admin_token_file=choose("admin-token-file", None),
         oauth_dev=choose("oauth-dev", False),
         seed=choose("seed", None),
         log_level=_check_choice(choose("log-level", "info"), origin("log-level"), LOG_LEVELS),
@@ -128,6 +133,18 @@ def _check_address(origin: Origin, text: str) -> None:
         address(text)
     except ValueError as error:
         raise origin.complaint(text, f"HOST:PORT{_reason(str(error))}") from None
+
+
+def _check_loopback(origin: Origin, text: str) -> None:
+    """Refuse to let strangers steer the server unless that is meant."""
+    host, _ = address(text)
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        ways = "--admin-token-file FILE, or --admin-public to let everybody in"
+        raise origin.complaint(text, f"an address of this machine's loopback, or {ways}")
 
 
 def _reason(complaint: str) -> str:

@@ -44,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="be so many brokers to the clients (1), each with the next port of every --listen",
     )
     add("--admin", metavar="HOST:PORT", help="health, metrics and events over HTTP (127.0.0.1:8092); off for none")
+    add("--admin-token-file", metavar="FILE", help="a file with the token that the admin port wants to see")
+    add(
+        "--admin-public",
+        action="store_true",
+        default=None,
+        help="let the admin port be reached from other machines without a token",
+    )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data-dir", metavar="DIR", help="where the logs are kept (muster-data)")
     where.add_argument("--ephemeral", action="store_true", default=None, help="keep nothing: all state is in memory")

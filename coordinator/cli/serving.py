@@ -127,6 +127,19 @@ def _bind(
     return listener
 
 
+def _read_admin_token(file: str | None) -> str | None:
+    """Return the token of the admin port, None if it wants none. Raises ConfigError."""
+    if file is None:
+        return None
+    from coordinator.admin.access import read_token
+
+    try:
+        return read_token(file)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"invalid --admin-token-file {file!r}: {reason}") from None
+
+
 def _make_issuer() -> Issuer:
     try:
         return Issuer()
@@ -183,6 +196,7 @@ class Server:
         self._admin = admin
         self._lines = lines
         self._issuer = issuer
+        self._admin_token = _read_admin_token(options.admin_token_file)
         self._real = Clock.real()
         self._clock = CoordinatorClock(self._real)
         self._stats = Stats()
@@ -443,8 +457,13 @@ class Server:
             from coordinator.admin.oauth import add_issuer
 
             add_issuer(router, self._issuer)
+        handler: http.Handler = router
+        if self._admin_token is not None:
+            from coordinator.admin.access import require_token
+
+            handler = require_token(router, self._admin_token)
         hosts = http.Hosts((*self._options.config["admin.allowed.hosts"], listener.host))
-        await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), router, hosts)
+        await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), handler, hosts)
 
 
 def _check_ready_file(name: str | None) -> None:

@@ -26,6 +26,8 @@ OPTIONS: Final[Mapping[str, type]] = {
     "advertise": list,
     "brokers": int,
     "admin": str,
+    "admin-token-file": str,
+    "admin-public": bool,
     "data-dir": str,
     "ephemeral": bool,
     "fsync": bool,

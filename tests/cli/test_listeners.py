@@ -125,3 +125,25 @@ def test_the_node_id_has_two_names(options: Callable[..., Options]) -> None:
     assert options("--set", "node.id=4").config.node_id == 4
     with pytest.raises(ConfigError, match=r"invalid broker\.id 3: expected the value of node\.id \(4\)"):
         options("--set", "broker.id=3", "--set", "node.id=4")
+
+
+@pytest.mark.parametrize("admin", ["0.0.0.0:1", ":1", "[::]:1", "192.0.2.1:1", "kafka:1"])
+def test_the_admin_port_is_not_for_strangers_unless_that_is_meant(admin: str) -> None:
+    def read(*words: str) -> Options:
+        parser = Parser()
+        add_arguments(parser)
+        return read_options(parser.parse_args(["--admin", admin, *words]))
+
+    with pytest.raises(
+        ConfigError, match=r"invalid --admin .*: expected an address of this machine's loopback, or --admin-"
+    ):
+        read()
+    assert read("--admin-public").admin == admin
+    assert read("--admin-token-file", "token").admin_token_file == "token"
+
+
+@pytest.mark.parametrize("admin", ["127.0.0.1:0", "127.1.2.3:1", "[::1]:1", "localhost:1", "off"])
+def test_on_loopback_the_admin_port_needs_no_token(admin: str) -> None:
+    parser = Parser()
+    add_arguments(parser)
+    assert read_options(parser.parse_args(["--admin", admin])).admin == (None if admin == "off" else admin)

@@ -1,6 +1,7 @@
 """HTTP to the admin port, with the standard library alone."""
 
 import json
+import os
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final
@@ -41,8 +42,11 @@ class Admin:
         """Return the bytes that the server answers; it may take `wait_s` longer than usual. Raises MusterError."""
         connection = HTTPConnection(self.host, self._port, timeout=TIMEOUT_S + wait_s)
         data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"} if data else {}
+        if token := os.environ.get("MUSTER_TOKEN"):
+            headers["Authorization"] = f"Bearer {token}"
         try:
-            connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+            connection.request(method, path, data, headers)
             response = connection.getresponse()
             content = response.read()
         except (OSError, HTTPException) as error:
