@@ -42,6 +42,8 @@ def configure(target: Path, area: Area) -> None:
         "also_copy": ["docs", "benchmarks", "deploy", "README.md", "CHANGELOG.md", "Dockerfile"],
         "pytest_add_cli_args": [*arguments, *(f"--ignore={path}" for path in area.ignored)],
         "pytest_add_cli_args_test_selection": list(area.tests),
+        "timeout_multiplier": 3.0,  # a test that loops for ever is found when it takes that many times as long
+        "timeout_constant": 60.0,
         "track_dependencies": False,
         "use_git_change_detection": False,
     }
