@@ -163,6 +163,18 @@ def test_offsets_outside_of_the_log_are_refused() -> None:
             log.read(offset, 10)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"), [(b"\xff\xff\xff\xff", "a batch of length -1"), (None, "the file ends here")]
+)
+def test_a_segment_that_somebody_changes_under_the_log_is_not_read(change: bytes | None, reason: str) -> None:
+    log = filled()
+    path = log.segments[0].path
+    data = log.files.contents()[path]
+    log.files.put(path, data[:8] + change + data[12:] if change else data[:10])
+    with pytest.raises(StorageError, match=reason):
+        log.read(2, 1)
+
+
 def test_an_open_reader_sees_what_is_appended_meanwhile() -> None:
     log = filled(3)
     reader = scan(log)

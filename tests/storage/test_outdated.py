@@ -43,7 +43,11 @@ def test_it_says_so_exactly_where_the_log_itself_would_delete(seed: int) -> None
     dice = Random(seed)
     files = a_log(*[dice.randrange(100) for _ in range(dice.randrange(20))])
     for _ in range(20):
-        rule = dice.randrange(60, 300), dice.choice((FOR_EVER, 10, 50, 200)), dice.choice((FOR_EVER, 0, 400, 900, 5000))
+        rule = (
+            dice.randrange(60, 300),
+            dice.choice((FOR_EVER, 0, 10, 50, 200)),
+            dice.choice((FOR_EVER, 0, 400, 900, 5000)),
+        )
         log = Log.open(files.copy(), DIRECTORY, CONFIG)
         assert told(files, *rule) == (log.retain(*rule) > 0), (seed, rule)
 
