@@ -2,17 +2,23 @@
 
 import re
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from pytest_muster import Muster, MusterError, Server
 
 from tests.live import Muster as LiveServer
+from tests.live import wait_until
 
 pytest_plugins = "pytester"
 
 SOURCE = Path(__file__).parents[2] / "pytest-muster" / "src"
 COMMAND = f"{sys.executable} -m coordinator"
+IS_INSTALLED = bool(entry_points(group="pytest11", name="muster"))
+LOAD = (
+    "" if IS_INSTALLED else "-p pytest_muster.plugin"
+)  # a plugin that is installed is loaded by itself, and only once
 
 LEAK = """
     import pytest
@@ -37,7 +43,7 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     for name in ("MUSTER_ADMIN", "MUSTER_BOOTSTRAP"):
         monkeypatch.delenv(name, raising=False)
-    pytester.makeini(f"[pytest]\nmuster_command = {COMMAND}\naddopts = -p pytest_muster.plugin -p no:cacheprovider\n")
+    pytester.makeini(f"[pytest]\nmuster_command = {COMMAND}\naddopts = {LOAD} -p no:cacheprovider\n")
     return pytester
 
 
@@ -58,6 +64,60 @@ def test_workers_share_a_running_server_without_meeting(inner: pytest.Pytester, 
         left = Muster(server.kafka, server.ready["admin"])
         prefixes = {one["group"].rpartition("-")[0] for one in left.groups()}
         assert prefixes == {"gw0", "gw1"}, "each worker has kept to its own names"
+
+
+CROWD = (
+    LEAK
+    + """
+        if number %% 10 == 0:  # a real client is slower than all the rest
+            from confluent_kafka import Consumer
+
+            consumer = Consumer({"bootstrap.servers": muster.bootstrap, "group.id": muster.name("live"), "client.id": "a"})
+            consumer.subscribe([topic])
+            for _ in range(1000):
+                if consumer.assignment():
+                    break
+                consumer.poll(0.1)
+            muster.group("live").wait(state="Stable", members=1, assigned={"a": {topic: [0, 1]}}, timeout_ms=100_000)
+            consumer.close()
+"""
+)
+
+
+TIMES = """
+    import os
+
+    def pytest_runtest_logreport(report):
+        if "PYTEST_XDIST_WORKER" not in os.environ:  # workers send their reports to the one process that has none
+            with open("times.txt", "a") as file:
+                file.write(f"{report.when} {report.duration}\\n")
+"""
+
+
+@pytest.mark.long  # half a minute
+def test_two_hundred_tests_on_one_server_leave_nothing(inner: pytest.Pytester, tmp_path: Path) -> None:
+    """The times are for the log: no bound on them, which would depend on the machine."""
+    with LiveServer(tmp_path, "--ephemeral") as server:
+        inner.makepyfile(CROWD % 200)
+        shared = ("--muster-admin", server.ready["admin"], "--muster-bootstrap", server.kafka)
+        inner.makeconftest(TIMES)
+        result = inner.runpytest_subprocess("-q", "-n", "4", *shared)
+        result.assert_outcomes(passed=200)
+        left = Muster(server.kafka, server.ready["admin"])
+        faults = left.admin.call("GET", "/v1/faults")["faults"]
+        assert len(left.groups()) <= 8 and len(left.state()["topics"]) <= 4, (
+            "what the last test of each worker has left"
+        )
+        assert len(faults) <= 4
+        held = {what: server.metric("muster_held_bytes", what=what) for what in ("requests", "responses")}
+        assert held == {"requests": 0.0, "responses": 0.0}
+        left.reset()
+        assert (left.groups(), left.state()) == ([], {"topics": {}, "offsets": {}})
+        wait_until("every client has left", lambda: server.metric("muster_connections") == 0)
+    measured = [line.split() for line in (inner.path / "times.txt").read_text().splitlines()]
+    for phase in ("setup", "call"):
+        times = sorted(float(seconds) * 1000 for when, seconds in measured if when == phase)
+        print(f"{phase}: median {times[100]:.1f} ms, nine in ten within {times[180]:.1f} ms of {len(times)}")
 
 
 def test_a_failed_test_shows_the_timeline_of_its_groups(inner: pytest.Pytester) -> None:
@@ -112,7 +172,7 @@ def test_the_example_of_the_readme_passes(inner: pytest.Pytester) -> None:
 
 def test_options_of_the_server_come_from_the_ini_file(inner: pytest.Pytester) -> None:
     inner.makeini(
-        f"[pytest]\nmuster_command = {COMMAND}\naddopts = -p pytest_muster.plugin\n"
+        f"[pytest]\nmuster_command = {COMMAND}\naddopts = {LOAD}\n"
         "muster_options = --topic kept:3 --set group.max.size=7\n"
     )
     inner.makepyfile("""
