@@ -92,9 +92,10 @@ def _with_brokers(config: Config, count: int | None, origin: Origin) -> Config:
         return config
     setting = find_setting(BROKERS)
     try:
-        return config.override({BROKERS: setting.check(count)})
+        setting.check(count)
     except ConfigError:
         raise origin.complaint(count, setting.may_be) from None
+    return config.override({BROKERS: count})
 
 
 def _brokers_origin(config: Config, option: Origin) -> Origin:

@@ -8,7 +8,8 @@ step of many and survives its failure. A request that fails raises, and has chan
 
 Requests for one group come through `handle`, those for many are split by the runtime: `describe`, `describe_consumer`,
 `listed`, `delete`, `fetch_offsets` are about one group each. Decided before a request comes here: which partition owns
-the group, whether that is loaded (14), and for an offset in a transaction whether the producer has that open.
+the group, which broker coordinates that (16), whether it is loaded (14), and for an offset in a transaction whether the
+producer has that open.
 No authorization: every caller sees every group and topic.
 
 That topics have changed a consumer group finds out for itself, at its next heartbeat.

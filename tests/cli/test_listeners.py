@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli import Parser
-from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, read_endpoints, read_protocols
+from coordinator.cli.listeners import Endpoint, Endpoints, OptionWords, read_endpoints, read_protocols, shift_ports
 from coordinator.cli.options import Options, read_options
 from coordinator.cli.serve import add_arguments
 from coordinator.cli.settings import Origin
@@ -147,3 +147,59 @@ def test_on_loopback_the_admin_port_needs_no_token(admin: str) -> None:
     parser = Parser()
     add_arguments(parser)
     assert read_options(parser.parse_args(["--admin", admin])).admin == (None if admin == "off" else admin)
+
+
+# -- several brokers
+
+
+def every_broker(options: Options) -> list[tuple[str, str | None]]:
+    """Where each broker listens, and what it advertises."""
+    count = len(options.config.node_ids)
+    return [(one.bind, one.advertised) for n in range(count) for one in shift_ports(options.endpoints, n)]
+
+
+def test_each_broker_has_the_next_port_of_each_listener(options: Callable[..., Options]) -> None:
+    assert every_broker(options("--brokers", "2")) == [("127.0.0.1:9092", None), ("127.0.0.1:9093", None)]
+    assert every_broker(options("--brokers", "2", "--listen", "127.0.0.1:0", "--advertise", "kafka:1")) == [
+        ("127.0.0.1:0", "kafka:1"),
+        ("127.0.0.1:0", "kafka:2"),
+    ]
+    named = ("--listen", "IN://[::1]:9092", "--listen", "OUT://:19092", "--advertise", "OUT://b:0")
+    assert every_broker(options(*named, KAFKA_VIRTUAL_BROKERS="2")) == [
+        ("[::1]:9092", None),
+        (":19092", "b:0"),
+        ("[::1]:9093", None),
+        (":19093", "b:0"),
+    ]
+
+
+def test_the_brokers_have_ids_that_follow_each_other(options: Callable[..., Options]) -> None:
+    assert options().config.node_ids == (0,)
+    assert options("--set", "node.id=4", "--brokers", "3").config.node_ids == (4, 5, 6)
+    assert options("--brokers", "2", "--set", "virtual.brokers=3").config.node_ids == (0, 1)
+    assert options("--set", "virtual.brokers=3", file="brokers = 2").config.node_ids == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--brokers", "0"), r"invalid --brokers 0: expected a whole number from 1 to 100"),
+        (
+            ("--brokers", "3", "--listen", ":65534"),
+            r"invalid --brokers 3: expected as many ports as brokers for listener",
+        ),
+        (
+            ("--set", "virtual.brokers=3", "--listen", "IN://:9092", "--listen", "OUT://:9094"),
+            r"invalid virtual\.brokers 3 \(--set\): expected .*OUT.* to have ports that are 3 apart",
+        ),
+        (
+            ("--brokers", "2", "--set", "node.id=2147483647"),
+            r"invalid node\.id 2147483647: expected room for 2 brokers",
+        ),
+    ],
+)
+def test_brokers_without_ports_or_ids_are_refused(
+    options: Callable[..., Options], words: tuple[str, ...], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        options(*words)
