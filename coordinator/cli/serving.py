@@ -303,7 +303,7 @@ class Server:
         """Close every connection, and start again with nothing, or with the logs of a snapshot."""
         self._poller.close_all("reset")
         self._brokers.start_all()
-        self._node.close()
+        self._node.abandon()
         remove_logs(self._files, self._data_dir)
         if snapshot is not None:
             write_logs(self._files, self._data_dir, snapshot)

@@ -25,23 +25,30 @@ ENTRY_BYTES: Final = 400  # what an entry costs beside its frames
 _CODES: Final = {int(code): code.name for code in ErrorCode}
 
 
+class JournalClient(Struct, frozen=True):
+    """A client's connection, as all of its requests share it."""
+
+    host: str  # `/127.0.0.1`
+    port: int
+    connection: int  # a number for the connection, counted from 1
+    listener: str = ""  # the name of the one that it came by
+    principal: Principal = ANONYMOUS
+    broker: int = 0  # the one that is asked
+
+
 class Entry(Struct, gc=False):
     """A request, and its response once there is one."""
 
     number: int  # the first request since the start is 1
     at_ms: int  # the coordinator's clock when the request was decided
-    host: str  # `/127.0.0.1`
-    port: int  # the client's
-    connection: int  # a number for the connection, counted from 1
+    client: JournalClient
     frame: bytes  # the request, without its size
     ticket: int = 0  # under which it is parked, if it has to wait
-    listener: str = ""  # the name of the one that the client came by
-    principal: Principal = ANONYMOUS  # of the connection
-    is_decided: bool = True  # whether the node was given it: a fault may have held it or dropped it
     response: bytes | None = None  # with its size; None while the request is parked, and for ever if none is sent
     answered_ms: int = -1
+    ends_turn: bool = False  # whether the node was flushed right after it
+    is_decided: bool = True  # whether the node was given it: a fault may have held it or dropped it
     fault: str = ""  # what a fault did to it
-    broker: int = 0  # the one that was asked
 
     @property
     def api_key(self) -> int:
@@ -90,40 +97,35 @@ class Journal:
         self.inputs: list[Input] = []  # since the origin
         self.obstacle = "the journal was turned on later than the server: reset it, or set journal.max.bytes at start"
         self._entries: deque[Entry] = deque()
-        self._flushed: tuple[int, int] = (0, 0)  # how many entries and inputs there were at the latest flush
+        self._flushed_latest = self._flushed_inputs = 0  # how many entries and inputs there were at the latest flush
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def note_request(
-        self,
-        at_ms: int,
-        host: str,
-        port: int,
-        connection: int,
-        frame: bytes,
-        ticket: int = 0,
-        listener: str = "",
-        principal: Principal = ANONYMOUS,
-        broker: int = 0,
-    ) -> Entry:
+    def note_request(self, at_ms: int, client: JournalClient, frame: bytes, ticket: int = 0) -> Entry:
         """Add a request."""
-        self.latest += 1
-        entry = Entry(self.latest, at_ms, host, port, connection, frame, ticket, listener, principal, broker=broker)
+        self.latest = number = self.latest + 1
+        entry = Entry(number, at_ms, client, frame, ticket)
         self._entries.append(entry)
-        self._grow(entry.size)
+        self.bytes += ENTRY_BYTES + len(frame)
+        if self.bytes > self.bytes_max:
+            self._drop()
         return entry
 
     def note_response(self, entry: Entry, response: bytes, at_ms: int) -> None:
         """Add the response to a request's entry."""
         entry.response, entry.answered_ms = response, at_ms
-        if self._entries and entry.number >= self._entries[0].number:
-            self._grow(len(response))
+        entries = self._entries
+        if entries and entry.number >= entries[0].number:
+            self.bytes += len(response)
+            if self.bytes > self.bytes_max:
+                self._drop()
 
     def clear(self) -> None:
         """Forget every entry. The numbers go on."""
         self._entries.clear()
         self.inputs = []
+        self._flushed_latest, self._flushed_inputs = self.latest, 0
         self.bytes = 0
         self.origin = None
 
@@ -140,11 +142,17 @@ class Journal:
         if self.origin is None:
             return
         if kind is Kind.FLUSH:
-            if self._flushed == (self.latest, len(self.inputs)):
-                return  # nothing was decided in this turn
-            self._flushed = (self.latest, len(self.inputs) + 1)
+            inputs = len(self.inputs)
+            if inputs == self._flushed_inputs:
+                if self.latest != self._flushed_latest and self._entries:
+                    self._entries[-1].ends_turn = True  # as most turns end: it saves an input of its own
+                    self._flushed_latest = self.latest
+                return  # else nothing was decided in this turn
+            self._flushed_inputs, self._flushed_latest = inputs + 1, self.latest
         self.inputs.append(Input(self.latest, kind, value))
-        self._grow(INPUT_BYTES)
+        self.bytes += INPUT_BYTES
+        if self.bytes > self.bytes_max:
+            self._drop()
 
     def everything(self) -> Iterator[Entry | Input]:
         """Give the entries and the inputs, in the order in which they came."""
@@ -155,6 +163,8 @@ class Journal:
                 yield waiting
                 waiting = next(inputs, None)
             yield entry
+            if entry.ends_turn:
+                yield Input(entry.number, Kind.FLUSH, None)
         while waiting is not None:
             yield waiting
             waiting = next(inputs, None)
@@ -171,13 +181,13 @@ class Journal:
     def _after(self, number: int) -> Iterable[Entry]:
         return [entry for entry in self._entries if entry.number > number]
 
-    def _grow(self, size: int) -> None:
-        self.bytes += size
-        while self.bytes > self.bytes_max and len(self._entries) > 1:
-            if self.origin is not None:
-                self._give_up()
-                continue
-            self.bytes -= self._entries.popleft().size
+    def _drop(self) -> None:
+        """Drop the oldest entries, as there are too many bytes."""
+        entries = self._entries
+        if self.origin is not None and len(entries) > 1:
+            self._give_up()
+        while self.bytes > self.bytes_max and len(entries) > 1:
+            self.bytes -= entries.popleft().size
 
     def _give_up(self) -> None:
         """The first requests are about to go: what is left cannot be replayed."""
@@ -199,8 +209,8 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
     described: dict[str, Any] = {
         "number": entry.number,
         "at_ms": entry.at_ms,
-        "client": f"{entry.host.lstrip('/')}:{entry.port}",
-        "connection": entry.connection,
+        "client": f"{entry.client.host.lstrip('/')}:{entry.client.port}",
+        "connection": entry.client.connection,
         "api": APIS[request.api_key].name,
         "version": entry.version,
         "correlation_id": entry.correlation_id,

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from coordinator import __version__
 from coordinator.control.inputs import VERBS, AdvanceInput, AskInput, Input, Kind, Origin, VerbInput
-from coordinator.control.journal import Entry, Journal
+from coordinator.control.journal import Entry, Journal, JournalClient
 from coordinator.core.principal import ANONYMOUS, Principal
 
 FORMAT: Final = 1
@@ -77,9 +77,11 @@ def write_journal(journal: Journal) -> bytes:
 def _line(item: Entry | Input) -> _RequestLine | _InputLine:
     if isinstance(item, Input):
         return _InputLine(item.kind, item.value)
+    client = item.client
     return _RequestLine(
-        item.number, item.at_ms, item.frame, item.response, item.ticket, item.connection, item.host, item.port,
-        item.listener, item.answered_ms, item.fault, item.is_decided, item.principal, item.broker,
+        item.number, item.at_ms, item.frame, item.response, item.ticket,
+        client.connection, client.host, client.port, client.listener,
+        item.answered_ms, item.fault, item.is_decided, client.principal, client.broker,
     )  # fmt: skip
 
 
@@ -109,9 +111,10 @@ def read_journal(data: bytes) -> Recording:
 def _item(line: bytes, latest: int) -> Entry | Input:
     if b'"input"' not in line[:16]:
         one = msgspec.json.decode(line, type=_RequestLine)
+        client = JournalClient(one.host, one.port, one.connection, one.listener, one.principal, one.broker)
         return Entry(
-            one.number, one.at_ms, one.host, one.port, one.connection, one.frame, one.ticket, one.listener,
-            one.principal, one.is_decided, one.response, one.answered_ms, one.fault, one.broker,
+            one.number, one.at_ms, client, one.frame, one.ticket, one.response, one.answered_ms,
+            is_decided=one.is_decided, fault=one.fault,
         )  # fmt: skip
     other = msgspec.json.decode(line, type=_InputLine)
     if other.input in _VALUES:

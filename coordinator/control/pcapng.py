@@ -25,9 +25,11 @@ def write_pcapng(entries: Iterable[Entry], server_port: int) -> bytes:
     streams: dict[int, _Stream] = {}
     blocks = [_section_header(), _interface()]
     for at_ms, _, direction, entry in sorted(packets, key=lambda packet: packet[:3]):
-        stream = streams.get(entry.connection)
+        stream = streams.get(entry.client.connection)
         if stream is None:
-            stream = streams[entry.connection] = _Stream(entry.host.lstrip("/"), entry.port, server_port)
+            stream = streams[entry.client.connection] = _Stream(
+                entry.client.host.lstrip("/"), entry.client.port, server_port
+            )
             blocks += [_packet(at_ms, segment) for segment in stream.handshake()]
         payload = entry.response if direction else pack(">i", len(entry.frame)) + entry.frame
         assert payload is not None, "only entries with a response are listed twice"

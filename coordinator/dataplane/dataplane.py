@@ -300,6 +300,10 @@ class DataPlane:
         """Leave every log on the disk."""
         self._state.logs.close()
 
+    def abandon(self) -> None:
+        """Let go of every log, for its files are about to be removed."""
+        self._state.logs.abandon()
+
 
 Handler = Callable[[State, Any, Env], Any]
 

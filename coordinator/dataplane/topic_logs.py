@@ -256,6 +256,11 @@ class TopicLogs:
         for log in self._open.values():
             log.close()
 
+    def abandon(self) -> None:
+        """Let go of every log, for its files are about to be removed."""
+        for log in self._open.values():
+            log.abandon()
+
     def _directory(self, topic: str, partition: int) -> str:
         return f"{self._data_dir}/{partition_directory(topic, partition)}"
 

@@ -205,6 +205,14 @@ class Node(Engine):
         self.dataplane.close()
         self.ledger.log.close()
 
+    def abandon(self) -> None:
+        """Let go of all logs and write nothing, for their files are about to be removed."""
+        for partition in self.partitions:
+            if partition.has_log:
+                partition.log.abandon()
+        self.dataplane.abandon()
+        self.ledger.log.abandon()
+
     def _topic(self, name: str, partitions: int, now_ms: int) -> CatalogRecord:
         topic_id = bytes.fromhex(self._setup.fresh_id().replace("-", ""))
         return CatalogRecord(TopicKey(name), TopicValue(topic_id, partitions, 1, now_ms))

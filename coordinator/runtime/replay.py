@@ -100,8 +100,10 @@ class Replay:
         self.node.close()
 
     def _check(self, entry: Entry) -> None:
-        if (entry.listener, entry.broker) not in self._where:
-            raise JournalError(f"request {entry.number}: broker {entry.broker} has no listener {entry.listener!r}")
+        client = entry.client
+        if (client.listener, client.broker) not in self._where:
+            reason = f"broker {client.broker} has no listener {client.listener!r}"
+            raise JournalError(f"request {entry.number}: {reason}")
         try:
             decode_request(entry.frame)
         except ProtocolError as error:
@@ -112,14 +114,15 @@ class Replay:
     def _decide(self, entry: Entry) -> None:
         request = decode_request(entry.frame)
         call = Call(
-            entry.ticket, entry.at_ms, request.version, request.client_id, entry.host, self._ids,
-            entry.principal, entry.listener,
+            entry.ticket, entry.at_ms, request.version, request.client_id, entry.client.host, self._ids,
+            entry.client.principal, entry.client.listener,
         )  # fmt: skip
         self.requests += 1
         try:
-            response = self.node.handle(request.api_key, request.body, call, self._where[entry.listener, entry.broker])
-        except UnsupportedVersion:
-            return  # it is answered, or refused, without the node
+            where = self._where[entry.client.listener, entry.client.broker]
+            response = self.node.handle(request.api_key, request.body, call, where)
+        except (UnsupportedVersion, ProtocolError):
+            return  # it is answered, or its connection closed, without the node
         if response is None:
             self._parked[entry.ticket] = entry
         else:

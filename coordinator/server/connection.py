@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from coordinator.control.journal import JournalClient
 from coordinator.control.passage import Passage
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.server.authentication import Authentication
@@ -50,6 +51,7 @@ class Connection:
         "host",
         "is_blocked",
         "is_queued",
+        "journal_client",
         "listener",
         "number",
         "owed",
@@ -69,6 +71,7 @@ class Connection:
         self.number = number  # the first connection since the start is 1
         self.listener = listener
         self.principal: Principal = ANONYMOUS  # who the client is, once its listener has authenticated it
+        self.journal_client: JournalClient | None = None  # all of it that a journal's entries tell, made by the gate
         self.authentication = None if listener.sasl is None else Authentication(listener.sasl)
         first_max = frame_bytes_max if self.authentication is None else self.authentication.frame_bytes_max
         self.frames = FrameBuffer(min(frame_bytes_max, first_max))

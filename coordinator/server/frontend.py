@@ -464,8 +464,10 @@ class Frontend:
             return API_VERSIONS
         if response is NO_ANSWER:
             return api_key
-        if api_key in SHORT and passage is None and response is not None:
-            self._owe_short(connection, api_key, version, request.correlation_id, response)
+        if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
+            data = self._owe_short(connection, api_key, version, request.correlation_id, response)
+            if passage is not None and self.gate is not None:
+                self.gate.note_response(passage, data, self.now_ms)
             return api_key
         body = request.body if api_key in READS else None
         answered = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage, body)
@@ -638,13 +640,13 @@ class Frontend:
 
     def _owe_short(
         self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any
-    ) -> None:
-        """Encode a short response, and owe it."""
+    ) -> bytes:
+        """Encode a short response, and owe it. Returns its bytes."""
         try:
             data = encode_response(api_key, version, correlation_id, response)
         except ProtocolError as error:
             self._fail(connection, error)
-            return
+            return b""
         self._count_errors(api_key, response)
         if self.node.is_synced and type(response) in RESTING:
             request = ParkedRequest(0, api_key, version, correlation_id, connection.heard_s)
@@ -653,6 +655,7 @@ class Frontend:
         connection.owed.append(data)
         connection.owed_bytes += size
         self._owed_bytes += size
+        return data
 
     def _count_errors(self, api_key: int, response: Any) -> None:
         codes = self._error_counters.get(response.__class__)

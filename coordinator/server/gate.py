@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.control.faults import FaultPlan, Rule
-from coordinator.control.journal import Journal
+from coordinator.control.journal import Journal, JournalClient
 from coordinator.control.passage import Passage
 from coordinator.control.subject import TopicNames, subject_of
 from coordinator.server.connection import Connection
@@ -45,10 +45,14 @@ class Gate:
         """Note a request, and find the fault that it meets."""
         entry = None
         if self.journal is not None:
-            entry = self.journal.note_request(
-                now_ms, connection.host, connection.port, connection.number, frame,
-                ticket, connection.listener.name, connection.principal, connection.listener.where.node_id,
-            )  # fmt: skip
+            client = connection.journal_client
+            if client is None or client.principal is not connection.principal:
+                listener = connection.listener
+                client = connection.journal_client = JournalClient(
+                    connection.host, connection.port, connection.number,
+                    listener.name, connection.principal, listener.where.node_id,
+                )  # fmt: skip
+            entry = self.journal.note_request(now_ms, client, frame, ticket)
         if not self.faults:
             return Passage(entry)
         subject = subject_of(APIS[request.api_key].name, request.client_id, request.body, self._name_of)
@@ -65,9 +69,13 @@ class Gate:
             return None
         if action.truncate is not None:
             data = data[: action.truncate]
+        self.note_response(passage, data, now_ms)
+        return data
+
+    def note_response(self, passage: Passage, data: bytes, now_ms: int) -> None:
+        """Note the response to a request as it is sent."""
         if passage.entry is not None and self.journal is not None:
             self.journal.note_response(passage.entry, data, now_ms)
-        return data
 
     # -- requests that wait --------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coordinator.control.journal import Entry, Journal
+from coordinator.control.journal import Entry, Journal, JournalClient
 from protocol.apis import BY_NAME
 from protocol.codec import encode_request, encode_response
 
@@ -17,7 +17,7 @@ def note(
 ) -> Entry:
     """Add a request, and its response if there is one, 5 ms later."""
     frame = request_frame(api, version, body, client)
-    entry = journal.note_request(at_ms, "/127.0.0.1", 50_000, 1, frame)
+    entry = journal.note_request(at_ms, JournalClient("/127.0.0.1", 50_000, 1), frame)
     if response is not None:
         journal.note_response(entry, encode_response(BY_NAME[api].key, version, 7, response), at_ms + 5)
     return entry

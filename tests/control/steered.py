@@ -101,7 +101,7 @@ class Steered(InMemory):
         for connection in self.receivers():
             self.frontend.disconnect(connection)
         self.brokers.start_all()
-        self.node.close()
+        self.node.abandon()
         remove_logs(self.files, "data")
         write_logs(self.files, "data", snapshot or {})
         self.node = Node(self.setup)
