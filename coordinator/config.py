@@ -345,8 +345,8 @@ class Config:
         return name in self._set
 
     def given(self) -> dict[str, Value]:
-        """Return the settings that were given, with their values."""
-        return dict(self._set)
+        """Return the settings that were given, with their values, but no secrets."""
+        return {name: value for name, value in self._set.items() if not find_setting(name).is_secret}
 
     @property
     def node_id(self) -> int:

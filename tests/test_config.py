@@ -136,3 +136,10 @@ def test_of_two_layers_the_upper_one_counts() -> None:
     assert both.sources == {"num.partitions": "KAFKA_NUM_PARTITIONS", "group.max.size": "--set"}
     config = Config(both.values, both.sources)
     assert (config.source("num.partitions"), config.source("num.network.threads")) == ("KAFKA_NUM_PARTITIONS", "")
+
+
+def test_what_was_given_is_told_without_secrets() -> None:
+    """A journal has it, which is made to be handed on."""
+    jaas = "listener.name.in.plain.sasl.jaas.config"
+    config = Config({"group.max.size": 5, "sasl.jaas.config": "x", jaas: "y", "ssl.key.password": "z"})
+    assert config.given() == {"group.max.size": 5}
