@@ -24,7 +24,7 @@ HEAD: Final = """# Reliability
 | what | how | command |
 |---|---|---|
 | histories | A whole node (frontend, codec, node, logs, janitor) in memory, over a disk that crashes. Members of both protocols, static and dynamic, restart and migrate; producers with transactions; an operator changes topics, settings and groups. Faults: kills at any disk call, power cuts, failing and full disks, stalls, stopped and shifted clocks, lost, half, repeated and unread requests. Promises are checked after each turn. | `python -m tests.simulation --seed 1 --histories 100` |
-| mutants | Mistakes planted in the node, its step, ledger, timers and recovery; each must break a promise. | `pytest tests/simulation -k mistake` |
+| mutants | Mistakes planted by hand in the node, its step, ledger, timers and recovery, and in the logs; each must break a promise. | `pytest -m long tests/simulation tests/storage -k "mistake or found_for"` |
 | fuzz | Sequences of 200 random valid requests: every API and version, hostile strings and limits, values of earlier responses, clock advances, starts from the same files. Every request is answered, parked, or its connection closed; nothing fails inside; the files replay. | `python -m tests.simulation.fuzz --seed 1 --sequences 20000` |
 | crashes | One log: a crash after each storage call, torn writes at each byte, flipped bits, each call failing. | `python -m tests.storage.campaign --histories 50` |
 | kills | A server process is killed under load by released clients. | `python -m tests.compat.kills --rounds 1000` |

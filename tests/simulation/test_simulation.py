@@ -24,8 +24,10 @@ def test_a_history_keeps_all_promises_while_coordinators_are_loaded_again(seed: 
     assert report.moves > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plant", MUTANTS.values(), ids=MUTANTS)
 def test_a_mistake_breaks_a_promise(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is about the promises alone, so it is no part of the default run."""
     plant(monkeypatch)
     for seed in range(1, 1 + TRIES):
         try:

@@ -1,6 +1,7 @@
 """The campaigns can fail: each mutant of storage, and of its caller, is found by the campaign that guards its line.
 
-And they do not fail of themselves: with the same seeds, and nothing broken, each passes.
+And they do not fail of themselves: with the same seeds, and nothing broken, each passes. This is about the tests
+alone, so it is no part of the default run.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.storage.mutants import CAMPAIGNS, MUTANTS, Campaign, Mutant
+
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("campaign", [pytest.param(one, id=one.__name__) for one in CAMPAIGNS])
