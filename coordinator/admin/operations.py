@@ -19,6 +19,7 @@ from coordinator.admin.http import Request, Response, Stream
 from coordinator.admin.router import Router
 
 JSON: Final = "application/json"
+TOML: Final = "application/toml"  # for files that people write
 PATH: Final = "/v1/openapi.json"
 
 
@@ -82,7 +83,7 @@ def _handler(operation: Operation) -> Callable[[Request], Awaitable[Response | S
     async def handle(request: Request) -> Response | Stream:
         try:
             result = operation.handle(
-                Input(request.parameters, _query(operation.query, request.query), _body(operation.body, request.body))
+                Input(request.parameters, _query(operation.query, request.query), _body(operation.body, request))
             )
             if inspect.isawaitable(result):
                 result = await result
@@ -102,9 +103,13 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value) + b"\n", status, JSON)
 
 
-def _body(kind: Any, data: bytes) -> Any:
+def _body(kind: Any, request: Request) -> Any:
+    """Read a body: JSON, or TOML if it says that it is."""
+    is_toml = request.headers.get("content-type", "").partition(";")[0].strip().lower() == TOML
     try:
-        return msgspec.json.decode(data or b"{}", type=kind)
+        if is_toml:
+            return msgspec.toml.decode(request.body, type=kind)
+        return msgspec.json.decode(request.body or b"{}", type=kind)
     except msgspec.DecodeError as error:
         raise Refusal(f"invalid body: {error}") from None
 
@@ -160,5 +165,5 @@ def _describe(one: Operation, body: Any, query: Any, result: Any, components: Ma
         "responses": {"200": {"description": "Done", "content": content}, "default": problem},
     }
     if one.body is not Nothing:
-        described["requestBody"] = {"content": {JSON: {"schema": body}}}
+        described["requestBody"] = {"content": {media: {"schema": body} for media in (JSON, TOML)}}
     return described

@@ -113,3 +113,19 @@ def test_the_api_can_be_switched_off(tmp_path: Any) -> None:
     with Muster(tmp_path, "--ephemeral", "--set", "admin.control=false") as server:
         assert call(server, "GET", "/clock")[0] == 404
         assert json.loads(server.get("/readyz"))["ready"]
+
+
+def test_a_body_may_be_toml(muster: Muster) -> None:
+    """A file that a person writes: the same scenario as in JSON, and the same refusals."""
+    toml = {"Content-Type": "application/toml; charset=utf-8"}
+    steps = b'[[steps]]\non = { api = "OffsetCommit", group = "g" }\ndo = { error = "NOT_COORDINATOR" }\n'
+    status, scenario = call(muster, "POST", "/scenarios", b'name = "lost"\n' + steps, **toml)
+    assert (status, scenario["name"], scenario["steps"], scenario["reached"]) == (200, "lost", 1, 0)
+    assert call(muster, "DELETE", f"/scenarios/{scenario['number']}")[0] == 200
+    status, refusal = call(muster, "POST", "/scenarios", b"[[steps]]\non = 5\n", **toml)
+    assert (status, refusal["error"]) == (400, "invalid body: Expected `object | null`, got `int` - at `$.steps[0].on`")
+    status, refusal = call(muster, "POST", "/scenarios", b"steps = [", **toml)
+    assert status == 400 and refusal["error"].startswith("invalid body: ")
+    assert call(muster, "POST", "/scenarios", b"steps = []", **{"Content-Type": "text/plain"})[0] == 400, (
+        "JSON by default"
+    )

@@ -39,6 +39,8 @@ def test_the_examples_in_python(muster: Muster, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_examples_in_a_shell(muster: Muster, tmp_path: Path) -> None:
+    (scenario,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "lost.toml").write_text(scenario)
     lines = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines() if "curl" in line]
     assert len(lines) >= 8
     for line in lines:
