@@ -59,13 +59,21 @@ def test_a_session_of_45_seconds_expires_in_a_moment(muster: Muster, settings: d
 
 
 @STOPS
-def test_a_session_of_kafka_python_expires_in_a_moment(muster: Muster) -> None:
+@pytest.mark.parametrize("how", ["clock", "expire"])
+def test_a_session_of_kafka_python_expires_in_a_moment(muster: Muster, how: str) -> None:
     settings = {"session_timeout_ms": 45_000, "heartbeat_interval_ms": 100}
     with KafkaPython(muster, "a", **settings) as a, KafkaPython(muster, "b", **settings) as b:
         wait_for_share(a, b)
-        steer(muster, "POST", "/groups/shop/members/b/expire")
-        wait_until(f"b has seen {b.seen}", lambda: len(b.seen) > 1 and b.seen[-1] == "assigned")
+        if how == "clock":
+            steer(muster, "POST", "/groups/shop/hold", at="heartbeat", client="b")
+            steer(muster, "POST", "/clock/advance", ms=45_001, keep_alive=["a"])
+            steer(muster, "POST", "/groups/shop/release")
+        else:
+            steer(muster, "POST", "/groups/shop/members/b/expire")
+        wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
+        assert "lost" not in a.seen
         wait_for_share(a, b)
+        assert "session_expired" in causes_of(muster)
 
 
 def test_a_rebalance_timeout_of_five_minutes_ends_in_a_moment(muster: Muster) -> None:
