@@ -36,6 +36,11 @@ from benchmarks.member import Member, p99
 from benchmarks.server import RunningServer, resident_mib
 from coordinator.client import Client
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from storage import checkpoint
 from storage.files import RealFiles
@@ -197,8 +202,10 @@ def conclude(verdicts: Sequence[Verdict]) -> int:
 def measure(folder: Path, offsets: int) -> None:
     """Print one line a phase."""
     directory, options = str(folder / "__consumer_offsets-0"), ("--set", "offsets.topic.num.partitions=1")
-    with RunningServer(folder, *options):
-        pass  # a server makes the catalog without which none of its logs is served
+    with RunningServer(folder, "--topic", "topic-0:1", *options) as server:  # its catalog names what is on the disk
+        one = OffsetCommitRequestTopic("topic-0", partitions=(OffsetCommitRequestPartition(0, 1),))
+        with Client.to(server.kafka) as client:
+            client.ask(OffsetCommitRequest("group-0", topics=(one,)), version=8)
     fill(directory, offsets)
 
     def is_compacted() -> bool:

@@ -48,7 +48,7 @@ from coordinator.server.foreign import foreign_protocol
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
 from coordinator.server.sasl.outcome import Failure, Success, Work
-from coordinator.server.urgency import URGENT_BYTES_MAX, URGENT_KEYS, is_urgent
+from coordinator.server.urgency import URGENT, URGENT_BYTES_MAX, is_urgent
 from protocol.apis import API_VERSIONS, APIS
 from protocol.codec import decode_request, encode_response, encode_response_in_pieces
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
@@ -240,7 +240,7 @@ class Frontend:
         try:
             for frame in connection.feed(chunk, self._began_s):
                 connection.requests += 1
-                if decides and frame[:2] in URGENT_KEYS and len(frame) <= URGENT_BYTES_MAX:
+                if decides and 1 < len(frame) <= URGENT_BYTES_MAX and frame[1] in URGENT:  # as `is_urgent` says
                     api_key = self._decide(connection, frame)
                     decides = self.has_time() and connection.owed_bytes < OWED_BYTES_MAX and not connection.closing
                     if api_key >= 0:
@@ -647,7 +647,8 @@ class Frontend:
         except ProtocolError as error:
             self._fail(connection, error)
             return b""
-        self._count_errors(api_key, response)
+        for code in (self._error_counters.get(response.__class__) or self._error_counter(response.__class__))(response):
+            self._stats.count_error(api_key, code)
         if self.node.is_synced and type(response) in RESTING:
             request = ParkedRequest(0, api_key, version, correlation_id, connection.heard_s)
             self._resting.append((connection, request, response, [data]))
@@ -657,12 +658,12 @@ class Frontend:
         self._owed_bytes += size
         return data
 
-    def _count_errors(self, api_key: int, response: Any) -> None:
-        codes = self._error_counters.get(response.__class__)
+    def _error_counter(self, cls: type[Any]) -> Callable[[Any], Iterable[int]]:
+        """Return a function to the error codes in a response, which is made once for each class of responses."""
+        codes = self._error_counters.get(cls)
         if codes is None:
-            codes = self._error_counters[response.__class__] = error_counter(response.__class__)
-        for code in codes(response):
-            self._stats.count_error(api_key, code)
+            codes = self._error_counters[cls] = error_counter(cls)
+        return codes
 
     def _owe(self, connection: Connection, request: ParkedRequest, response: Any, *, is_reply: bool = False) -> bool:
         """Encode the response to a request, and owe it. Returns False if it is large, and will be owed later.
@@ -687,7 +688,8 @@ class Frontend:
             self._park(connection, request)
             frame: list[bytes] = []
         else:
-            self._count_errors(request.api_key, response)
+            for code in self._error_counter(response.__class__)(response):
+                self._stats.count_error(request.api_key, code)
             frame = self._owe_frame(connection, request, pieces)
         if self.node.is_synced and type(response) in RESTING:
             self._resting.append((connection, request, response, frame))

@@ -9,12 +9,12 @@ from typing import Final
 
 from protocol.apis import API_VERSIONS
 
-URGENT: Final = frozenset({8, 11, 12, 13, 14, 68, API_VERSIONS})
-"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat, and a client's first request."""
-URGENT_KEYS: Final = frozenset(api_key.to_bytes(2, "big") for api_key in URGENT)  # the first bytes of their frames
+URGENT: Final = frozenset({8, 11, 12, 13, 14, 68, 17, API_VERSIONS, 36})
+"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat, and the first requests of a
+client: SaslHandshake, ApiVersions and SaslAuthenticate."""
 URGENT_BYTES_MAX: Final = 16 * 1_024
 
 
 def is_urgent(frame: bytes) -> bool:
-    """Return whether a request is decided as it arrives."""
-    return frame[:2] in URGENT_KEYS and len(frame) <= URGENT_BYTES_MAX
+    """Return whether a request is decided as it arrives. An API key has two bytes, and all that exist are below 256."""
+    return 1 < len(frame) <= URGENT_BYTES_MAX and frame[1] in URGENT
