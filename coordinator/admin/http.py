@@ -167,13 +167,13 @@ async def conversation(
                 return
             if request is None:
                 return
-            heard()
-            response = await _answer(handler, hosts, request)
-            if isinstance(response, Response):
-                await _send(stream, connection, response, bodiless=request.method == "HEAD")
+        heard()
+        response = await _answer(handler, hosts, request)  # a wait, or a rolling restart, may take its time
         if not isinstance(response, Response):
             await _send_chunks(stream, connection, response, heard, bodiless=request.method == "HEAD")
             return
+        with trio.fail_after(REQUEST_SECONDS):
+            await _send(stream, connection, response, bodiless=request.method == "HEAD")
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return
         connection.start_next_cycle()

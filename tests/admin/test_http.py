@@ -305,3 +305,19 @@ async def test_a_handler_that_fails_is_a_500_and_the_next_request_is_served(auto
     async with talking(fails_once) as stream:
         assert (await said(stream, get("/a"))).startswith("HTTP/1.1 500 ")
         assert (await said(stream, get("/b"))).endswith("fine\n")
+
+
+async def test_a_handler_may_take_longer_than_a_request_takes_to_arrive(autojump_clock: MockClock) -> None:
+    """`/v1/wait` and a rolling restart answer when something has happened, minutes later."""
+
+    async def handler(request: http.Request) -> http.Response:
+        await trio.sleep(10 * http.REQUEST_SECONDS)
+        return http.Response(b"at last\n")
+
+    async with talking(handler) as stream:
+        await stream.send_all(get("/v1/wait"))
+        answer = b""
+        while not answer.endswith(b"at last\n"):
+            chunk = await stream.receive_some(65_536)
+            assert chunk, "the connection was closed before the answer"
+            answer += chunk
