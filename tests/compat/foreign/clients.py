@@ -39,6 +39,7 @@ class Foreign(Struct, frozen=True):
     )
     settles_in_seconds: float = 0.0  # how long after a rebalance it may still hand out what it has lost
     upgrades: bool = False  # whether a live group of it moves to the consumer protocol and back
+    stays_when_moved: bool = True  # a coordinator that has moved is looked for, and nothing else: nobody rejoins
     works: tuple[str, ...] = ()  # the protocols in which its program has a copier that may be killed
 
 
@@ -99,9 +100,9 @@ CLIENTS = {
         Foreign("java", kafka.VERSION, java, protocols=BOTH, statics=BOTH, copies=BOTH, works=BOTH, upgrades=True),
         # It says farewell for a while (epoch -2) without its instance id, which Kafka and Muster refuse: no static return.
         Foreign("franz-go", "1.22.2", go("franz"), protocols=BOTH, copies=BOTH, upgrades=True),
-        Foreign("sarama", "1.61.1", go("sarama")),
+        Foreign("sarama", "1.61.1", go("sarama"), stays_when_moved=False),
         Foreign(
-            "kafkajs", "2.2.4", node("kafkajs"), statics=(),
+            "kafkajs", "2.2.4", node("kafkajs"), statics=(), stays_when_moved=False,
             admin={"listed": True, "reset": 1, "deleted": True},
         ),
         # It hands out what a Fetch brings that was under way (500 ms) when its partition was taken.
