@@ -20,7 +20,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import offenders
+from benchmarks.member import Member, p99
 from benchmarks.server import cpu_seconds, resident_mib
+from benchmarks.stalls import LONGEST_MS, P99_MS, beside
 from coordinator.client import Client
 from protocol.codec import decode_response, encode_request
 from protocol.errors import ErrorCode
@@ -32,6 +34,16 @@ from tests.live import WAIT_SECONDS, Muster, wait_until
 from tests.server.test_bad_input import Bystander
 
 TURN_S_MAX = 0.25
+CONNECTS, FILES_MAX = 5_000, 1_000
+BACK_MIB = 48  # more than before, when what was held is not held any more
+QUICK = (
+    "300 ListGroups in one chunk",
+    "60 malformed frames of 64 KB",
+    "commit of 2,030 partitions with 4 KB metadata",
+    "DescribeGroups of 20,000 groups",
+    "10,000 heartbeats in one go",
+    "DeleteGroups of 20,000 unknown groups",
+)
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 
@@ -55,22 +67,30 @@ def member(muster: Muster) -> Bystander:
     return Bystander(muster)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "300 ListGroups in one chunk",
-        "60 malformed frames of 64 KB",
-        "commit of 2,030 partitions with 4 KB metadata",
-        "DescribeGroups of 20,000 groups",
-        "10,000 heartbeats in one go",
-        "DeleteGroups of 20,000 unknown groups",
-    ],
-)
+@pytest.mark.parametrize("name", QUICK)
 def test_no_offender_keeps_the_loop(name: str, muster: Muster, member: Bystander) -> None:
     with ExitStack() as stack:
         offenders.OFFENDERS[name](muster.address, stack)
     assert member.is_well()
     assert longest_turn_s(muster) < TURN_S_MAX
+
+
+def test_a_member_beside_offenders_is_not_late(muster: Muster) -> None:
+    """By the processor time that the server takes between a heartbeat and its response."""
+    with Member(muster.kafka, muster.pid) as member:
+        for name in QUICK:
+            with ExitStack() as stack:
+                offenders.OFFENDERS[name](muster.address, stack)
+    assert member.heartbeats.errors == 0
+    assert len(member.heartbeats.own_ms) > 20
+    assert p99(member.heartbeats.own_ms) < P99_MS
+    assert max(member.heartbeats.own_ms) < LONGEST_MS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", offenders.OFFENDERS)
+def test_a_member_beside_each_offender_is_not_late_and_memory_is_bounded(name: str, tmp_path: Path) -> None:
+    assert beside(tmp_path, name, [offenders.OFFENDERS[name]], "unread" in name).missed() == []
 
 
 def test_unfinished_frames_are_bounded_over_all_connections(muster: Muster, member: Bystander) -> None:
@@ -87,12 +107,14 @@ def test_unfinished_frames_are_bounded_over_all_connections(muster: Muster, memb
         assert resident_mib(muster.pid) - before < 256
         assert member.is_well()
     wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what="requests") == 0)
+    wait_until("its memory goes back", lambda: resident_mib(muster.pid) - before < BACK_MIB)
 
 
 def test_responses_that_are_not_taken_are_bounded_over_all_connections(muster: Muster, member: Bystander) -> None:
-    before = resident_mib(muster.pid)
     with ExitStack() as stack:
         offenders.make_groups(muster.address, stack, 300, offenders.LONG_ID)  # a list of 9.6 MB
+    before = resident_mib(muster.pid)
+    with ExitStack() as stack:
         offenders.unread_lists(muster.address, stack)
         wait_until(
             "some are closed", lambda: muster.metric("muster_connections_closed_total", reason="response memory") > 2
@@ -101,6 +123,7 @@ def test_responses_that_are_not_taken_are_bounded_over_all_connections(muster: M
         assert resident_mib(muster.pid) - before < 256
         assert member.is_well()
     wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what="responses") == 0)
+    wait_until("its memory goes back", lambda: resident_mib(muster.pid) - before < BACK_MIB)
     assert longest_turn_s(muster) < TURN_S_MAX
 
 
@@ -109,6 +132,34 @@ def test_slow_readers_cost_no_copies(muster: Muster, member: Bystander) -> None:
         offenders.slow_readers(muster.address, stack)
         assert member.is_well()
     assert longest_turn_s(muster) < TURN_S_MAX
+
+
+def test_more_clients_than_descriptors_keep_nobody_out_who_is_in(tmp_path: Path) -> None:
+    """5,000 connects to a server that may have 1,000 descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < CONNECTS + 200:
+        pytest.skip(f"a process may have {hard} descriptors here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, CONNECTS + 200), hard))
+    try:
+        with Muster(tmp_path, "--log-level", "warning", files_max=FILES_MAX) as muster:
+            member, before = Bystander(muster), resident_mib(muster.pid)
+            with ExitStack() as stack:
+                for _ in range(CONNECTS):
+                    sock = stack.enter_context(socket.socket())
+                    sock.setblocking(False)
+                    sock.connect_ex(muster.address)  # many are never accepted
+                wait_until("accepting is paused", lambda: "accept paused" in muster.log())
+                assert member.is_well()
+                assert muster.get("/healthz") == "ok\n"
+                assert muster.metric("muster_connections") < FILES_MAX
+                assert resident_mib(muster.pid) - before < 64
+            wait_until("they are gone", lambda: muster.metric("muster_connections") <= 1)
+            with Client.to(muster.kafka, seconds=WAIT_SECONDS) as client:
+                assert client.ask(ApiVersionsRequest("test", "1"), version=3).error_code == ErrorCode.NONE
+            assert member.is_well()
+            assert longest_turn_s(muster) < TURN_S_MAX
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 MEMBERS, GROUPS, SESSION_MS = 2_500, 5, 15_000
