@@ -65,6 +65,7 @@ CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a con
 TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
 REQUEST_BYTES_MAX: Final = 64 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
+LINGER_S: Final = 0.05  # between the response to a failed authentication and the end of the connection
 BARE: Final = -1  # in place of the version of SaslAuthenticate: its token is a frame of its own
 PEERS_MAX: Final = 1_024  # hosts of which is known that the log has named their mistake
 
@@ -568,7 +569,11 @@ class Frontend:
             connection.owed_bytes += 4 + len(token)
 
     def _go_on_authenticating(self) -> None:
-        """Settle what was found out, and tell clients that have failed once their time has come."""
+        """Settle what was found out, and tell clients that have failed once their time has come.
+
+        A client reads the response before it sees the end of the connection: kafka-python looks at neither if both
+        arrive together.
+        """
         while self._found:
             ticket, outcome = self._found.popleft()
             connection = self._parked.pop(ticket, None)
@@ -583,18 +588,23 @@ class Frontend:
             self._enqueue(connection)
         while self._failures and self._failures[0][0] <= self._checked_s:
             _, ticket, message = heappop(self._failures)
-            connection = self._parked.pop(ticket, None)
+            connection = self._parked.get(ticket)
             if connection is None or connection.parked is None:
-                continue
-            parked, connection.parked = connection.parked, None
-            response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
-            log.warning("authentication failed: %s", message, extra={"client": connection.host})
-            self._owe_token(connection, parked, response)
-            self.close(connection, "authentication failed")
+                continue  # it has left
+            if message:
+                log.warning("authentication failed: %s", message, extra={"client": connection.host})
+                response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+                self._owe_token(connection, connection.parked, response)
+                self._touched[connection] = None
+                heappush(self._failures, (self._checked_s + LINGER_S, ticket, ""))
+            else:
+                del self._parked[ticket]
+                connection.parked = None
+                self.close(connection, "authentication failed")
 
     @property
     def next_failure_s(self) -> float | None:
-        """When the next client is told that its authentication has failed, by the real clock."""
+        """When the next client is told that its authentication has failed, or is let go, by the real clock."""
         return self._failures[0][0] if self._failures else None
 
     # -- the way of a request ------------------------------------------------------------------------------------------

@@ -1,0 +1,241 @@
+"""Released Python clients through TLS, client certificates and every SASL mechanism; and what they say of mistakes.
+
+One server has a listener for each protocol, and an issuer of tokens. Each client asks for the topics, which takes a
+connection by the bootstrap address and one by the advertised address, both authenticated.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import re
+import ssl
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
+from aiokafka.errors import KafkaError as AIOKafkaError
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError as PythonKafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider as TokenProvider
+
+from tests.live import Muster
+from tests.server.certificates import certificates
+
+SECONDS = 120  # on a machine that is busy; an error that is final comes at once
+WAYS = ("TLS", "mTLS", "PLAIN", "PLAIN over TLS", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+LISTENERS = {"TLS": "SSL", "mTLS": "MTLS", "PLAIN over TLS": "SASL_SSL"}
+
+pytestmark = pytest.mark.xdist_group("security")
+
+
+class Failed(Exception):  # noqa: N818 - what a client says
+    """A client's own error."""
+
+
+class Way:
+    """How a client gets in: what each of them needs to know for it."""
+
+    def __init__(self, muster: Muster, way: str, mistake: str = "") -> None:
+        self.mistake = mistake
+        self.listener = LISTENERS.get(way, "SASL_PLAINTEXT")
+        self.server = muster.ready["listeners"][muster.ready["names"].index(self.listener)]
+        self.protocol = "SSL" if self.listener == "MTLS" else self.listener
+        folder = certificates()
+        self.ca = str((folder / "other" if mistake == "CA" else folder) / "ca.pem")
+        self.certificate = str(folder / "alice.pem") if way == "mTLS" and mistake != "certificate" else None
+        self.mechanism = None if self.protocol == "SSL" else way.partition(" ")[0]
+        self.password = "wrong" if mistake == "password" else "secret"
+        self.lifetime = -100 if mistake == "token" else 300
+        self.patience_ms = 500 if mistake else SECONDS * 1000  # of clients that try again whatever the error is
+        self._admin = muster.ready["admin"]
+
+    @property
+    def is_tls(self) -> bool:
+        return "SSL" in self.protocol
+
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca)
+        if self.certificate:
+            context.load_cert_chain(self.certificate)
+        return context
+
+    def token(self) -> str:
+        form = {"grant_type": "client_credentials", "client_id": "carol", "lifetime": str(self.lifetime)}
+        request = urllib.request.Request(f"{self._admin}/oauth/token", urllib.parse.urlencode(form).encode())
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return str(json.load(answer)["access_token"])
+
+
+def with_confluent_kafka(way: Way) -> set[str]:
+    conf: dict[str, Any] = {"bootstrap.servers": way.server, "security.protocol": way.protocol.lower()}
+    if way.is_tls:
+        conf["ssl.ca.location"] = way.ca
+    if way.certificate:
+        conf |= {"ssl.certificate.location": way.certificate, "ssl.key.location": way.certificate}
+    if way.mechanism == "OAUTHBEARER":
+        conf |= {"sasl.mechanism": way.mechanism, "oauth_cb": lambda _: (way.token(), 4_102_444_800.0)}
+    elif way.mechanism:
+        conf |= {"sasl.mechanism": way.mechanism, "sasl.username": "alice", "sasl.password": way.password}
+    errors: list[str] = []
+
+    def note(error: KafkaError) -> None:
+        if way.mistake and error.code() != KafkaError._ALL_BROKERS_DOWN:
+            errors.append(error.str())
+
+    conf |= {"error_cb": note, "logger": logging.getLogger("rdkafka"), "socket.connection.setup.timeout.ms": 120_000}
+    admin = AdminClient(conf)
+    for _ in range(SECONDS):
+        admin.poll(0)
+        with contextlib.suppress(KafkaException):
+            return set(admin.list_topics(timeout=1).topics)
+        admin.poll(0)
+        if errors:
+            raise Failed(errors[0])
+    raise TimeoutError
+
+
+def with_kafka_python(way: Way) -> set[str]:
+    class Provider(TokenProvider):  # type: ignore[misc,unused-ignore]  # has no types
+        def token(self) -> str:
+            return way.token()
+
+    conf: dict[str, Any] = {"bootstrap_servers": way.server, "security_protocol": way.protocol}
+    if way.is_tls:
+        conf["ssl_context"] = way.context()
+    if way.mechanism == "OAUTHBEARER":
+        conf |= {"sasl_mechanism": way.mechanism, "sasl_oauth_token_provider": Provider()}
+    elif way.mechanism:
+        conf |= {
+            "sasl_mechanism": way.mechanism,
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": way.password,
+        }
+    conf["bootstrap_timeout_ms"] = way.patience_ms
+    try:
+        consumer = KafkaConsumer(**conf)
+    except PythonKafkaError as error:
+        raise Failed(repr(error)) from None
+    try:
+        return set(consumer.topics())
+    finally:
+        consumer.close()
+
+
+def with_aiokafka(way: Way) -> set[str]:
+    class Provider(AsyncTokenProvider):
+        async def token(self) -> str:
+            return await asyncio.to_thread(way.token)
+
+    conf: dict[str, Any] = {"bootstrap_servers": way.server, "security_protocol": way.protocol}
+    if way.is_tls:
+        conf["ssl_context"] = way.context()
+    if way.mechanism == "OAUTHBEARER":
+        conf |= {"sasl_mechanism": way.mechanism, "sasl_oauth_token_provider": Provider()}
+    elif way.mechanism:
+        conf |= {
+            "sasl_mechanism": way.mechanism,
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": way.password,
+        }
+
+    async def ask() -> set[str]:
+        consumer = AIOKafkaConsumer(**conf, request_timeout_ms=SECONDS * 1000)
+        await consumer.start()
+        try:
+            return set(await consumer.topics())
+        finally:
+            await consumer.stop()
+
+    try:
+        return asyncio.run(ask())
+    except AIOKafkaError as error:
+        raise Failed(repr(error)) from None
+
+
+Client = Callable[[Way], set[str]]
+CLIENTS: dict[str, Client] = {
+    "confluent-kafka": with_confluent_kafka,
+    "kafka-python": with_kafka_python,
+    "aiokafka": with_aiokafka,
+}
+
+
+@pytest.fixture(scope="module")
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
+    folder = tmp_path_factory.mktemp("security")
+    users = folder / "users"
+    users.write_text("alice:secret\n")
+    pem = certificates()
+    settings = {
+        "listener.security.protocol.map": "MTLS:SSL",
+        "sasl.users.file": users,
+        "ssl.keystore.location": pem / "server.pem",
+        "ssl.truststore.location": pem / "ca.pem",
+        "listener.name.mtls.ssl.client.auth": "required",
+    }
+    words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    names = ("SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL")
+    words += [word for name in names for word in ("--listen", f"{name}://127.0.0.1:0")]
+    with Muster(folder, "--ephemeral", "--topic", "orders:2", "--oauth-dev", *words, has_listen=False) as server:
+        yield server
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_clients_get_in_by_every_way(way: str, client: str, muster: Muster) -> None:
+    assert "orders" in CLIENTS[client](Way(muster, way))
+
+
+MISTAKES = {
+    "CA": (
+        "TLS",
+        {
+            "confluent-kafka": "certificate verify failed|broker certificate could not be verified",
+            "kafka-python": "CERTIFICATE_VERIFY_FAILED|certificate verify failed",
+            "aiokafka": "KafkaConnectionError",
+        },
+    ),
+    "certificate": (
+        "mTLS",
+        {
+            "confluent-kafka": "certificate required",
+            "kafka-python": "CERTIFICATE_REQUIRED|certificate required",
+            "aiokafka": "KafkaConnectionError",
+        },
+    ),
+    "password": (
+        "PLAIN",
+        {
+            "confluent-kafka": "Invalid username or password",
+            "kafka-python": "SaslAuthenticationFailedError.*Invalid username or password",
+            "aiokafka": "Invalid username or password",
+        },
+    ),
+    "token": (
+        "OAUTHBEARER",
+        {
+            "confluent-kafka": "the token has expired",
+            "kafka-python": "SaslAuthenticationFailedError.*the token has expired",
+            "aiokafka": "KafkaConnectionError",  # it takes the refusal for a success, and is disconnected
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_the_clients_ordinary_errors(
+    mistake: str, client: str, muster: Muster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """kafka-python tries again until it gives up, and says in its log why."""
+    way, said = MISTAKES[mistake]
+    with pytest.raises(Failed) as failed:
+        CLIENTS[client](Way(muster, way, mistake))
+    assert re.search(said[client], str(failed.value) + caplog.text)
