@@ -10,15 +10,20 @@ from msgspec.json import encode
 from coordinator import cli
 from coordinator.control.inputs import Kind
 from coordinator.control.journal_file import JournalError, read_journal, write_journal
+from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.replay import _PERFORM, Replay
 from coordinator.runtime.snapshot import read_logs
 from coordinator.server.verbs.clock import keep_everybody
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage.memory_files import MemoryFiles
 from tests.control.recorded_sequences import RecordedSequence
 from tests.control.steered import ClassicMember, Steered, stable_group
+from tests.dataplane.broker import batch, fetch_request
 
 REQUESTS = 150
 SEEDS = range(1, 11)
+EARLIEST = -2
 
 
 def replay(journal: bytes) -> tuple[Replay, MemoryFiles]:
@@ -213,3 +218,45 @@ def test_a_client_that_leaves_while_it_waits() -> None:
     server.operator.clock.advance(400_000, keep_everybody)
     again, _ = replay(to_file(lines_of(server)))
     assert again.requests == 7
+
+
+def produce(server: Steered, value: str) -> None:
+    """Write a record of now into partition 0 of orders."""
+    data = ProduceRequestPartitionData(0, batch(value, at_ms=server.clock.now_ms()))
+    server.connect("producer").ask(
+        ProduceRequest(None, -1, 1_000, (ProduceRequestTopicData("orders", partition_data=(data,)),)), 9
+    )
+
+
+def test_long_polls_end_by_the_real_clock_of_the_journal() -> None:
+    """One ends when its time is up, another when there is a record, and a third when its client leaves."""
+    server = stable_server()
+    late, woken, gone = (server.connect(name) for name in ("late", "woken", "gone"))
+    late.send((fetch_request("orders", 1, max_wait_ms=500), 12))
+    for peer in (woken, gone):
+        peer.send((fetch_request("orders", 0, max_wait_ms=60_000), 12))
+    server.turn()
+    server.frontend.disconnect(gone.connection)
+    server.advance(0.4)
+    assert not late.answers
+    server.advance(0.2)
+    assert late.answers
+    produce(server, "one")
+    assert woken.answers[0][1].responses[0].partitions[0].records
+    again, files = replay(to_file(lines_of(server)))
+    assert again.compared == 6 + 3
+    assert read_logs(files, "again") == server.take_snapshot()
+
+
+def test_retention_is_replayed() -> None:
+    server = stable_server()
+    produce(server, "old")
+    janitor = Janitor(server.node, server.clock.now_ms())
+    server.operator.clock.advance(8 * 86_400_000, keep_everybody)
+    for _ in janitor.round(server.clock.now_ms()):
+        server.turn()
+    offsets = ListOffsetsRequestTopic("orders", (ListOffsetsRequestPartition(0, timestamp=EARLIEST),))
+    found = server.connect("tool").ask(ListOffsetsRequest(topics=(offsets,)), 5)
+    assert found.topics[0].partitions[0].offset == 1, "the record is gone"
+    _, files = replay(to_file(lines_of(server)))
+    assert read_logs(files, "again") == server.take_snapshot()
