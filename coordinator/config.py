@@ -302,6 +302,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How much memory group ids and the groups themselves may take, without members and offsets. Beyond it, a"
          " request that would create a group is refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",
          least=1_024, most=LONG_MAX),
+    Setting("max.connections.per.ip", INT_MAX, _COUNT, "The maximum number of connections from one address; further ones are closed.",
+         least=0, most=INT_MAX),
+    Setting("max.connections.per.ip.overrides", (), _NONE, "Other maximum numbers for single addresses, as ADDRESS:COUNT."),
+    Setting("max.connection.creation.rate", INT_MAX, "per second", "How many new connections a second are accepted; further ones wait.",
+         least=1, most=INT_MAX),
     Setting("max.connections", INT_MAX, _COUNT, "The maximum number of client connections; further ones are closed.", least=1, most=INT_MAX),
     Setting("fetch.max.bytes", 57_671_680, _BYTES, "The maximum size of the records in one Fetch response.", least=1_024, most=INT_MAX),
     Setting("max.incremental.fetch.session.cache.slots", 1_000, _COUNT, "The maximum number of incremental fetch sessions.",
@@ -386,6 +391,7 @@ def _refuse_contradictions(config: Config) -> None:
         raise ConfigError(f"invalid {beat} {config[beat]}: expected less than {session} ({config[session]})")
     if config.node_id + config["virtual.brokers"] - 1 > INT_MAX:
         raise ConfigError(f"invalid node.id {config.node_id}: expected room for {config['virtual.brokers']} brokers")
+    tuple(read_overrides(config["max.connections.per.ip.overrides"]))
     for user in config["super.users"].split(";"):
         if user.strip() and ":" not in user:
             raise ConfigError(f"invalid super.users {user.strip()!r}: expected TYPE:NAME, as in User:admin")
@@ -393,6 +399,16 @@ def _refuse_contradictions(config: Config) -> None:
         raise ConfigError(
             f"invalid broker.id {config['broker.id']}: expected the value of node.id ({config['node.id']})"
         )
+
+
+def read_overrides(pairs: Iterable[str]) -> Iterable[tuple[str, int]]:
+    """Read the ADDRESS:COUNT pairs of `max.connections.per.ip.overrides`. Raises ConfigError."""
+    for pair in pairs:
+        host, _, count = pair.rpartition(":")
+        if not host or not count.isdecimal():
+            name = "max.connections.per.ip.overrides"
+            raise ConfigError(f"invalid {name} {pair!r}: expected ADDRESS:COUNT, as in 127.0.0.1:200")
+        yield host.strip("[]"), int(count)
 
 
 def find_setting(name: str, source: str = "") -> Setting:

@@ -99,6 +99,7 @@ TABLE = (
     API(24, "AddPartitionsToTxn",        "add_partitions_to_txn",      _upto(5),   3,    _span(0, 5),  _span(0, 5)),
     API(25, "AddOffsetsToTxn",           "add_offsets_to_txn",         _upto(4),   3,    _span(0, 4),  _span(0, 4)),
     API(26, "EndTxn",                    "end_txn",                    _upto(5),   3,    _span(0, 5),  _span(0, 4)),
+    API(27, "WriteTxnMarkers",           "write_txn_markers",          _upto(2),   1,    _span(1, 2),  _span(0, 1)),
     API(28, "TxnOffsetCommit",           "txn_offset_commit",          _upto(5),   3,    _span(0, 5),  _span(0, 4)),
     API(29, "DescribeAcls",              "describe_acls",               _upto(3), 2, _span(1, 3), _span(0, 3)),
     API(30, "CreateAcls",                "create_acls",                 _upto(3), 2, _span(1, 3), _span(0, 3)),
@@ -120,11 +121,14 @@ TABLE = (
     API(46, "ListPartitionReassignments", "list_partition_reassignments", _upto(0), 0, _span(0, 0), _span(0, 0)),
     API(47, "OffsetDelete",              "offset_delete",              _upto(0),   None, _span(0, 0),  _span(0, 0)),
     API(48, "DescribeClientQuotas",      "describe_client_quotas",      _upto(1), 1, _span(0, 1), _span(0, 1)),
+    API(49, "AlterClientQuotas",         "alter_client_quotas",        _upto(1),   1,    _span(0, 1),  _span(0, 1)),
     API(50, "DescribeUserScramCredentials", "describe_user_scram_credentials", _upto(0), 0, _span(0, 0), _span(0, 0)),
     API(51, "AlterUserScramCredentials", "alter_user_scram_credentials", _upto(0), 0, _span(0, 0), _span(0, 0)),
     API(55, "DescribeQuorum",            "describe_quorum",             _upto(2), 0, _span(0, 2), _span(0, 2)),
+    API(57, "UpdateFeatures",            "update_features",            _upto(2),   0,    _span(0, 2),  _span(0, 1)),
     API(60, "DescribeCluster",           "describe_cluster",           _upto(2),   0,    _span(0, 2),  _span(0, 1)),
     API(61, "DescribeProducers",         "describe_producers",         _upto(0),   0,    _span(0, 0),  _span(0, 0)),
+    API(64, "UnregisterBroker",          "unregister_broker",          _upto(0),   0,    _span(0, 0),  _span(0, 0)),
     API(65, "DescribeTransactions",      "describe_transactions",      _upto(0),   0,    _span(0, 0),  _span(0, 0)),
     API(66, "ListTransactions",          "list_transactions",          _upto(2),   0,    _span(0, 2),  _span(0, 1)),
     API(68, "ConsumerGroupHeartbeat",    "consumer_group_heartbeat",   _upto(1),   0,    _span(0, 1),  _span(0, 0)),
@@ -132,6 +136,8 @@ TABLE = (
     API(71, "GetTelemetrySubscriptions", "get_telemetry_subscriptions", _upto(0),  0,    None,         None),
     API(74, "ListConfigResources",       "list_config_resources",      _upto(1),   0,    _span(0, 1),  _span(0, 0)),
     API(75, "DescribeTopicPartitions",   "describe_topic_partitions",  _upto(0),   0,    _span(0, 0),  _span(0, 0)),
+    API(80, "AddRaftVoter",              "add_raft_voter",             _upto(1),   0,    _span(0, 1),  _span(0, 0)),
+    API(81, "RemoveRaftVoter",           "remove_raft_voter",          _upto(0),   0,    _span(0, 0),  _span(0, 0)),
 )
 # fmt: on
 

@@ -32,6 +32,7 @@ from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.node import Node, Setup
 from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write_logs
 from coordinator.server import descriptors
+from coordinator.server.admission import Admission
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
@@ -247,6 +248,7 @@ class Server:
             self._clock,
             after_turn=self._end_turn,
             connections_max=config["max.connections"],
+            admission=Admission(config),
             idle_ms=config["connections.max.idle.ms"],
             parked_ms=config["connections.max.parked.ms"],
             authentication_ms=config["connections.max.authentication.ms"],

@@ -25,6 +25,8 @@ from coordinator.core.catalog.describe_user_scram_credentials import describe_us
 from coordinator.core.catalog.incremental_alter_configs import incremental_alter_configs
 from coordinator.core.catalog.list_config_resources import list_config_resources
 from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.quotas.alter_client_quotas import alter_client_quotas
+from coordinator.core.quotas.describe_client_quotas import describe_client_quotas
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Result
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
 from coordinator.core.transactions.describe_transactions import describe_transactions
@@ -36,7 +38,6 @@ from coordinator.dataplane.alter_partition_reassignments import alter_partition_
 from coordinator.dataplane.alter_replica_log_dirs import alter_replica_log_dirs
 from coordinator.dataplane.brokers import Broker, Where
 from coordinator.dataplane.delete_records import delete_records
-from coordinator.dataplane.describe_client_quotas import describe_client_quotas
 from coordinator.dataplane.describe_cluster import describe_cluster
 from coordinator.dataplane.describe_log_dirs import describe_log_dirs
 from coordinator.dataplane.describe_producers import describe_producers
@@ -50,13 +51,17 @@ from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
 from coordinator.dataplane.produce import NO_ANSWER, produce
+from coordinator.dataplane.raft_voters import add_raft_voter, remove_raft_voter
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
+from coordinator.dataplane.unregister_broker import unregister_broker
 from coordinator.dataplane.withdrawal import RESTING, withdraw
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from protocol.messages.add_raft_voter import AddRaftVoterRequest
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
@@ -86,6 +91,8 @@ from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.records import EndMarker
 from storage.files import Files, StorageError
 from storage.log import Log
@@ -194,6 +201,23 @@ class DataPlane:
                 self._state.close_failed(topic, index, failure)
                 is_complete = False
         return is_complete
+
+    def write_marker(
+        self, partition: TopicPartition, producer_id: int, producer_epoch: int, batch: bytes, now_ms: int
+    ) -> ErrorCode:
+        """Append a marker that an administrator writes. Returns why that cannot be, else NONE."""
+        topic, index = partition
+        try:
+            if (error := self._state.refusal(topic, index)) != ErrorCode.NONE:
+                return error
+            log = self._state.logs.log(topic, index)
+            known = log.producers.get(producer_id)
+            if known is not None and known.epoch > producer_epoch:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            self._append_marker(partition, log, batch, now_ms)
+        except StorageError as failure:
+            return self._state.close_failed(topic, index, failure)
+        return ErrorCode.NONE
 
     def apply_topic_changes(self, changes: Iterable[Change]) -> None:
         """Topics came, grew or went: remove the records of those that went."""
@@ -340,6 +364,8 @@ def _list_transactions(state: State, request: ListTransactionsRequest, env: Env)
 
 HANDLERS: Final[Mapping[type, Handler]] = {
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
+    AddRaftVoterRequest: add_raft_voter,
+    AlterClientQuotasRequest: _catalog(alter_client_quotas),
     AlterConfigsRequest: _configs(alter_configs),
     AlterPartitionReassignmentsRequest: alter_partition_reassignments,
     AlterUserScramCredentialsRequest: _catalog(alter_user_scram_credentials),
@@ -348,7 +374,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     CreateTopicsRequest: _catalog(create_topics),
     DeleteRecordsRequest: delete_records,
     DeleteTopicsRequest: _catalog(delete_topics),
-    DescribeClientQuotasRequest: describe_client_quotas,
+    DescribeClientQuotasRequest: _catalog(describe_client_quotas),
     DescribeClusterRequest: describe_cluster,
     DescribeConfigsRequest: _catalog(describe_configs),
     DescribeLogDirsRequest: describe_log_dirs,
@@ -369,6 +395,8 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: offset_for_leader_epoch,
     ProduceRequest: produce,
+    RemoveRaftVoterRequest: remove_raft_voter,
+    UnregisterBrokerRequest: unregister_broker,
 }
 """Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`, or is
 a generator that is decided in steps."""

@@ -24,6 +24,7 @@ from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
+from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
@@ -74,6 +75,8 @@ class Engine:
         self.edge = Edge()
         self.offered: dict[int, range] = {}  # versions by API key
         self.authorizer: Authorizer | None = None  # None: everything is allowed
+        self.mutations = Buckets()  # of `controller_mutation_rate`
+        self.real_ms: Callable[[], int]  # the node's
         self.ledger = ledger
         self.partitions = Partitions(0, self._no_partition)
         self.coordinators = Coordinators(config.node_ids, 0)
@@ -367,11 +370,12 @@ class Engine:
             return
         is_complete = self.dataplane.end_transaction(markers, batch, now_ms)
         for partition in own:
-            self._write_marker(partition, markers.producer_id, markers.committed, batch)
+            self.write_marker(partition, markers.producer_id, markers.committed, batch)
         if is_complete:  # else it stays prepared, and the next start writes the markers that are missing
             self.ledger.complete(complete(self.ledger.transactions, markers.transactional_id, now_ms), now_ms)
 
-    def _write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
+    def write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
+        """End a producer's transaction in a partition of `__consumer_offsets`, which is loaded."""
         partition.end_transaction(producer_id, committed, batch)
         self._dirty[partition] = None
 

@@ -52,7 +52,7 @@ _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
 # What an entry is about, and is told again.
 _IDS: Final = (
     "name", "topic", "topic_id", "partition_index", "partition", "index", "resource_type", "resource_name", "group_id",
-    "key", "transactional_id", "topic_name", "partition_id",
+    "key", "transactional_id", "topic_name", "partition_id", "producer_id",
 )  # fmt: skip
 # What the default of a field would say something about.
 _UNKNOWN: Final = dict.fromkeys(

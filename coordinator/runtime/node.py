@@ -79,6 +79,7 @@ class Node(Engine):
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
         self.offered = router.supported_versions(setup.compat)
         self.authorizer = authorizer_of(setup.config, ledger.catalog.acls)
+        self.real_ms = setup.real_ms
         self._routes = router.routes(self.offered, self.authorizer)
 
     def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Any:
@@ -172,7 +173,7 @@ class Node(Engine):
         for producer_id, producer in partition.log.producers.items() if partition.has_log else ():
             name = (OFFSETS_TOPIC, partition.index)
             if producer.first_open_offset is not None and not self.ledger.transactions.is_open(producer_id, name):
-                self._write_marker(partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms))
+                self.write_marker(partition, producer_id, False, marker(producer_id, producer.epoch, False, now_ms))
 
     @property
     def has_prepared_transactions(self) -> bool:

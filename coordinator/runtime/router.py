@@ -15,8 +15,11 @@ from coordinator.runtime.authorization.guard import guarded
 from coordinator.runtime.authorization.needs import NEEDS
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
+from coordinator.runtime.mutation_quota import LIMITED, with_mutation_quota
 from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
 from coordinator.runtime.security import ACL_HANDLERS, delegation_token
+from coordinator.runtime.update_features import update_features
+from coordinator.runtime.write_txn_markers import write_txn_markers
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES
 
 Handler = Callable[[Engine, Any, Call, Where], Any]
@@ -38,6 +41,8 @@ def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Any:
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": lambda engine, request, call, where: api_versions(request, call.version, engine.offered),
+    "UpdateFeatures": lambda engine, request, call, where: update_features(request, call.version),
+    "WriteTxnMarkers": write_txn_markers,
     "FindCoordinator": lambda engine, request, call, where: find_coordinator(
         request, call.version, engine.coordinators, where
     ),
@@ -59,6 +64,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         delegation_token,
     ),
     **{request.__name__.removesuffix("Request"): _dataplane for request in DATAPLANE},
+    **{api: with_mutation_quota(api, _dataplane) for api in LIMITED},
     "AddPartitionsToTxn": transactions.add_partitions_to_txn,
     "DescribeTransactions": transactions.describe_transactions,
     "EndTxn": transactions.end_txn,

@@ -50,6 +50,7 @@ class Connection:
         "heavy_until_s",
         "host",
         "is_blocked",
+        "is_muted",
         "is_queued",
         "journal_client",
         "listener",
@@ -81,6 +82,7 @@ class Connection:
         self.owed_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # its socket takes no more for now
+        self.is_muted = False  # its client is over a quota, and has to wait
         self.is_queued = False  # the frontend goes on with its backlog in a later turn
         self.heard_s = now_s  # when the last chunk arrived; the whole backlog is of that chunk
         self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
@@ -109,7 +111,9 @@ class Connection:
     @property
     def may_decide(self) -> bool:
         """Whether its next request may be decided now."""
-        return not (self.parked or self.is_blocked or self.closing or self.owed_bytes >= OWED_BYTES_MAX)
+        return not (
+            self.parked or self.is_blocked or self.is_muted or self.closing or self.owed_bytes >= OWED_BYTES_MAX
+        )
 
     @property
     def is_full(self) -> bool:

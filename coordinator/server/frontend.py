@@ -28,7 +28,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from coordinator.control.passage import Passage
@@ -47,6 +47,7 @@ from coordinator.server.encoding import ENCODINGS_MAX, READS, SHORT, Encoding, f
 from coordinator.server.foreign import foreign_protocol
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.listener import Listener
+from coordinator.server.quotas import ClientQuotas, is_fetch
 from coordinator.server.sasl.outcome import Failure, Success, Work
 from coordinator.server.urgency import URGENT, URGENT_BYTES_MAX, is_urgent
 from protocol.apis import API_VERSIONS, APIS
@@ -67,6 +68,7 @@ REQUEST_BYTES_MAX: Final = 64 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
 LINGER_S: Final = 0.05  # between the response to a failed authentication and the end of the connection
 BARE: Final = -1  # in place of the version of SaslAuthenticate: its token is a frame of its own
+THROTTLE_MS_MAX: Final = 3_600_000  # however far a client is over its quota
 PEERS_MAX: Final = 1_024  # hosts of which is known that the log has named their mistake
 
 
@@ -132,6 +134,10 @@ class Frontend:
         self._cpu_looked_s = 0.0  # the processor time at the latest look
         self._next_look_s = 0.0 if cpu_s else math.inf  # when to look at it again, by the real clock
         self.gate = gate
+        self.is_limited = False  # whether any client has a quota
+        self._quotas = ClientQuotas()
+        self._waits_ms: dict[Connection, int] = {}  # of those whose request is parked: for how long they will wait
+        self._muted: list[tuple[float, int, Connection]] = []  # a heap: until when, and the connection's number
         self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
         self._failed_authentication_s = failed_authentication_s
         self.find: Callable[[int, Work], None] = self._find  # off the loop, where there is one
@@ -185,6 +191,10 @@ class Frontend:
     def disconnect(self, connection: Connection) -> None:
         """Forget a client that has left. Its parked JoinGroup goes on without it; its long poll does not."""
         connection.closing = True
+        self._waits_ms.pop(connection, None)
+        if connection.is_muted:
+            self._muted = [one for one in self._muted if one[2] is not connection]
+            heapify(self._muted)
         connection.backlog.clear()
         connection.take()
         self.requests.set(connection, 0)
@@ -201,12 +211,16 @@ class Frontend:
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
-        self._stats.count_closed_connection(reason)
+        self.count_closed(reason)
         connection.closing = True
         connection.backlog.clear()
         connection.frames = type(connection.frames)(connection.frames.limit)
         self.requests.set(connection, 0)
         self._touched[connection] = None
+
+    def count_closed(self, reason: str) -> None:
+        """Count a connection that the server closes."""
+        self._stats.count_closed_connection(reason)
 
     def note_unsent(self, connection: Connection, unsent_bytes: int) -> None:
         """Note how many bytes of responses wait in the poller, because the client does not take them."""
@@ -221,6 +235,7 @@ class Frontend:
         self._began_s = self._checked_s = began_s = self.real_s()
         self._over_s = began_s + self._turn_s
         self.is_over = False
+        self.is_limited = self.node.ledger.catalog.quotas.count > 0
         if self._interrupted:
             self._go_on()
 
@@ -288,6 +303,8 @@ class Frontend:
         node, parked = self.node, self._parked
         if self.gate is not None and self.gate.next_s is not None:
             self._send_delayed(self.gate)
+        if self._muted:
+            self._unmute()
         if self._yielding or self._encodings or node.has_steps:
             self._work()
         if self._found or self._failures:
@@ -449,6 +466,7 @@ class Frontend:
             api_key, version = request.api_key, request.version
             connection.client_id = request.client_id
             ticket = next(self._tickets)
+            began_s = self.real_s() if self.is_limited else 0.0
             if self.is_gated and self.gate is not None:
                 passage = self.gate.admit(connection, frame, request, ticket, self.now_ms)
             if passage is None or passage.rule is None:
@@ -463,6 +481,8 @@ class Frontend:
             answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
             self._owe_short(connection, API_VERSIONS, 0, error.correlation_id, answer)
             return API_VERSIONS
+        if self.is_limited:
+            response = self._charge_quotas(connection, api_key, len(frame), began_s, response)
         if response is NO_ANSWER:
             return api_key
         if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
@@ -608,6 +628,43 @@ class Frontend:
         return self._failures[0][0] if self._failures else None
 
     # -- the way of a request ------------------------------------------------------------------------------------------
+    def _charge_quotas(self, connection: Connection, api_key: int, size: int, began_s: float, response: Any) -> Any:
+        """Count a request for the quotas of its client. Returns the response, which may tell the client to wait."""
+        rules, now_s = self.node.ledger.catalog.quotas, self.real_s()
+        principal, client_id = connection.principal, connection.client_id
+        wait_ms = self._quotas.charge_request(rules, api_key, principal, client_id, size, now_s - began_s, now_s)
+        if response is None:
+            self._waits_ms[connection] = wait_ms
+            return None
+        return self._throttle(connection, response, wait_ms)
+
+    def _throttle(self, connection: Connection, response: Any, wait_ms: int) -> Any:
+        """Tell a client to wait if it is over a quota, and do not decide its requests meanwhile."""
+        if is_fetch(response):
+            rules, principal = self.node.ledger.catalog.quotas, connection.principal
+            response, of_bytes_ms = self._quotas.charge_fetch(
+                rules, response, principal, connection.client_id, self.real_s()
+            )
+            wait_ms = max(wait_ms, of_bytes_ms)
+        wait_ms = min(max(wait_ms, getattr(response, "throttle_time_ms", 0)), THROTTLE_MS_MAX)
+        if wait_ms:
+            connection.is_muted = True
+            heappush(self._muted, (self.real_s() + wait_ms / 1000, connection.number, connection))
+        return response if response is NO_ANSWER else throttle(response, wait_ms)
+
+    @property
+    def next_unmuted_s(self) -> float | None:
+        """When a client that was told to wait goes on, by the real clock; None if none waits."""
+        return self._muted[0][0] if self._muted else None
+
+    def _unmute(self) -> None:
+        """Go on with the clients that have waited long enough."""
+        now_s = self.real_s()
+        while self._muted and self._muted[0][0] <= now_s:
+            connection = heappop(self._muted)[2]
+            connection.is_muted = any(one is connection for _, _, one in self._muted)
+            self._touched[connection] = None
+            self._enqueue(connection)
 
     def _call(self, connection: Connection, request: Request, ticket: int) -> Call:
         """Return what the handlers learn of a request besides its body."""
@@ -831,6 +888,8 @@ class Frontend:
         connection.heard_s = now_s = self._checked_s
         self._touched[connection] = None
         self._stats.count_wait(parked.api_key, now_s - parked.since_s)
+        if self.is_limited:
+            response = self._throttle(connection, response, self._waits_ms.pop(connection, 0))
         if response is not NO_ANSWER:
             self._owe(connection, parked, response, is_reply=True)
         self._enqueue(connection)

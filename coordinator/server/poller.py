@@ -19,8 +19,10 @@ from typing import Final, TypeVar
 
 import trio
 
+from coordinator.config import Config
 from coordinator.core.principal import USER, Principal
 from coordinator.runtime.clock import Clock, CoordinatorClock
+from coordinator.server.admission import Admission
 from coordinator.server.connection import Connection
 from coordinator.server.distinguished_name import subject_of
 from coordinator.server.frontend import Frontend
@@ -64,6 +66,7 @@ class Poller:
         send_ms: int = 30_000,
         authentication_ms: int = 30_000,
         room: int = 2**31 - 1,
+        admission: Admission | None = None,
         real: Clock | None = None,
     ) -> None:
         """`clock` is the coordinator's, `real` the one by which long polls end.
@@ -75,6 +78,7 @@ class Poller:
         self._after_turn = after_turn  # what need not be done before the responses have left
         self._connections_max = connections_max
         self._room = room
+        self._admission = Admission(Config()) if admission is None else admission
         self._idle_s = idle_ms / 1000
         self._parked_s = parked_ms / 1000
         self._send_s = send_ms / 1000
@@ -146,6 +150,8 @@ class Poller:
             self._wake_at(trio.current_time() + max(0.0, frontend.next_failure_s - frontend.real_s()))
         if frontend.gate is not None and frontend.gate.next_s is not None:
             self._wake_at(trio.current_time() + max(0.0, frontend.gate.next_s - frontend.real_s()))
+        if (unmuted_s := frontend.next_unmuted_s) is not None:
+            self._wake_at(trio.current_time() + max(0.0, unmuted_s - frontend.real_s()))
 
     def reset_alarm(self) -> None:
         """Set the alarm anew, because the coordinator's clock was moved or goes at another rate."""
@@ -294,6 +300,9 @@ class Poller:
             if len(self._links) >= self._room:
                 self._pause(listener, f"{self._room} clients are all that there are descriptors for")
                 return
+            if self._admission.must_wait(self._frontend.real_s()):
+                self._pause(listener, "there were too many new connections (max.connection.creation.rate)")
+                return
             try:
                 sock, address = listener.sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
@@ -307,8 +316,14 @@ class Poller:
             self._is_paused = False
             if len(self._links) >= self._connections_max:
                 sock.close()
-            else:
+                continue
+            quotas = self._frontend.node.ledger.catalog.quotas
+            reason = self._admission.refuse(address[0], quotas, self._frontend.real_s())
+            if reason is None:
                 self._admit(sock, address[0], address[1], listener)
+            else:
+                self._frontend.count_closed(reason)
+                sock.close()
 
     def _admit(self, sock: socket.socket, host: str, port: int, listener: Listener) -> None:
         kind = Link if listener.tls is None else SecureLink
@@ -320,6 +335,7 @@ class Poller:
         except OSError as error:  # some systems say so when the client has left already
             log.warning("a connection was not taken: %s", error.strerror, extra={"client": link.connection.host})
             sock.close()
+            self._admission.leave(host)
             return
         self._links[sock.fileno()] = self._link_of[link.connection] = link
 
@@ -411,6 +427,7 @@ class Poller:
             return
         self._watch(link, 0)
         del self._links[fd], self._link_of[link.connection]
+        self._admission.leave(link.connection.host)
         link.close()
         if reason is not None:
             self._frontend.close(link.connection, reason)

@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from coordinator.server.admission import Admission
 from coordinator.server.link import Link
 from coordinator.server.listener import listen
 from coordinator.server.poller import Poller
@@ -33,6 +34,7 @@ class Listening:
             after_turn=lambda: None,
             connections_max=connections_max,
             idle_ms=IDLE_MS,
+            admission=Admission(self.server.setup.config),
         )
 
     async def connect(self) -> trio.SocketStream:
@@ -47,6 +49,10 @@ class Listening:
         (link,) = self.poller._links.values()
         link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
         return stream, link
+
+    async def give_way(self) -> None:
+        """Let the other tasks have their turn."""
+        await trio.sleep(0.01)
 
     def sweep(self, seconds: float) -> None:
         """So much later the poller looks for who is to be let go."""

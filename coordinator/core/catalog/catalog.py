@@ -1,4 +1,4 @@
-"""The catalog: topics and their settings, changed settings of the broker, settings of groups, ACLs.
+"""The catalog: topics and their settings, changed settings of the broker, settings of groups, ACLs, quotas.
 
 A machine without I/O: `replay` applies records, new ones or those of the log, so that a catalog read back from its log
 is the one that wrote it.
@@ -18,12 +18,16 @@ from coordinator.core.catalog.records import (
     CatalogRecord,
     ConfigKey,
     ConfigValue,
+    QuotaKey,
+    QuotaValue,
     ScramKey,
     ScramValue,
     TopicKey,
     TopicValue,
 )
 from coordinator.core.catalog.settings import Settings, TopicSettings
+from coordinator.core.quotas.entities import entity_of
+from coordinator.core.quotas.rules import QuotaRules
 from coordinator.core.topics import Topic, Topics
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's numbers of resource types
@@ -63,6 +67,7 @@ class Catalog:
                 self.configs[TOPIC, OFFSETS_TOPIC]["segment.bytes"] = setting.value
         self.scram: dict[tuple[str, int], ScramValue] = {}  # credentials by user and Kafka's number of the mechanism
         self.acls = AclRules()
+        self.quotas = QuotaRules()
         self.partitions = 0  # of all topics together
         self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
         self._metric_names: dict[str, str] = {}
@@ -105,6 +110,8 @@ class Catalog:
                 self.acls.add(acl)
             case AclKey() as acl, None:
                 self.acls.remove(acl)
+            case QuotaKey(parts, name), (QuotaValue() | None) as quota:
+                self.quotas.put(entity_of(parts), name, None if quota is None else quota.value)
         return None
 
     def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:

@@ -1,4 +1,4 @@
-"""The facts that the log `__muster_catalog-0` keeps: topics, settings, producer ids, transactions, credentials, ACLs.
+"""The facts of the log `__muster_catalog-0`: topics, settings, producer ids, transactions, credentials, ACLs, quotas.
 
 A key is an INT16 that says what it is about, then its fields; a value is an INT16 with the layout's version, then its
 fields; no value at all takes the fact back. The log may be compacted: the latest value of a key is all there is to it.
@@ -12,7 +12,7 @@ from msgspec import Struct
 from protocol.constructs import Reader
 from protocol.errors import ProtocolError
 from protocol.schema import Field, Message, Schema
-from protocol.wire import BYTES, INT8, INT16, INT32, INT64, STRING, UUID, Array
+from protocol.wire import BYTES, FLOAT64, INT8, INT16, INT32, INT64, NULLABLE_STRING, STRING, UUID, Array
 
 NO_ID: Final = bytes(16)
 
@@ -119,8 +119,28 @@ class AclValue(Message):
     created_ms: int = -1
 
 
-Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey | ScramKey | AclKey
-Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramValue | AclValue
+class QuotaPart(Message):
+    """A type of entity and a name; null is the default of the type."""
+
+    entity_type: str = ""
+    entity_name: str | None = None
+
+
+class QuotaKey(Message):
+    """One quota of a user, a client id, both of them, or an address."""
+
+    entity: tuple[QuotaPart, ...] = ()
+    key: str = ""
+
+
+class QuotaValue(Message):
+    """How much it is."""
+
+    value: float = 0.0
+
+
+Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey | ScramKey | AclKey | QuotaKey
+Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramValue | AclValue | QuotaValue
 
 
 class CatalogRecord(Struct, frozen=True, gc=False):
@@ -133,6 +153,11 @@ class CatalogRecord(Struct, frozen=True, gc=False):
 _TOPIC = Schema(TransactionTopic, (
     Field("topic", STRING),
     Field("partitions", Array(INT32)),
+))  # fmt: skip
+
+_PART = Schema(QuotaPart, (
+    Field("entity_type", STRING),
+    Field("entity_name", NULLABLE_STRING),
 ))  # fmt: skip
 
 _KEYS: Final[tuple[Schema, ...]] = (
@@ -156,6 +181,10 @@ _KEYS: Final[tuple[Schema, ...]] = (
         Field("host", STRING),
         Field("operation", INT8),
         Field("permission_type", INT8),
+    )),
+    Schema(QuotaKey, (
+        Field("entity", Array(_PART)),
+        Field("key", STRING),
     )),
 )  # fmt: skip
 
@@ -188,6 +217,7 @@ _VALUES: Final[tuple[Schema, ...]] = (
         Field("iterations", INT32),
     )),
     Schema(AclValue, (Field("created_ms", INT64),)),
+    Schema(QuotaValue, (Field("value", FLOAT64),)),
 )  # fmt: skip
 
 _TYPE_OF: Final[dict[type, int]] = {schema.cls: number for number, schema in enumerate(_KEYS)}

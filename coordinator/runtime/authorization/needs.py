@@ -28,6 +28,7 @@ from coordinator.runtime.authorization.refusals import (
     refuse_elections,
     refuse_quotas,
     refuse_reassignments,
+    refuse_to_alter_quotas,
     refuse_to_list_reassignments,
 )
 from coordinator.runtime.authorization.shapes import (
@@ -200,6 +201,12 @@ NEEDS: Final[Mapping[str, Guard]] = {
     "DescribeAcls": Guard((cluster_check(_O.DESCRIBE),)),
     "CreateAcls": Guard((cluster_check(_O.ALTER),)),
     "DeleteAcls": Guard((cluster_check(_O.ALTER),)),
+    "AlterClientQuotas": Guard((cluster_check(_O.ALTER_CONFIGS, refuse=refuse_to_alter_quotas),)),
+    "UpdateFeatures": Guard((cluster_check(_O.ALTER),)),
+    "UnregisterBroker": Guard((cluster_check(_O.ALTER),)),
+    "AddRaftVoter": Guard((cluster_check(_O.ALTER),)),
+    "RemoveRaftVoter": Guard((cluster_check(_O.ALTER),)),
+    "WriteTxnMarkers": Guard((cluster_check(_O.ALTER, _O.CLUSTER_ACTION),)),
     "DescribeClientQuotas": Guard((cluster_check(_O.DESCRIBE_CONFIGS, refuse=refuse_quotas),)),
     "AlterUserScramCredentials": Guard((cluster_check(_O.ALTER),)),
     "DescribeUserScramCredentials": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_credentials),)),

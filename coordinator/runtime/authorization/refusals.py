@@ -3,6 +3,12 @@
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntityData,
+    AlterClientQuotasResponseEntryData,
+)
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -92,3 +98,18 @@ def refuse_credentials(
     )
     results = (entry,) * len(request.users or ())
     return DescribeUserScramCredentialsResponse(error_code=error, error_message=AUTHORIZATION_FAILED, results=results)
+
+
+def refuse_to_alter_quotas(
+    request: AlterClientQuotasRequest, version: int, error: ErrorCode
+) -> AlterClientQuotasResponse:
+    """Say it of each entity."""
+    entries = [
+        AlterClientQuotasResponseEntryData(
+            error,
+            AUTHORIZATION_FAILED,
+            tuple([AlterClientQuotasResponseEntityData(part.entity_type, part.entity_name) for part in entry.entity]),
+        )
+        for entry in request.entries
+    ]
+    return AlterClientQuotasResponse(entries=tuple(entries))

@@ -1,0 +1,1 @@
+"""Client quotas: how much users, clients and addresses may have (KIP-546)."""

@@ -1,0 +1,55 @@
+"""AlterClientQuotas: set and take back quotas. Kafka: `ClientQuotaControlManager.alterClientQuotas`."""
+
+from typing import Any, Final
+
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.catalog.records import CatalogRecord, QuotaKey, QuotaPart, QuotaValue
+from coordinator.core.quotas.entities import Entity, entity_of, refuse_entity, refuse_value, stored_value
+from coordinator.core.refusal import Refusal
+from coordinator.core.result import Call, Result
+from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestOpData,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntityData,
+    AlterClientQuotasResponseEntryData,
+)
+
+QUOTAS_MAX: Final = 100_000  # a bound on what clients can make us keep
+
+
+def alter_client_quotas(catalog: Catalog, request: AlterClientQuotasRequest, call: Call) -> Result[Any]:
+    """Alter the quotas of each entity: all that is asked of one, or nothing of it."""
+    asked: dict[Entity, list[tuple[AlterClientQuotasRequestOpData, ...]]] = {}
+    for entry in request.entries:
+        asked.setdefault(entity_of(entry.entity), []).append(entry.ops)
+    answers: list[AlterClientQuotasResponseEntryData] = []
+    records: list[CatalogRecord] = []
+    for entity, ops in asked.items():
+        wrong = _refusal(catalog, entity, ops)
+        told = tuple([AlterClientQuotasResponseEntityData(kind, name) for kind, name in entity])
+        error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
+        answers.append(AlterClientQuotasResponseEntryData(error, message, told))
+        if wrong is None:
+            records += [_record(entity, op) for op in ops[0] if not op.remove or op.key in catalog.quotas.of(entity)]
+    return Result(
+        response=AlterClientQuotasResponse(entries=tuple(answers)),
+        records=() if request.validate_only else tuple(records),
+    )
+
+
+def _refusal(catalog: Catalog, entity: Entity, ops: list[tuple[AlterClientQuotasRequestOpData, ...]]) -> Refusal | None:
+    if len(ops) > 1 or len({op.key for op in ops[0]}) < len(ops[0]):
+        return Refusal(ErrorCode.INVALID_REQUEST, "An entity, or a key of it, is there twice.")
+    if (wrong := refuse_entity(entity)) is not None:
+        return wrong
+    if len(catalog.quotas) + len(ops[0]) > QUOTAS_MAX:
+        return Refusal(ErrorCode.POLICY_VIOLATION, f"There is room for {QUOTAS_MAX} quotas here.")
+    refusals = (refuse_value(entity, op.key, None if op.remove else op.value) for op in ops[0])
+    return next((one for one in refusals if one is not None), None)
+
+
+def _record(entity: Entity, op: AlterClientQuotasRequestOpData) -> CatalogRecord:
+    key = QuotaKey(tuple([QuotaPart(kind, name) for kind, name in entity]), op.key)
+    return CatalogRecord(key, None if op.remove else QuotaValue(stored_value(op.key, op.value)))

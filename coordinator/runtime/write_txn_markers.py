@@ -1,0 +1,67 @@
+"""WriteTxnMarkers: end a transaction in single partitions, as an administrator does who aborts one that hangs.
+
+What the coordinator knows of the transaction stays as it is, as in Kafka: its own end writes the markers once more, and
+a marker that is there twice changes nothing.
+"""
+
+from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.result import Call
+from coordinator.dataplane.brokers import Where
+from coordinator.runtime.engine import Engine, marker
+from protocol.errors import ErrorCode
+from protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestWritableTxnMarker,
+    WriteTxnMarkersResponse,
+    WriteTxnMarkersResponseWritableTxnMarkerPartitionResult,
+    WriteTxnMarkersResponseWritableTxnMarkerResult,
+    WriteTxnMarkersResponseWritableTxnMarkerTopicResult,
+)
+
+
+def write_txn_markers(
+    engine: Engine, request: WriteTxnMarkersRequest, call: Call, where: Where
+) -> WriteTxnMarkersResponse:
+    """Write each marker into each of its partitions; a producer without partitions has no result."""
+    results: list[WriteTxnMarkersResponseWritableTxnMarkerResult] = []
+    for one in request.markers:
+        topics = [
+            WriteTxnMarkersResponseWritableTxnMarkerTopicResult(
+                topic.name,
+                tuple(
+                    [
+                        WriteTxnMarkersResponseWritableTxnMarkerPartitionResult(
+                            index, _write(engine, one, topic.name, index, call.now_ms)
+                        )
+                        for index in topic.partition_indexes
+                    ]
+                ),
+            )
+            for topic in one.topics
+            if topic.partition_indexes
+        ]
+        if topics:
+            results.append(WriteTxnMarkersResponseWritableTxnMarkerResult(one.producer_id, tuple(topics)))
+    return WriteTxnMarkersResponse(markers=tuple(results))  # fmt: skip
+
+
+def _write(
+    engine: Engine, one: WriteTxnMarkersRequestWritableTxnMarker, topic: str, index: int, now_ms: int
+) -> ErrorCode:
+    """Write a marker into one partition. Returns why it is not written, else NONE."""
+    fact = engine.ledger.catalog.topics_by_name.get(topic)
+    if fact is None or not 0 <= index < fact.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if one.producer_id < 0 or one.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which does not expect them
+    batch = marker(one.producer_id, one.producer_epoch, one.transaction_result, now_ms)
+    if topic != OFFSETS_TOPIC:
+        return engine.dataplane.write_marker((topic, index), one.producer_id, one.producer_epoch, batch, now_ms)
+    partition = engine.partitions[index]
+    if not partition.is_loaded:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    known = partition.log.producers.get(one.producer_id) if partition.has_log else None
+    if known is not None and known.epoch > one.producer_epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    engine.write_marker(partition, one.producer_id, one.transaction_result, batch)
+    return ErrorCode.NONE

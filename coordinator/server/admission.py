@@ -1,0 +1,57 @@
+"""Which connections are taken: how many of one address, and how fast new ones come. Kafka: `ConnectionQuotas`."""
+
+from coordinator.config import INT_MAX, Config, read_overrides
+from coordinator.core.quotas.entities import CONNECTIONS
+from coordinator.core.quotas.rules import QuotaRules
+from coordinator.server.quotas import Rate
+
+RATES_MAX = 10_000  # of addresses, that are measured at once; the oldest go first
+
+
+class Admission:
+    """The connections that there are, by address, and the rates of new ones."""
+
+    def __init__(self, config: Config) -> None:
+        self._per_address_max: int = config["max.connections.per.ip"]
+        self._own_max = dict(read_overrides(config["max.connections.per.ip.overrides"]))
+        self._rate_max: int = config["max.connection.creation.rate"]
+        self._counts: dict[str, int] = {}
+        self._rate = Rate()
+        self._rates: dict[str, Rate] = {}
+
+    def must_wait(self, now_s: float) -> bool:
+        """Return whether no connection is to be accepted now, because so many have come lately."""
+        return self._rate_max < INT_MAX and self._rate.throttle_ms(self._rate_max, now_s) > 0
+
+    def refuse(self, host: str, quotas: QuotaRules, now_s: float) -> str | None:
+        """Count a connection that has come. Returns why it is closed, None if it is taken."""
+        host = host.partition("%")[0]
+        if self._rate_max < INT_MAX:
+            self._rate.add(1, now_s)
+        if quotas.count and self._is_too_fast(host, quotas, now_s):
+            return CONNECTIONS
+        if self._counts.get(host, 0) >= self._own_max.get(host, self._per_address_max):
+            return "max.connections.per.ip"
+        self._counts[host] = self._counts.get(host, 0) + 1
+        return None
+
+    def leave(self, host: str) -> None:
+        """Note that a connection that was taken has ended; its host is that of `Connection`, or of the socket."""
+        host = host.removeprefix("/").partition("%")[0]
+        left = self._counts[host] - 1
+        if left:
+            self._counts[host] = left
+        else:
+            del self._counts[host]
+
+    def _is_too_fast(self, host: str, quotas: QuotaRules, now_s: float) -> bool:
+        quota = quotas.find_address(CONNECTIONS, host)
+        if quota is None:
+            return False
+        if host not in self._rates and len(self._rates) >= RATES_MAX:
+            del self._rates[next(iter(self._rates))]
+        rate = self._rates.setdefault(host, Rate())
+        if rate.throttle_ms(quota, now_s) > 0:
+            return True
+        rate.add(1, now_s)
+        return False

@@ -1,0 +1,109 @@
+"""What clients use of their quotas, and how long they have to wait. Kafka: `ClientQuotaManager`, KIP-13 and KIP-219.
+
+A rate is measured over the last `SAMPLES` seconds. A client above its quota is told in its response how long it takes
+until it is back within, and its connection is not read meanwhile.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+from coordinator.core.principal import Principal
+from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entity
+from coordinator.core.quotas.rules import QuotaRules
+from protocol.apis import BY_NAME
+from protocol.messages.fetch import FetchResponse
+
+SAMPLES: Final = 11  # quota.window.num
+SAMPLE_S: Final = 1.0  # quota.window.size.seconds
+REQUEST_THROTTLE_MS_MAX: Final = 1_000
+RATES_MAX: Final = 100_000  # that are measured at once; the oldest go first
+PRODUCE: Final = BY_NAME["Produce"].key
+EXEMPT: Final = frozenset(BY_NAME[name].key for name in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"))
+
+
+class Rate:
+    """An amount a second, over the last samples. Kafka: `Rate` of a `SampledStat`."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: deque[list[float]] = deque()  # when each began, and the amount in it
+
+    def add(self, amount: float, now_s: float) -> None:
+        """Count an amount."""
+        if not self._samples or now_s - self._samples[-1][0] >= SAMPLE_S:
+            self._samples.append([now_s, 0.0])
+        self._samples[-1][1] += amount
+        while now_s - self._samples[0][0] >= SAMPLES * SAMPLE_S:
+            self._samples.popleft()
+
+    def throttle_ms(self, quota: float, now_s: float) -> int:
+        """Return how long nothing may be added until the rate is within the quota; 0 if it is."""
+        while self._samples and now_s - self._samples[0][0] >= SAMPLES * SAMPLE_S:
+            self._samples.popleft()
+        if not self._samples:
+            return 0
+        elapsed_s = now_s - self._samples[0][0]
+        # A client that has just begun is measured as if it had been there for the whole window but one sample.
+        window_s = elapsed_s + max(SAMPLES - 1 - int(elapsed_s / SAMPLE_S), 0) * SAMPLE_S
+        total = sum(amount for _, amount in self._samples)
+        return max(round((total / window_s - quota) / quota * window_s * 1000), 0)
+
+
+class ClientQuotas:
+    """The rates of all clients that have a quota."""
+
+    def __init__(self) -> None:
+        self._rates: dict[tuple[str, Entity], Rate] = {}
+
+    def charge(
+        self, rules: QuotaRules, key: str, principal: Principal, client_id: str | None, amount: float, now_s: float
+    ) -> int:
+        """Count what a client has used. Returns for how many milliseconds it has to wait."""
+        found = rules.find(key, principal.name, client_id or "")
+        if found is None:
+            return 0
+        entity, quota = found
+        rate = self._rates.get((key, entity))
+        if rate is None:
+            if len(self._rates) >= RATES_MAX:
+                del self._rates[next(iter(self._rates))]
+            rate = self._rates[key, entity] = Rate()
+        rate.add(amount, now_s)
+        return rate.throttle_ms(quota, now_s)
+
+    def charge_request(
+        self,
+        rules: QuotaRules,
+        api_key: int,
+        principal: Principal,
+        client_id: str | None,
+        size: int,
+        used_s: float,
+        now_s: float,
+    ) -> int:
+        """Count a request: its time, and the bytes of a Produce. Returns for how long the client has to wait, in ms."""
+        if api_key in EXEMPT:
+            return 0
+        of_time = self.charge(rules, REQUESTS, principal, client_id, used_s * 100, now_s)
+        of_bytes = self.charge(rules, PRODUCER, principal, client_id, size, now_s) if api_key == PRODUCE else 0
+        return max(min(of_time, REQUEST_THROTTLE_MS_MAX), of_bytes)
+
+    def charge_fetch(
+        self, rules: QuotaRules, response: FetchResponse, principal: Principal, client_id: str | None, now_s: float
+    ) -> tuple[FetchResponse, int]:
+        """Count the records of a Fetch. Above the quota they are taken out, and not counted."""
+        size = sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)
+        found = rules.find(CONSUMER, principal.name, client_id or "")
+        if found is None or not size:
+            return response, 0
+        throttle_ms = self.charge(rules, CONSUMER, principal, client_id, size, now_s)
+        if not throttle_ms:
+            return response, 0
+        self._rates[CONSUMER, found[0]].add(-size, now_s)
+        return FetchResponse(session_id=response.session_id), throttle_ms
+
+
+def is_fetch(response: Any) -> bool:
+    """Return whether a response is one of Fetch."""
+    return response.__class__ is FetchResponse

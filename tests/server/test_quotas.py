@@ -1,0 +1,191 @@
+"""Clients over their quotas: what they are told, who waits, and for how long."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.core.principal import Principal
+from coordinator.server.quotas import SAMPLES, Rate
+from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasRequestOpData,
+)
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from storage.memory_files import MemoryFiles
+from tests.dataplane.broker import batch
+from tests.server.in_memory import InMemory, Peer
+from tests.server.listening import listening
+
+VERSIONS = (ApiVersionsRequest("test", "1"), 3)
+BEAT = (HeartbeatRequest("g", 1, "m"), 3)
+MB = "x" * 10_000
+
+
+def limit(server: InMemory, key: str, value: float | None, *entity: tuple[str, str | None]) -> None:
+    parts = tuple(AlterClientQuotasRequestEntityData(*part) for part in entity)
+    ops = (AlterClientQuotasRequestOpData(key, value or 0.0, value is None),)
+    request = AlterClientQuotasRequest((AlterClientQuotasRequestEntryData(parts, ops),))
+    (answer,) = server.connect("admin").ask(request, 1).entries
+    assert answer.error_code == ErrorCode.NONE, answer
+
+
+def producing() -> tuple[Any, int]:
+    data = (ProduceRequestPartitionData(0, batch(MB)),)
+    return ProduceRequest(None, -1, 1000, (ProduceRequestTopicData("orders", partition_data=data),)), 9
+
+
+def fetching(wait_ms: int = 0) -> tuple[Any, int]:
+    partition = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchRequestTopic(topic="orders", partitions=(partition,))
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=(topic,)), 11
+
+
+def test_a_rate_is_measured_over_eleven_samples() -> None:
+    rate = Rate()
+    rate.add(1_000, 0.0)
+    assert rate.throttle_ms(100, 0.0) == 0, "a client that begins may use ten seconds' worth at once"
+    rate.add(500, 0.5)
+    assert rate.throttle_ms(100, 0.5) == pytest.approx(4_500, abs=1)
+    assert rate.throttle_ms(100, SAMPLES + 1.0) == 0, "and what is old is forgotten"
+
+
+def test_a_producer_over_its_quota_waits_and_nobody_else() -> None:
+    server = InMemory()
+    limit(server, "producer_byte_rate", 1_000, ("client-id", "p"))
+    peer, other = server.connect("p"), server.connect("q")
+    told = [peer.ask(*producing()).throttle_time_ms]
+    assert told[0] > 0
+    peer.send(VERSIONS)
+    server.turn()
+    assert len(peer.answers) == 1, "its next request waits"
+    assert other.ask(*producing()).throttle_time_ms == 0
+    server.advance(told[0] / 1000 - 0.1)
+    assert len(peer.answers) == 1
+    server.advance(0.2)
+    server.turn()
+    assert len(peer.answers) == 2, "and is decided when the time is over"
+
+
+def test_a_consumer_over_its_quota_gets_nothing_and_a_waiting_one_too() -> None:
+    server = InMemory()
+    filler = server.connect("filler")
+    for _ in range(3):
+        filler.ask(*producing())
+    limit(server, "consumer_byte_rate", 100, ("user", None))
+    answer = server.connect("c").ask(*fetching())
+    assert answer.throttle_time_ms > 0 and answer.responses == ()
+    limit(server, "consumer_byte_rate", None, ("user", None))
+    limit(server, "consumer_byte_rate", 100, ("client-id", "w"))
+    empty = FetchRequestPartition(partition=1, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchRequestTopic(topic="orders", partitions=(empty,))
+    waiting = server.connect("w")
+    assert waiting.ask(FetchRequest(max_wait_ms=9_000, min_bytes=1, max_bytes=1 << 20, topics=(topic,)), 11) is None
+    data = (ProduceRequestPartitionData(1, batch(MB)),)
+    filler.ask(ProduceRequest(None, -1, 1000, (ProduceRequestTopicData("orders", partition_data=data),)), 9)
+    server.turn()
+    assert waiting.answers[-1][1].throttle_time_ms > 0 and waiting.answers[-1][1].responses == ()
+
+
+def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
+    server = InMemory()
+    limit(server, "request_percentage", 0.000001, ("client-id", "r"))
+    ticks = iter(range(10**6))
+    server.frontend.real_s = lambda: server.seconds + next(ticks) / 1e5
+    assert 0 < server.connect("r").ask(*BEAT).throttle_time_ms <= 1_000
+    assert server.connect("s").ask(*BEAT).throttle_time_ms == 0
+
+
+def creating(server: InMemory, peer: Peer, version: int, *names: str) -> Any:
+    topics = tuple(CreateTopicsRequestCreatableTopic(name, 5, 1) for name in names)
+    return peer.ask(CreateTopicsRequest(topics), version)
+
+
+def test_new_versions_are_refused_and_old_ones_told_to_wait() -> None:
+    server = InMemory()
+    limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
+    answer = creating(server, server.connect("t"), 7, "a", "b")
+    assert [one.error_code for one in answer.topics] == [ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert answer.throttle_time_ms > 0 and "b" not in server.node.ledger.catalog.topics_by_name
+    older = creating(server, server.connect("t"), 5, "c")
+    assert [one.error_code for one in older.topics] == [ErrorCode.NONE] and older.throttle_time_ms > 0
+    assert creating(server, server.connect("u"), 7, "b").throttle_time_ms == 0
+
+
+def test_quotas_are_there_after_a_restart_and_a_client_that_leaves_is_forgotten() -> None:
+    files = MemoryFiles()
+    one = InMemory(files)
+    limit(one, "producer_byte_rate", 1_000, ("client-id", "p"))
+    limit(one, "producer_byte_rate", 2_000, ("user", "gone"))
+    limit(one, "producer_byte_rate", None, ("user", "gone"))
+    peer = one.connect("p")
+    assert peer.ask(*producing()).throttle_time_ms > 0
+    one.frontend.disconnect(peer.connection)
+    assert one.frontend.next_unmuted_s is None
+    one.node.close()
+    two = InMemory(files)
+    (entry,) = two.connect().ask(DescribeClientQuotasRequest(), 1).entries
+    assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("client-id", "p")]
+    assert [(value.key, value.value) for value in entry.values] == [("producer_byte_rate", 1_000.0)]
+
+
+def test_the_quota_of_a_user_counts_for_its_principal() -> None:
+    server = InMemory()
+    limit(server, "producer_byte_rate", 1_000, ("user", "alice"))
+    peer = server.connect("p")
+    peer.connection.principal = Principal("User", "alice")
+    assert peer.ask(*producing()).throttle_time_ms > 0
+    assert server.connect("p").ask(*producing()).throttle_time_ms == 0
+
+
+async def test_so_many_connections_of_one_address_and_no_more() -> None:
+    async with listening(max_connections_per_ip=2) as here:
+        first, second = await here.connect(), await here.connect()
+        third = await here.connect()
+        assert await third.receive_some() == b"", "one more is closed"
+        assert here.poller.connections == 2
+        await first.aclose()
+        while here.poller.connections > 1:
+            await here.give_way()
+        fourth = await here.connect()
+        while here.poller.connections < 2:
+            await here.give_way()
+        await second.aclose()
+        await fourth.aclose()
+        assert here.server.stats.connections_closed["max.connections.per.ip"] == 1
+
+
+async def test_an_override_is_for_its_address() -> None:
+    async with listening(max_connections_per_ip=0, max_connections_per_ip_overrides=("127.0.0.1:1",)) as here:
+        first, second = await here.connect(), await here.connect()
+        assert await second.receive_some() == b""
+        assert here.poller.connections == 1
+        await first.aclose()
+
+
+async def test_connections_that_come_too_fast_are_closed_or_wait() -> None:
+    async with listening() as here:
+        limit(here.server, "connection_creation_rate", 0.2 * 5, ("ip", None))
+        taken = [await here.connect() for _ in range(30)]
+        while here.server.stats.connections_closed["connection_creation_rate"] < 10:
+            await here.give_way()
+        assert here.poller.connections < 20
+        for one in taken:
+            await one.aclose()
+    async with listening(max_connection_creation_rate=1) as here:
+        waiting = [await here.connect() for _ in range(30)]
+        while here.poller.connections < 10:
+            await here.give_way()
+        assert here.poller.connections < 20, "the others wait in the kernel's queue"
+        here.server.seconds += 60
+        while here.poller.connections < 20:
+            await here.give_way()
+        for one in waiting:
+            await one.aclose()
