@@ -28,6 +28,7 @@ UNORDERED = {  # by API, the lists whose order is not the same in each run of Ka
     "list_groups": {"groups"},
     "list_transactions": {"transaction_states"},
     "describe_configs": {"configs"},
+    "alter_client_quotas": {"entity"},
     "alter_replica_log_dirs": {"results"},
     "offset_fetch": {"topics", "partitions"},
     "produce": {"responses", "partition_responses"},
