@@ -220,9 +220,9 @@ def test_a_client_that_leaves_while_it_waits() -> None:
     assert again.requests == 7
 
 
-def produce(server: Steered, value: str) -> None:
-    """Write a record of now into partition 0 of orders."""
-    data = ProduceRequestPartitionData(0, batch(value, at_ms=server.clock.now_ms()))
+def produce(server: Steered, value: str, partition: int = 0) -> None:
+    """Write a record of now into orders."""
+    data = ProduceRequestPartitionData(partition, batch(value, at_ms=server.clock.now_ms()))
     server.connect("producer").ask(
         ProduceRequest(None, -1, 1_000, (ProduceRequestTopicData("orders", partition_data=(data,)),)), 9
     )
@@ -250,12 +250,12 @@ def test_long_polls_end_by_the_real_clock_of_the_journal() -> None:
 
 def test_retention_is_replayed() -> None:
     server = stable_server()
-    produce(server, "old")
+    produce(server, "old", 3)  # the last one that is looked at
     janitor = Janitor(server.node, server.clock.now_ms())
     server.operator.clock.advance(8 * 86_400_000, keep_everybody)
     for _ in janitor.round(server.clock.now_ms()):
         server.turn()
-    offsets = ListOffsetsRequestTopic("orders", (ListOffsetsRequestPartition(0, timestamp=EARLIEST),))
+    offsets = ListOffsetsRequestTopic("orders", (ListOffsetsRequestPartition(3, timestamp=EARLIEST),))
     found = server.connect("tool").ask(ListOffsetsRequest(topics=(offsets,)), 5)
     assert found.topics[0].partitions[0].offset == 1, "the record is gone"
     _, files = replay(to_file(lines_of(server)))
