@@ -12,7 +12,10 @@ class Area(Struct, frozen=True):
     ignored: tuple[str, ...] = ()  # of the tests: those that would find nothing, and cost much
 
 
-PROCESSES = tuple(f"tests/server/test_{name}.py" for name in ("bad_input", "crowd", "live", "neighbours"))
+PROCESSES = (
+    *(f"tests/server/test_{name}.py" for name in ("bad_input", "crowd", "live", "neighbours")),
+    *(f"tests/admin/test_{name}.py" for name in ("control", "metrics_formats", "page", "watch")),
+)
 """Tests of a server in a process of its own: mutmut does not see what runs in it."""
 PLANT_FAULTS = ("tests/storage/test_mutants.py",)
 """Tests that break the product themselves, to show that other tests notice."""
@@ -26,7 +29,7 @@ AREAS = {
         PROCESSES,
     ),
     "storage": Area(("storage/*",), ("tests/storage",), 0.85, PLANT_FAULTS),
-    "server": Area(("coordinator/server/*",), ("tests/server",), 0.75, PROCESSES),
+    "server": Area(("coordinator/server/*",), ("tests/server", "tests/control", "tests/admin"), 0.75, PROCESSES),
     "pipeline": Area(("pipeline/tables/*",), ("tests/pipeline",), 0.75),
 }
 

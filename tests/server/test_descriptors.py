@@ -23,7 +23,9 @@ def test_a_limit_that_is_too_low_is_told(caplog: pytest.LogCaptureFixture) -> No
     room_for_clients(10_000, 434)
     assert not caplog.records
     room_for_clients(600, 434)
-    assert "there are few descriptors" in caplog.text
+    (record,) = caplog.records
+    assert "there are few descriptors" in record.message
+    assert (record.limit, record.logs, record.clients) == (600, 434, 150)
 
 
 def test_a_hard_limit_that_is_not_meant_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
