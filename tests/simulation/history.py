@@ -22,6 +22,8 @@ AUDIT_MS: Final = 15_000
 MOVE_MS: Final = 20_000  # between two loads of a coordinator, where a history has them
 BROKER: Final = 0
 GROUPS: Final = ("g0", "g1", "g2")
+POLICIES: Final = ("bidirectional", "bidirectional", "upgrade", "downgrade", "disabled")
+MIXING: Final = ("bidirectional", "upgrade")  # members of both protocols may be in one group
 RETENTION_MINUTES: Final = (30, 10_080)
 
 
@@ -52,7 +54,8 @@ class History:
         self._dice = dice = Random(seed)
         self.clock = EventQueue()
         retention = dice.choice(RETENTION_MINUTES)
-        self.promises = Promises(retention * 60_000)
+        self.policy = dice.choice(POLICIES)
+        self.promises = Promises(retention * 60_000, self.policy)
         self.server = Server(
             self.clock,
             dice,
@@ -69,7 +72,7 @@ class History:
                 "log_cleaner_delete_retention_ms": dice.choice((0, 60_000, 86_400_000)),
                 "group_initial_rebalance_delay_ms": dice.choice((0, 3_000)),
                 "group_consumer_assignment_interval_ms": dice.choice((0, 1_000)),
-                "group_consumer_migration_policy": "bidirectional",
+                "group_consumer_migration_policy": self.policy,
             },
         )
         self.network = Network(self.clock, self.server, dice)
@@ -213,6 +216,9 @@ class History:
             member.is_stuck = False
             if member.is_fenced:
                 member.start()
+        if self.policy not in MIXING:
+            for group in GROUPS:
+                self._part(group)
         self.clock.run(until_ms)
         promise(self.server.is_ready, "a server that nothing disturbs is ready")
         self.promises.check_transactions(self.server)
@@ -225,6 +231,13 @@ class History:
         self.auditor.read()
         self.clock.run(until_ms + 1_000)
         self.promises.audit(self.server)
+
+    def _part(self, group: str) -> None:
+        """Stop the members of one protocol: those of the other would not be let in beside them."""
+        kind = self._dice.choice((ClassicMember, ConsumerMember))
+        for member in self.members:
+            if member.group == group and type(member) is kind:
+                member.stop()
 
     def _report(self) -> Report:
         from zlib import crc32

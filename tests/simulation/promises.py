@@ -62,8 +62,9 @@ def codes_in(answer: Any) -> set[int]:
 class Promises:
     """Watches a server from outside, by what it is sent and answers, and from inside between two turns."""
 
-    def __init__(self, retention_ms: int) -> None:
+    def __init__(self, retention_ms: int, policy: str) -> None:
         self.retention_ms = retention_ms
+        self.policy = policy  # group.consumer.migration.policy
         self.lasting_topics = ("t", "u")  # which are never deleted, so that a name is a topic
         self.answers = self.replays = 0
         self.offsets = Offsets()
@@ -341,19 +342,27 @@ class Promises:
     ) -> None:
         """A group that is left alone is stable, of those who are alive, and every partition has one owner.
 
+        Under the policy `upgrade` a group whose last consumer member has left stays a consumer group, and nobody tells the
+        classic members to rejoin (K-266, as in Kafka): until one does, what that member had has no owner.
+
         Under a classic leader that is `blind`, the partitions added since somebody dealt out the generation have none.
         """
         group = server.node.partitions.owner(group_id).shard.groups.get(group_id)
         if not owned:
             promise(group is None or not group.members, "nobody is a member who is gone", lambda: repr(group))
             return
+        has_to_wait = self.policy == "upgrade" and _waits_for_consumer(group)
         promise(
-            group is not None and group.state == "Stable", "a group that is left alone is stable", lambda: repr(group)
+            group is not None and (group.state == "Stable" or has_to_wait),
+            "a group that is left alone is stable",
+            lambda: repr(group),
         )
         clients = sorted(_client_id(member) for member in group.members.values())
         promise(
             clients == sorted(owned), "the members are those who are alive", lambda: f"{clients}, not {sorted(owned)}"
         )
+        if has_to_wait:
+            return
         held = sorted(partition for each in owned.values() for partition in each)
         sizes = {name: size for name, size in self._sizes(server).items() if name in topics}
         if isinstance(group, ClassicGroup) and group.leader in blind:
@@ -361,6 +370,12 @@ class Promises:
             sizes = {name: dealt[name] for name in sizes}
         wanted = sorted((name, partition) for name, size in sizes.items() for partition in range(size))
         promise(held == wanted, "every partition has one owner", lambda: f"{held}, not {wanted}")
+
+
+def _waits_for_consumer(group: Any) -> bool:
+    """Whether there are classic members only, and none has rejoined since the last consumer member left."""
+    is_classic = isinstance(group, ConsumerGroup) and group.classics == len(group.members)
+    return is_classic and group.assignment_epoch < group.epoch
 
 
 def check_replay(live: Node, twin: Node) -> None:
