@@ -1,0 +1,92 @@
+"""The chapters of docs/testing.md, each run as a project of its own, as a reader would."""
+
+import os
+import re
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live import Muster
+
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+SECONDS = 600  # to fetch what a project needs
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+  <groupId>example</groupId><artifactId>example</artifactId><version>1</version>
+  <properties><maven.compiler.release>17</maven.compiler.release>
+    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId><version>4.3.1</version></dependency>
+    <dependency><groupId>org.junit.jupiter</groupId><artifactId>junit-jupiter</artifactId><version>5.13.4</version><scope>test</scope></dependency>
+  </dependencies>
+  <build><plugins>
+    <plugin><artifactId>maven-compiler-plugin</artifactId><version>3.14.0</version></plugin>
+    <plugin><artifactId>maven-surefire-plugin</artifactId><version>3.5.3</version></plugin>
+  </plugins></build>
+</project>
+"""
+
+
+def example(language: str) -> str:
+    """The code of the one block in a language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Muster]:
+    with Muster(tmp_path, "--ephemeral") as server:
+        yield server
+
+
+def run(muster: Muster, folder: Path, *command: str) -> str:
+    """Run a command of a project. It is skipped, loudly, where its program is missing."""
+    if shutil.which(command[0]) is None:
+        warnings.warn(f"NO {command[0].upper()}: a chapter of docs/testing.md is not tried", stacklevel=2)
+        pytest.skip(f"no {command[0]} on this machine")
+    environment = os.environ | {"BOOTSTRAP_SERVERS": muster.kafka, "MUSTER": muster.ready["admin"]}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout + done.stderr
+
+
+@pytest.mark.long  # fetches JUnit and a client
+def test_the_chapter_on_junit(muster: Muster, tmp_path: Path) -> None:
+    folder = tmp_path / "java"
+    (folder / "src/test/java").mkdir(parents=True)
+    (folder / "pom.xml").write_text(POM)
+    (folder / "src/test/java/BillingTest.java").write_text(example("java"))
+    assert "Tests run: 1, Failures: 0, Errors: 0" in run(muster, folder, "mvn", "-B", "test")
+    assert "session expired" in muster.get("/v1/groups/billing/timeline?format=text")
+
+
+@pytest.mark.long  # fetches a client
+def test_the_chapter_on_go(muster: Muster, tmp_path: Path) -> None:
+    folder = tmp_path / "go"
+    folder.mkdir()
+    (folder / "go.mod").write_text("module billing\n\ngo 1.24\n\nrequire github.com/twmb/franz-go v1.22.2\n")
+    (folder / "billing_test.go").write_text(example("go"))
+    run(muster, folder, "go", "mod", "tidy")
+    run(muster, folder, "go", "vet", ".")
+    assert "PASS: TestAMemberThatHangs" in run(muster, folder, "go", "test", "-v", "-count=1", ".")
+    assert "session expired" in muster.get("/v1/groups/billing/timeline?format=text")
+
+
+@pytest.mark.long  # fetches a client
+def test_the_chapter_on_node(muster: Muster, tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    (folder / "package.json").write_text('{"type": "module", "dependencies": {"kafkajs": "2.2.4"}}')
+    (folder / "billing.test.js").write_text(example("js"))
+    run(muster, folder, "npm", "install", "--no-audit", "--no-fund")
+    assert re.search(r"pass 1\b", run(muster, folder, "node", "--test"))
+
+
+def test_every_chapter_is_there() -> None:
+    for language in ("java", "go", "js", "python"):
+        assert "expire" in example(language)
+    assert "pip install ./muster " not in PAGE, "Muster has an environment of its own"
