@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from tests.campaign.page import current_commit
-from tests.mutation.areas import AREAS
+from tests.mutation.areas import AREAS, OF_OTHER_SYSTEMS
 from tests.mutation.figures import RESULTS, Figures
 from tests.mutation.workspace import (
     NO_TESTS,
@@ -40,7 +40,7 @@ def measure(name: str, sample: int, seed: int, children: int) -> Figures:
         target = Path(directory)
         copy_tree(target)
         configure(target, area)
-        everyone = plant_mutants(target, children)
+        everyone = [name for name in plant_mutants(target, children) if not name.startswith(OF_OTHER_SYSTEMS)]
         chosen = random.Random(seed).sample(everyone, min(sample, len(everyone)))
         run_mutmut(target, chosen, children)
         results = read_results(target)

@@ -474,3 +474,10 @@ def test_handlers_learn_who_asks_and_by_which_listener(monkeypatch: pytest.Monke
         ("User:alice", "PLAINTEXT"),
         (str(ANONYMOUS), "PLAINTEXT"),
     ]
+
+
+@pytest.mark.parametrize(("address", "host"), [("127.0.0.1", "/127.0.0.1"), ("fe80::1%eth0", "/fe80::1")])
+def test_a_peer_is_shown_as_kafka_shows_it(address: str, host: str) -> None:
+    """A slash and the literal address, without the zone of a link-local one."""
+    server = InMemory()
+    assert server.frontend.connect(address, server.listener).host == host
