@@ -3,6 +3,8 @@
 The page stays readable, and small, with 10,000 groups: the worst or busiest are shown, and the rest is counted.
 """
 
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -12,6 +14,7 @@ from pipeline import manifest, published
 from pipeline.manifest import Place
 
 Rows = list[dict[str, Any]]
+Partition = tuple[str, int]  # topic, number
 GROUPS, PARTITIONS, STORIES, LISTED = 200, 200, 6, 60
 POINTS = 240  # of a line
 DRAWN_PARTITIONS, DRAWN_SESSIONS, DRAWN_REBALANCES = 12, 40, 400  # of a group's timeline
@@ -202,6 +205,15 @@ def _story(db: duckdb.DuckDBPyConnection, group: str) -> Story:
         f"LIMIT {DRAWN_REBALANCES}",
         group,
     )
+    assignments = rows(
+        db,
+        "SELECT record_ts, member_id, is_tombstone, payload FROM new_group_records "
+        "WHERE \"group\" = $1 AND type = 'ConsumerGroupCurrentMemberAssignment' ORDER BY log_offset DESC "
+        f"LIMIT {DRAWN_REBALANCES}",
+        group,
+    )
+    named = rows(db, "SELECT DISTINCT topic_id, topic FROM offset_commits WHERE topic_id IS NOT NULL")
+    names = {row["topic_id"]: row["topic"] for row in named}
     return Story(
         group,
         lag=rows(db, LAG_SQL, group),
@@ -217,30 +229,59 @@ def _story(db: duckdb.DuckDBPyConnection, group: str) -> Story:
             f'SELECT * FROM member_sessions WHERE "group" = $1 ORDER BY from_ts DESC LIMIT {DRAWN_SESSIONS}',
             group,
         )[::-1],
-        owners=ownership(metadata[::-1]),
+        owners=ownership(metadata[::-1]) + consumer_ownership(assignments[::-1], names),
     )
 
 
 def ownership(metadata: Rows) -> Rows:
-    """From when to when a member owned each partition, by a classic group's records in order; `to_ts` None: still."""
-    spans: Rows = []
-    current: dict[tuple[str, int], dict[str, Any]] = {}
-    for record in metadata:
-        owners = {
-            (topic, number): member["member_id"]
-            for member in record["members"] or ()
-            for topic, numbers in (member["assignment"] or {}).items()
-            for number in numbers or ()
+    """Return from when to when a member owned each partition, by a classic group's records in order."""
+    return _spans(
+        (
+            record["record_ts"],
+            {
+                (topic, number): member["member_id"]
+                for member in record["members"] or ()
+                for topic, numbers in (member["assignment"] or {}).items()
+                for number in numbers or ()
+            },
+        )
+        for record in metadata
+    )
+
+
+def consumer_ownership(records: Rows, names: Mapping[str, str]) -> Rows:
+    """Return the same of a consumer group (KIP-848), by the records of its members' current assignments in order.
+
+    The records name topics by id. `names` has the names of those that the log knows; others go by their id.
+    """
+    return _spans(_owners_over_time(records, names))
+
+
+def _owners_over_time(records: Rows, names: Mapping[str, str]) -> Iterator[tuple[int, dict[Partition, str]]]:
+    owned: dict[str, set[Partition]] = {}
+    for record in records:
+        value = {} if record["is_tombstone"] else json.loads(record["payload"])
+        owned[record["member_id"]] = {
+            (names.get(one["topic_id"], one["topic_id"]), number)
+            for field in ("assigned_partitions", "partitions_pending_revocation")
+            for one in value.get(field, ())
+            for number in one["partitions"]
         }
+        yield record["record_ts"], {place: member for member, places in owned.items() for place in places}
+
+
+def _spans(states: Iterable[tuple[int, Mapping[Partition, str]]]) -> Rows:
+    """Return a row for each time that a partition had an owner; `to_ts` is None if it still has."""
+    spans: Rows = []
+    current: dict[Partition, dict[str, Any]] = {}
+    for ts, owners in states:
         for place, span in list(current.items()):
             if owners.get(place) != span["owner"]:
-                span["to_ts"] = record["record_ts"]
+                span["to_ts"] = ts
                 del current[place]
         for (topic, number), owner in owners.items():
             if (topic, number) not in current:
-                span = {
-                    "topic": topic, "partition": number, "from_ts": record["record_ts"], "to_ts": None, "owner": owner,
-                }  # fmt: skip
+                span = {"topic": topic, "partition": number, "from_ts": ts, "to_ts": None, "owner": owner}
                 current[topic, number] = span
                 spans.append(span)
     drawn = sorted({(span["topic"], span["partition"]) for span in spans})[:DRAWN_PARTITIONS]

@@ -1,5 +1,6 @@
 """The report: readable with nothing and with very much, names never become markup, a browser shows it."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import published
-from pipeline.report.data import GROUPS, POINTS, STORIES, ReportData, Story, collect, ownership
+from pipeline.report.data import GROUPS, POINTS, STORIES, ReportData, Story, collect, consumer_ownership, ownership
 from pipeline.report.names import short_names, shorten
 from pipeline.report.page import page
 from pipeline.report.svg import safe
@@ -158,7 +159,8 @@ EMPTY = {
     "lag_status": [*KEY, ("status", text), ("lag_at_least", big), ("worst_rewind", big), ("quiet_too_long", yes)],
     "lag_history": [*KEY, ("ts", big), ("lag", big)],
     "log_end_offsets": [("topic", text), ("partition", pa.int32()), ("ts", big), ("leo", big), ("source", text)],
-    "offset_commits": [*KEY, ("record_ts", big), ("committed_offset", big), ("effective", yes), ("is_tombstone", yes)],
+    "offset_commits": [*KEY, ("record_ts", big), ("committed_offset", big), ("effective", yes), ("is_tombstone", yes), ("topic_id", text)],
+    "new_group_records": [("group", text), ("type", text), ("member_id", text), ("log_offset", big), ("record_ts", big), ("is_tombstone", yes), ("payload", text)],
     "rebalances": [("group", text), ("cause", text), ("cause_source", text), ("sync_ms", big), ("at_ms", big)],
     "stickiness": [("group", text), ("common", big), ("stickiness", pa.float64())],
     "log_health": [("log_dir", text), ("bytes", big)],
@@ -178,14 +180,18 @@ def test_a_groups_lag_and_rates_are_drawn_with_few_points(tmp_path: Path) -> Non
     moments = range(0, end + 1, second)
     lag = [("g", "t", 0, ts, ts // second) for ts in moments]
     ends = [("t", 0, ts, 3 * ts // second, "log") for ts in moments]
-    commits = [("g", "t", 0, ts, 2 * ts // second, True, False) for ts in moments]
+    commits = [("g", "t", 0, ts, 2 * ts // second, True, False, "0a") for ts in moments]
+    owned = json.dumps({"assigned_partitions": [{"topic_id": "0a", "partitions": [0]}]})
+    assignment = ("g", "ConsumerGroupCurrentMemberAssignment", "m", 1, 5, False, owned)
     tables = published_tables(
         tmp_path / "t", lag_history=rows_of("lag_history", *lag), log_end_offsets=rows_of("log_end_offsets", *ends),
         offset_commits=rows_of("offset_commits", *commits), group_status=rows_of("group_status", ("g", "OK", 5, 5, 1)),
+        new_group_records=rows_of("new_group_records", assignment),
     )  # fmt: skip
     (story,) = collect(tables).stories
     assert len(story.lag) <= POINTS
     assert story.lag[-1]["lag"] == 2000
+    assert story.owners == [{"topic": "t", "partition": 0, "from_ts": 5, "to_ts": None, "owner": "m"}]
     steady = slice(1, -1)
     assert all(2.9 < row["per_s"] < 3.1 for row in story.produced[steady])
     assert all(1.9 < row["per_s"] < 2.1 for row in story.consumed[steady])
@@ -203,6 +209,30 @@ def test_owners_of_partitions_over_time() -> None:
     history = [record(1, a=[0, 1]), record(2, a=[0], b=[1]), record(3, b=[1]), record(4)]
     spans = [(row["partition"], row["owner"], row["from_ts"], row["to_ts"]) for row in ownership(history)]
     assert sorted(spans) == [(0, "a", 1, 3), (1, "a", 1, 2), (1, "b", 2, 4)]
+
+
+def test_owners_of_a_consumer_group_s_partitions_over_time() -> None:
+    """A partition that is being revoked is still its member's; a topic that the log does not name goes by its id."""
+
+    def record(ts: int, member: str, owned: list[int] | None, revoking: tuple[int, ...] = ()) -> dict[str, Any]:
+        value = {"assigned_partitions": [{"topic_id": "0a", "partitions": owned}]} if owned else {}
+        value["partitions_pending_revocation"] = [{"topic_id": "0a", "partitions": list(revoking)}]
+        payload = json.dumps(value)
+        return {"record_ts": ts, "member_id": member, "is_tombstone": owned is None, "payload": payload}
+
+    history = [
+        record(1, "a", [0, 1]),
+        record(2, "a", [0], (1,)),
+        record(3, "a", [0]),
+        record(4, "b", [1]),
+        record(5, "a", None),
+    ]
+    spans = [
+        (row["topic"], row["partition"], row["owner"], row["from_ts"], row["to_ts"])
+        for row in consumer_ownership(history, {"0a": "orders"})
+    ]
+    assert sorted(spans) == [("orders", 0, "a", 1, 5), ("orders", 1, "a", 1, 3), ("orders", 1, "b", 4, None)]
+    assert {row["topic"] for row in consumer_ownership(history, {})} == {"0a"}
 
 
 def test_members_have_short_names() -> None:
