@@ -80,8 +80,3 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str = ""  # the client's own words (KIP-800), when it gave any
     last_beat_ms: int = -1  # of a session that expired: when it was last renewed, and when it ended
     deadline_ms: int = -1
-
-    @property
-    def has_changed_state(self) -> bool:
-        """Whether the group changed its state."""
-        return self.before != self.after

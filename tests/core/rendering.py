@@ -46,7 +46,7 @@ def event(event: Event) -> str:
     who = f" {event.member}" if event.member else ""
     where = "" if event.group == "g" else f"{event.group}: "
     why = f' "{event.reason}"' if event.reason else ""
-    move = f"state {event.before} -> {event.after}: " if event.has_changed_state else "event "
+    move = f"state {event.before} -> {event.after}: " if event.before != event.after else "event "
     return f"{where}{move}{event.cause.words}{who}{why}"
 
 

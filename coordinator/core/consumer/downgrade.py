@@ -121,13 +121,13 @@ def classic_group(
         members
     )
     made = replace(made, protocol=choose_protocol(made))
+    held = {member.member_id: _held(member) for member in staying}
     try:
         assigned = {
-            member.member_id: replace(
-                members[member.member_id],
-                assignment=assignment_bytes(_held(member), members[member.member_id].metadata(made.protocol), topics),
+            member_id: replace(
+                member, assignment=assignment_bytes(held[member_id], member.metadata(made.protocol), topics)
             )
-            for member in staying
+            for member_id, member in members.items()
         }
     except ProtocolError as error:
         message = f"Cannot downgrade the consumer group {group.group_id}: {error}."
