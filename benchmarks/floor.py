@@ -38,6 +38,7 @@ class Floor:
     has_work = is_over = False
     now_ms = 0
     gate = None
+    next_failure_s = None
     node = NoNode()
     real_s = staticmethod(time.monotonic)
     responses: Budget[Connection] = Budget(1 << 62)

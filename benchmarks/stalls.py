@@ -47,6 +47,7 @@ from storage.files import RealFiles
 
 IDLE_S = 3.0
 CASE_S = 6.0  # at least, so that there are heartbeats enough for a p99
+GONE_S = 20.0  # for what was begun for clients that have left
 PATIENCE_S = 300.0
 P99_MS, LONGEST_MS, PEAK_MIB, AFTER_MIB = 50, 250, 256, 48
 OPTIONS = ("--topic", f"{offenders.TOPIC}:2100")
@@ -135,19 +136,25 @@ def beside(folder: Path, name: str, chosen: Sequence[offenders.Offender], large:
             prepare(address, preparing, large)
         turns, _ = turns_of(server)  # not while the member sends heartbeats: a scrape is work for the server as well
         with Member(server.kafka, server.pid) as member:
-            before = resident_mib(server.pid)
+            before = peak = resident_mib(server.pid)
             began = time.monotonic()
+
+            def watch(until: Callable[[], bool]) -> None:
+                nonlocal peak
+                while not until():
+                    peak = max(peak, resident_mib(server.pid))
+                    time.sleep(0.02)
+
             with contextlib.ExitStack() as connections:
                 threads = [threading.Thread(target=offend, args=(address, connections)) for offend in chosen]
                 for thread in threads:
                     thread.start()
-                peak = before
-                while any(thread.is_alive() for thread in threads):
-                    peak = max(peak, resident_mib(server.pid))
-                    time.sleep(0.02)
-                time.sleep(0.5)
-                peak = max(peak, resident_mib(server.pid))
-            time.sleep(max(0.5, began + CASE_S - time.monotonic()))
+                watch(lambda: not any(thread.is_alive() for thread in threads))
+                ended = time.monotonic()
+                watch(lambda: time.monotonic() > ended + 0.5)
+            ended = time.monotonic()
+            watch(lambda: time.monotonic() > max(ended + 0.5, began + CASE_S))
+            watch(lambda: resident_mib(server.pid) - before < AFTER_MIB or time.monotonic() > ended + GONE_S)
         turn_ms = longest_turn_ms(turns, *turns_of(server))
         after = resident_mib(server.pid)
     found = member.heartbeats
