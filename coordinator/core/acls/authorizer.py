@@ -22,6 +22,7 @@ from coordinator.core.acls.names import (
     Permission,
     Resource,
     bit_field,
+    code_of,
 )
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.records import AclKey
@@ -40,20 +41,18 @@ class Authorizer:
         self._rules = rules
         self._super_users = frozenset(super_users)
         self._allows_without_acls = allows_without_acls
-        self._decisions: dict[tuple[Principal, str, int, int, str], bool] = {}
-        self._version = -1  # of the rules by which the decisions were made
+        self.decisions = rules.decisions  # to be read by others
 
     def may(self, principal: Principal, host: str, operation: Operation, kind: Resource, name: str) -> bool:
         """Return whether a principal may do something with a resource, asking from a host (`/127.0.0.1`)."""
-        if self._version != self._rules.version or len(self._decisions) > DECISIONS_MAX:
-            self._decisions.clear()
-            self._version = self._rules.version
-        key = (principal, host, operation, kind, name)
-        found = self._decisions.get(key)
+        key = (code_of(operation, kind), name, principal, host)
+        found = self.decisions.get(key)
         if found is None:
             found = self._decide(str(principal), literal_address(host), operation, kind, name)
             if len(name) <= NAME_MAX:
-                self._decisions[key] = found
+                if len(self.decisions) >= DECISIONS_MAX:
+                    self.decisions.clear()
+                self.decisions[key] = found
         return found
 
     def may_any(self, principal: Principal, host: str, operation: Operation, kind: Resource) -> bool:

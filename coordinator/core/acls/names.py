@@ -74,6 +74,11 @@ IMPLIED: Final[Mapping[Operation, frozenset[Operation]]] = {
 """Which operations, where they are allowed, allow this one as well."""
 
 
+def code_of(operation: Operation, kind: Resource) -> int:
+    """Return one number for an operation on a type of resource: enumerations are slow to look up."""
+    return int(operation) << 8 | int(kind)
+
+
 def bit_field(operations: tuple[Operation, ...]) -> int:
     """Return operations as responses tell authorized ones: a bit for each number."""
     return sum(1 << operation for operation in operations)

@@ -5,17 +5,22 @@ from typing import Final
 
 from coordinator.core.acls.names import WILDCARD, Pattern
 from coordinator.core.catalog.records import AclKey
+from coordinator.core.principal import Principal
 
 _NONE: Final[dict[AclKey, None]] = {}
 
 Patterns = dict[tuple[int, str], dict[AclKey, None]]  # ACLs by type and name of their resource
 
 
+Decisions = dict[tuple[int, str, Principal, str], bool]
+"""By the code of an operation on a type of resource, the resource's name, the principal and its host."""
+
+
 class AclRules:
     """The ACLs, in the order of their creation."""
 
     def __init__(self) -> None:
-        self.version = 0  # is raised by each change
+        self.decisions: Decisions = {}  # that were made by these rules; a change of the rules forgets them
         self._all: dict[AclKey, None] = {}
         self._literal: Patterns = {}
         self._prefixed: Patterns = {}
@@ -34,7 +39,7 @@ class AclRules:
         """Add an ACL; one that is there already stays."""
         if acl in self._all:
             return
-        self.version += 1
+        self.decisions.clear()
         self._all[acl] = None
         self._of(acl).setdefault((acl.resource_type, acl.resource_name), {})[acl] = None
         if acl.pattern_type == Pattern.PREFIXED:
@@ -45,7 +50,7 @@ class AclRules:
         """Remove an ACL, if it is there."""
         if acl not in self._all:
             return
-        self.version += 1
+        self.decisions.clear()
         del self._all[acl]
         by_resource, resource = self._of(acl), (acl.resource_type, acl.resource_name)
         del by_resource[resource][acl]

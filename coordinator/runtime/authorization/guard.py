@@ -12,6 +12,7 @@ The response about what is denied is `error_response`, the same that tells any o
 
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
+from operator import attrgetter
 from types import GeneratorType
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.core.acls.authorizer import Authorizer, Rights
-from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource
+from coordinator.core.acls.names import CLUSTER_NAME, Operation, Resource, code_of
 from coordinator.core.result import Call
 from coordinator.core.topics import NO_ID
 from coordinator.dataplane.brokers import Where
@@ -86,6 +87,7 @@ class Whole(Struct, frozen=True):
     need: Need
     names: Callable[[Asking], Iterable[str]]
     what: str = ""  # the resources, for people
+    field: str | None = None  # of the request, which has the only name, where `names` looks nowhere else
     refuse: Refuse = error_response
 
     def refusal(self, asking: Asking) -> Any:
@@ -175,6 +177,13 @@ class Guard(Struct, frozen=True):
     asks: bool = False
     what: tuple[str, ...] = ()  # for people: what `seen` and the handler check
 
+    @property
+    def is_of_one_name(self) -> bool:
+        """Whether one operation on one resource is all that is checked, and a field of the request names it."""
+        if len(self.whole) != 1 or self.each or self.seen or self.asks:
+            return False
+        return self.whole[0].field is not None and len(self.whole[0].need.operations) == 1
+
     def sentences(self) -> Iterable[str]:
         """Say what is checked, for people."""
         whole = [f"{describe(one.need)}{one.what}: {one.need.error.name}" for one in self.whole]
@@ -194,6 +203,27 @@ Handler = Callable[[Engine, Any, Call, Where], Any]
 def guarded(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
     """Return a handler that checks a request before it is decided."""
 
+    if guard.is_of_one_name:
+        return _with_memory(handle, guard, authorizer)
+    return _guarded(handle, guard, authorizer)
+
+
+def _with_memory(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
+    """Return the same for a guard with one check of one name. An earlier request has nearly always made it already."""
+    (only,) = guard.whole
+    assert only.field is not None, "the name is in a field"
+    name_of, decisions = attrgetter(only.field), authorizer.decisions
+    code, decide = code_of(only.need.operations[0], only.need.kind), _guarded(handle, guard, authorizer)
+
+    def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+        if decisions.get((code, name_of(request), call.principal, call.client_host)):
+            return handle(engine, request, call, where)
+        return decide(engine, request, call, where)
+
+    return check
+
+
+def _guarded(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
         rights = Rights(authorizer, call.principal, call.client_host)
         asking = Asking(engine, request, call.version, rights)

@@ -34,7 +34,7 @@ def cluster_check(*operations: Operation, refuse: Refuse = error_response) -> Wh
 
 def group_check(operation: Operation, refuse: Refuse = error_response) -> Whole:
     """Check the request by an operation on the group that it names."""
-    return Whole(need(_R.GROUP, operation), lambda asking: (asking.request.group_id,), refuse=refuse)
+    return Whole(need(_R.GROUP, operation), lambda asking: (asking.request.group_id,), field="group_id", refuse=refuse)
 
 
 def transactional_id_check(when: Callable[[Asking], str | None]) -> Whole:

@@ -22,7 +22,13 @@ from tests.conformance import kafka
 from tests.live import Muster
 
 SUITE_SECONDS = 540
-SETTINGS = {"group.min.session.timeout.ms": "1000", "num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {
+    "group.min.session.timeout.ms": "1000",
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",  # for the tests of ACLs
+    "super.users": "User:ANONYMOUS",
+}
 Outcomes = Mapping[str, str]  # by name of a test: passed, failed, skipped
 
 
@@ -147,21 +153,11 @@ def run_franz_go(binary: Path, package: Path, bootstrap: str) -> Outcomes:
     return {name: SAID[said] for said, name in RESULT.findall(done.stdout)}
 
 
-NO_API = "not served, for no group needs it: "
 SUITES = {
     "kafka-python-suite": Suite(
         f"kafka-python {KAFKA_PYTHON}",
         kafka_python,
-        {
-            "test_admin_integration::test_create_describe_delete_acls": NO_API + "ACLs",
-            "test_admin_integration::test_elect_leaders": NO_API + "ElectLeaders",
-            "test_admin_integration::test_describe_log_dirs": NO_API + "DescribeLogDirs",
-            "test_admin_integration::test_alter_replica_log_dirs": NO_API + "AlterReplicaLogDirs",
-            "test_admin_integration::test_describe_metadata_quorum": NO_API + "DescribeQuorum",
-            "test_admin_integration::test_alter_partition_reassignments": NO_API + "AlterPartitionReassignments",
-            "test_admin_integration::test_list_partition_reassignments": NO_API + "ListPartitionReassignments",
-            "test_consumer_integration::test_kafka_version_infer": "it tells 4.3 from 4.2 by DescribeLogDirs",
-        },
+        {},
     ),
     "franz-go-suite": Suite(f"franz-go {FRANZ_GO}", franz_go, {}),
 }

@@ -112,8 +112,8 @@ def test_decisions_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPat
     for number in range(1000):
         assert not authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, f"t{number}")
         authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, f"{number}" + "x" * authorizers.NAME_MAX)
-    assert len(authorizer._decisions) <= 101
-    assert all(len(key[-1]) <= authorizers.NAME_MAX for key in authorizer._decisions)
+    assert 0 < len(authorizer.decisions) <= 100
+    assert all(len(name) <= authorizers.NAME_MAX for _, name, _, _ in authorizer.decisions)
     assert authorizer.may(ALICE, HOST, Operation.READ, Resource.TOPIC, "t")
 
 
