@@ -35,7 +35,7 @@ def test_the_manifests_follow_their_schemas(version: str) -> None:
     try:
         import kubernetes_validate
     except ImportError:
-        warnings.warn("NO KUBERNETES SCHEMAS: the manifests are not checked. pip install '.[deploy]'", stacklevel=1)
+        warnings.warn("NO KUBERNETES SCHEMAS: the manifests are not checked. pip install '.[dev]'", stacklevel=1)
         pytest.skip("kubernetes-validate is not installed")
     for manifest in MANIFESTS:
         kubernetes_validate.validate(manifest, version, strict=True)
