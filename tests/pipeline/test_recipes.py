@@ -43,13 +43,14 @@ def test_its_commands_are_commands(path: Path) -> None:
     assert jobs[:3] == ["ingest", "build", "report"]
 
 
+@pytest.mark.long
 def test_dagster_takes_it() -> None:
-    pytest.importorskip("dagster")
+    """With what `pip install -e '.[recipes]'` brings, as the next one."""
     definitions = load(Path("deploy/pipeline/dagster_job.py")).definitions  # type: ignore[attr-defined]
     job = definitions.get_job_def("muster_pipeline")
     assert [node.name for node in job.nodes_in_topological_order] == ["raw_tables", "derived_tables", "report"]
 
 
+@pytest.mark.long
 def test_airflow_takes_it() -> None:
-    pytest.importorskip("airflow.sdk")
     assert load(Path("deploy/pipeline/airflow_dag.py"))
