@@ -18,5 +18,8 @@ class Principal(Struct, frozen=True, order=True, gc=False):
         return f"{self.type}:{self.name}"
 
 
+OPERATOR_PRINCIPAL: Final = Principal("Operator", "admin port")
+"""Whoever reaches the admin port: no listener authenticates anybody by this type, and no ACL holds for it."""
+
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a connection whose listener authenticates nobody."""

@@ -79,7 +79,7 @@ class Node(Engine):
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
         self.offered = router.supported_versions(setup.compat)
         self.authorizer = authorizer_of(setup.config, ledger.catalog.acls)
-        self.real_ms = setup.real_ms
+        self.real_ms = self._real_ms
         self._routes = router.routes(self.offered, self.authorizer)
 
     def handle(self, api_key: int, request: Any, call: Call, where: Where) -> Any:

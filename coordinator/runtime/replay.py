@@ -19,6 +19,7 @@ from coordinator.control.inputs import AdvanceInput, Advertised, AskInput, Input
 from coordinator.control.journal import Entry
 from coordinator.control.journal_file import JournalError, Recording
 from coordinator.core.events import Event
+from coordinator.core.principal import OPERATOR_PRINCIPAL
 from coordinator.core.result import Call
 from coordinator.core.verbs import BY
 from coordinator.dataplane.brokers import OPERATOR, Broker, introduce
@@ -146,7 +147,7 @@ class Replay:
 
     def _ask(self, asked: AskInput) -> None:
         request = decode_request(asked.frame)
-        call = Call(0, asked.now_ms, request.version, BY, OPERATOR_HOST, self._ids)
+        call = Call(0, asked.now_ms, request.version, BY, OPERATOR_HOST, self._ids, OPERATOR_PRINCIPAL)
         self.node.handle(request.api_key, request.body, call, Where((), OPERATOR))
 
     def _begin_advance(self, noted: AdvanceInput) -> None:

@@ -3,7 +3,9 @@
 The ACLs and quotas are made by the clients' own administrators, on a server with Kafka's authorizer.
 """
 
+import json
 import time
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,3 +153,12 @@ def test_kafka_python_raises_its_own_errors(muster: Muster) -> None:
     with pytest.raises(GroupAuthorizationFailedError):
         consumer.poll(SECONDS * 1000)
     consumer.close(autocommit=False)
+
+
+def test_the_operator_of_the_admin_port_needs_no_rights(muster: Muster) -> None:
+    body = json.dumps({"topics": {"seeded": 2}}).encode()
+    request = urllib.request.Request(
+        f"{muster.ready['admin']}/v1/state", body, {"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        assert json.load(answer)["topics"]["seeded"] == 2

@@ -3,15 +3,19 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.acls.names import Operation, Pattern, Permission, Resource
-from coordinator.core.principal import Principal
+from coordinator.core.principal import OPERATOR_PRINCIPAL, Principal
+from coordinator.core.result import Call
 from coordinator.runtime.authorization.needs import NEEDS
+from coordinator.runtime.dice import fresh_ids
 from coordinator.runtime.router import HANDLERS, routes, supported_versions
 from protocol.apis import ADVERTISED_ONLY, APIS, BY_NAME
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -198,3 +202,15 @@ def _versions() -> tuple[Message, int]:
 def test_names_of_the_table_are_apis() -> None:
     assert NEEDS.keys() <= {api.name for api in APIS.values()}
     assert all(list(guard.sentences()) for guard in NEEDS.values()), "and each says what it checks"
+
+
+def test_the_operator_needs_no_rights() -> None:
+    """The admin port authenticates by its own means: the verbs of an operator are no client's requests."""
+    one = server()
+    call = Call(0, one.clock.now_ms(), 7, "operator", "/operator", fresh_ids(1), OPERATOR_PRINCIPAL)
+    request = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("made", 1, 1),))
+    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, call, one.listener.where)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
+    impostor = replace(call, principal=Principal("User", "admin port"))
+    answer = one.node.handle(BY_NAME["CreateTopics"].key, request, impostor, one.listener.where)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]

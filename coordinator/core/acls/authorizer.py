@@ -26,7 +26,7 @@ from coordinator.core.acls.names import (
 )
 from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.records import AclKey
-from coordinator.core.principal import Principal
+from coordinator.core.principal import OPERATOR_PRINCIPAL, Principal
 
 DECISIONS_MAX: Final = 10_000  # that are remembered
 NAME_MAX: Final = 256  # characters of a name that a remembered decision may be about: longer ones could fill the memory
@@ -39,7 +39,7 @@ class Authorizer:
         self, rules: AclRules, super_users: Collection[str] = (), *, allows_without_acls: bool = False
     ) -> None:
         self._rules = rules
-        self._super_users = frozenset(super_users)
+        self._super_users = frozenset((*super_users, str(OPERATOR_PRINCIPAL)))
         self._allows_without_acls = allows_without_acls
         self.decisions = rules.decisions  # to be read by others
 
