@@ -298,6 +298,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          "How many bytes of responses that clients do not take are held for all connections together. Beyond it, the"
          " connection that holds the most is closed. A setting of Muster's own.",
          least=1_048_576, most=LONG_MAX),
+    Setting("events.max.bytes", 8_388_608, _BYTES,
+         "How much memory the latest events may take, which `/events` shows: the oldest go first. A setting of Muster's own.",
+         least=65_536, most=INT_MAX),
+    Setting("group.owners.max.bytes", 8_388_608, _BYTES,
+         "How much memory the cache of group ids and their partitions may take. A setting of Muster's own.",
+         least=65_536, most=INT_MAX),
     Setting("groups.max.bytes", 134_217_728, _BYTES,
          "How much memory group ids and the groups themselves may take, without members and offsets. Beyond it, a"
          " request that would create a group is refused with GROUP_MAX_SIZE_REACHED. A setting of Muster's own.",

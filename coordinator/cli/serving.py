@@ -201,7 +201,10 @@ class Server:
         self._real = Clock.real()
         self._clock = CoordinatorClock(self._real)
         self._stats = Stats()
-        self._events = Events(Ring(), None if options.data_dir is None else EventLog(files, data_dir))
+        self._events = Events(
+            Ring(bytes_max=options.config["events.max.bytes"]),
+            None if options.data_dir is None else EventLog(files, data_dir),
+        )
         own = [listener for listener in listeners if listener.where.node_id == options.config.node_id]
         config, self._ids = _with_listeners(options.config, own), fresh_ids(options.seed)
         self._data_dir = data_dir

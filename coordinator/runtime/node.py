@@ -112,7 +112,9 @@ class Node(Engine):
             self._compare(topics[OFFSETS_TOPIC].partitions, self.config["offsets.topic.num.partitions"])
         self.ledger.record(Result(records=tuple(self._topic(*topic, now_ms) for topic in missing.items())), now_ms)
         self.ledger.flush()
-        self.partitions = Partitions(topics[OFFSETS_TOPIC].partitions, self._partition)
+        self.partitions = Partitions(
+            topics[OFFSETS_TOPIC].partitions, self._partition, self.config["group.owners.max.bytes"]
+        )
         self.coordinators = Coordinators(self.config.node_ids, len(self.partitions))
         if not self.coordinators.is_alone:
             for partition in self.partitions:

@@ -7,7 +7,7 @@ from typing import Final
 
 from coordinator.runtime.partition import Partition
 
-OWNERS_BYTES_MAX: Final = 8 * 1_048_576  # of group ids whose partition is remembered
+OWNERS_BYTES_MAX: Final = 8 * 1_048_576  # of group ids whose partition is remembered, unless told otherwise
 ENTRY_BYTES: Final = 128  # of a group id in the table, besides the id itself
 UNITS_MAX: Final = 32_768  # of a text that is hashed: a string of the protocol has at most 32,767 bytes
 
@@ -50,9 +50,10 @@ def partition_of(group_id: str, partitions: int) -> int:
 class Partitions:
     """The partitions by index, and by the groups that they own."""
 
-    def __init__(self, count: int, make: Callable[[int], Partition]) -> None:
+    def __init__(self, count: int, make: Callable[[int], Partition], owners_bytes_max: int = OWNERS_BYTES_MAX) -> None:
         self._all = [make(index) for index in range(count)]
         self._owners: dict[str, Partition] = {}
+        self._owners_bytes_max = owners_bytes_max
         self.owners_bytes = 0  # of memory, for the group ids that are remembered
 
     def __len__(self) -> int:
@@ -69,7 +70,7 @@ class Partitions:
         partition = self._owners.get(group_id)
         if partition is None:
             size = getsizeof(group_id) + ENTRY_BYTES
-            if self.owners_bytes + size > OWNERS_BYTES_MAX:
+            if self.owners_bytes + size > self._owners_bytes_max:
                 self._owners.clear()
                 self.owners_bytes = 0
             self.owners_bytes += size

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.runtime.partitions import java_hash, partition_of
+from tests.server.in_memory import InMemory
 
 
 @pytest.mark.rule("G-030 G-032 Q-035")
@@ -49,3 +50,11 @@ def test_the_longest_group_id_is_hashed() -> None:
     for _ in text:
         expected = (31 * expected + 0xFFFF) % 2**32
     assert java_hash(text) % 2**32 == expected
+
+
+def test_the_memory_of_group_ids_whose_partition_is_known_is_bounded() -> None:
+    partitions = InMemory(group_owners_max_bytes=100_000).node.partitions
+    for number in range(1_000):
+        partitions.owner(f"{number:x>1000}")
+        assert partitions.owners_bytes <= 100_000
+    assert 0 < len(partitions._owners) < 100
