@@ -6,10 +6,12 @@ connection by the bootstrap address and one by the advertised address, both auth
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import re
 import ssl
+import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -25,6 +27,8 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError as PythonKafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider as TokenProvider
 
+from tests.compat.foreign.clients import CLIENTS as FOREIGN
+from tests.compat.foreign.clients import cache_directory
 from tests.live import Muster
 from tests.server.certificates import certificates
 
@@ -54,7 +58,7 @@ class Way:
         self.password = "wrong" if mistake == "password" else "secret"
         self.lifetime = -100 if mistake == "token" else 300
         self.patience_ms = 500 if mistake else SECONDS * 1000  # of clients that try again whatever the error is
-        self._admin = muster.ready["admin"]
+        self.admin = muster.ready["admin"]
 
     @property
     def is_tls(self) -> bool:
@@ -68,7 +72,7 @@ class Way:
 
     def token(self) -> str:
         form = {"grant_type": "client_credentials", "client_id": "carol", "lifetime": str(self.lifetime)}
-        request = urllib.request.Request(f"{self._admin}/oauth/token", urllib.parse.urlencode(form).encode())
+        request = urllib.request.Request(f"{self.admin}/oauth/token", urllib.parse.urlencode(form).encode())
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return str(json.load(answer)["access_token"])
 
@@ -159,7 +163,60 @@ def with_aiokafka(way: Way) -> set[str]:
         raise Failed(repr(error)) from None
 
 
+def with_java(way: Way) -> set[str]:
+    words = [f"security.protocol={way.protocol}"]
+    if way.is_tls:
+        words += ["ssl.truststore.type=PEM", f"ssl.truststore.location={way.ca}"]
+    if way.certificate:
+        words += ["ssl.keystore.type=PEM", f"ssl.keystore.location={way.certificate}"]
+    if way.mechanism:
+        words += [f"sasl.mechanism={way.mechanism}", f"sasl.jaas.config={jaas(way)}"]
+    if way.mechanism == "OAUTHBEARER":
+        url = f"{way.admin}/oauth/token"
+        words += [
+            f"system:org.apache.kafka.sasl.oauthbearer.allowed.urls={url}",
+            f"sasl.oauthbearer.token.endpoint.url={url}",
+            "sasl.login.callback.handler.class="
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+        ]
+    return run_program("java", way, words)
+
+
+def jaas(way: Way) -> str:
+    package = "org.apache.kafka.common.security"
+    if way.mechanism == "OAUTHBEARER":
+        return f'{package}.oauthbearer.OAuthBearerLoginModule required clientId="carol" clientSecret="any";'
+    module = "plain.PlainLoginModule" if way.mechanism == "PLAIN" else "scram.ScramLoginModule"
+    return f'{package}.{module} required username="alice" password="{way.password}";'
+
+
+def with_franz_go(way: Way) -> set[str]:
+    words = [f"ca={way.ca}"] if way.is_tls else []
+    words += [f"certificate={way.certificate}"] if way.certificate else []
+    if way.mechanism == "OAUTHBEARER":
+        words += [f"mechanism={way.mechanism}", f"token={way.token()}"]
+    elif way.mechanism:
+        words += [f"mechanism={way.mechanism}", "user=alice", f"password={way.password}"]
+    return run_program("franz-go", way, words)
+
+
+@functools.cache
+def installed(client: str) -> tuple[str, ...]:
+    """The command of a client in another language, which is built if it must be."""
+    return tuple(FOREIGN[client].install(cache_directory(None)))
+
+
+def run_program(client: str, way: Way, words: list[str]) -> set[str]:
+    command = [*installed(client), "topics", way.server, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    (said,) = [json.loads(line) for line in done.stdout.splitlines()]
+    if "error" in said:
+        raise Failed(said["error"] + done.stderr)
+    return set(said["topics"])
+
+
 Client = Callable[[Way], set[str]]
+OTHERS: dict[str, Client] = {"java": with_java, "franz-go": with_franz_go}
 CLIENTS: dict[str, Client] = {
     "confluent-kafka": with_confluent_kafka,
     "kafka-python": with_kafka_python,
@@ -239,3 +296,30 @@ def test_mistakes_are_the_clients_ordinary_errors(
     with pytest.raises(Failed) as failed:
         CLIENTS[client](Way(muster, way, mistake))
     assert re.search(said[client], str(failed.value) + caplog.text)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("client", OTHERS)
+@pytest.mark.parametrize("way", WAYS)
+def test_clients_of_other_languages_get_in_by_every_way(way: str, client: str, muster: Muster) -> None:
+    assert "orders" in OTHERS[client](Way(muster, way))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("client", "mistake", "said"),
+    [
+        ("java", "CA", "SslAuthenticationException"),
+        ("java", "certificate", "SslAuthenticationException|certificate_required|TimeoutException"),
+        ("java", "password", "SaslAuthenticationException.*Invalid username or password"),
+        ("franz-go", "CA", "certificate"),
+        ("franz-go", "certificate", "certificate required"),
+        ("franz-go", "password", "Invalid username or password|SASL_AUTHENTICATION_FAILED"),
+        ("franz-go", "token", "unexpected data in oauth response"),  # to which it does not answer
+    ],
+)
+def test_mistakes_are_the_ordinary_errors_of_clients_of_other_languages(
+    client: str, mistake: str, said: str, muster: Muster
+) -> None:
+    with pytest.raises(Failed, match=said):
+        OTHERS[client](Way(muster, MISTAKES[mistake][0], mistake))

@@ -19,7 +19,24 @@ public class Foreign {
             case "admin" -> admin(words[1], words[2], words[3]);
             case "copy" -> copy(words[1], words[2], words[3], words[4], Integer.parseInt(words[5]), words[6]);
             case "work" -> work(words[1], words[2], words[3], words[4], words[5]);
+            case "topics" -> topics(words[1], Arrays.copyOfRange(words, 2, words.length));
             default -> throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    /** Lists topics with further settings, NAME=VALUE; system:NAME=VALUE is a property of the process. */
+    static void topics(String bootstrap, String[] settings) throws Exception {
+        var props = of(bootstrap, "default.api.timeout.ms", "20000", "request.timeout.ms", "10000", "retries", "3");
+        for (var setting : settings) {
+            var parts = setting.split("=", 2);
+            if (parts[0].startsWith("system:")) System.setProperty(parts[0].substring(7), parts[1]);
+            else props.put(parts[0], parts[1]);
+        }
+        try (var admin = Admin.create(props)) {
+            say("{\"topics\": [" + admin.listTopics().names().get().stream().map(name -> '"' + name + '"')
+                .collect(Collectors.joining(", ")) + "]}");
+        } catch (java.util.concurrent.ExecutionException error) {
+            say("{\"error\": \"" + error.getCause().toString().replaceAll("[\\\\\"\n]", "'") + "\"}");
         }
     }
 

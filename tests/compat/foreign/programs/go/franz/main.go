@@ -3,11 +3,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +18,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 func main() {
@@ -28,7 +34,52 @@ func main() {
 		admin(a[0], a[1], a[2])
 	case "copy":
 		copyRecords(a[0], a[1], a[2], a[3], words.Number(a[4]), a[5])
+	case "topics":
+		topics(a[0], a[1:])
 	}
+}
+
+// topics lists topics with further settings, NAME=VALUE: ca, certificate, mechanism, user, password, token.
+func topics(bootstrap string, settings []string) {
+	given := map[string]string{}
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		given[name] = value
+	}
+	opts := []kgo.Opt{kgo.RetryTimeout(5 * time.Second), kgo.RequestRetries(2)}
+	if given["ca"] != "" {
+		pem, err := os.ReadFile(given["ca"])
+		words.Must(err)
+		config := &tls.Config{RootCAs: x509.NewCertPool()}
+		config.RootCAs.AppendCertsFromPEM(pem)
+		if given["certificate"] != "" {
+			pair, err := tls.LoadX509KeyPair(given["certificate"], given["certificate"])
+			words.Must(err)
+			config.Certificates = []tls.Certificate{pair}
+		}
+		opts = append(opts, kgo.DialTLSConfig(config))
+	}
+	user, password := given["user"], given["password"]
+	switch given["mechanism"] {
+	case "PLAIN":
+		opts = append(opts, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	case "OAUTHBEARER":
+		opts = append(opts, kgo.SASL(oauth.Auth{Token: given["token"]}.AsMechanism()))
+	}
+	cl := client(bootstrap, opts...)
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	found, err := kadm.NewClient(cl).ListTopics(ctx)
+	if err != nil {
+		words.Say("error", err.Error())
+		return
+	}
+	words.Say("topics", found.Names())
 }
 
 func client(bootstrap string, more ...kgo.Opt) *kgo.Client {
