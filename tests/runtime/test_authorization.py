@@ -19,6 +19,11 @@ from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsReq
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.schema import Message
 from storage.memory_files import MemoryFiles
@@ -214,3 +219,30 @@ def test_the_operator_needs_no_rights() -> None:
     impostor = replace(call, principal=Principal("User", "admin port"))
     answer = one.node.handle(BY_NAME["CreateTopics"].key, request, impostor, one.listener.where)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+
+@pytest.mark.parametrize("group_rights", [True, False])
+def test_a_commit_of_very_many_partitions_is_checked_in_parts(group_rights: bool) -> None:
+    """Other requests are decided in between, and each topic has its own answer, in the order of the request."""
+    one = server(topics={"a": 3000, "b": 3000, "c": 3000}, frame_bytes_max=1 << 20)
+    rules = [rule(resource_type=Resource.TOPIC, resource_name=name) for name in ("a", "c")]
+    if group_rights:
+        rules.append(rule())
+    user(one, "admin").ask(CreateAclsRequest(tuple(rules)), 3)
+    partitions = tuple(OffsetCommitRequestPartition(index, 1) for index in range(3000))
+    topics = tuple(OffsetCommitRequestTopic(name, partitions=partitions) for name in ("a", "b", "c"))
+    peer = user(one)
+    assert peer.ask(OffsetCommitRequest("g", topics=topics), 8) is None, "it takes more than one step"
+    for _ in range(100):
+        one.turn()
+    (answer,) = [message for _, message in peer.answers]
+    said = {topic.name: {part.error_code for part in topic.partitions} for topic in answer.topics}
+    assert [len(topic.partitions) for topic in answer.topics] == [3000] * 3
+    if group_rights:
+        assert list(said.items()) == [
+            ("a", {ErrorCode.NONE}),
+            ("b", {ErrorCode.TOPIC_AUTHORIZATION_FAILED}),
+            ("c", {ErrorCode.NONE}),
+        ]
+    else:
+        assert said == {name: {ErrorCode.GROUP_AUTHORIZATION_FAILED} for name in "abc"}

@@ -27,6 +27,7 @@ from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import NO_ANSWER
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
+from coordinator.runtime.parts import decide_in_parts, is_long
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 
@@ -175,6 +176,7 @@ class Guard(Struct, frozen=True):
     each: tuple[Each, ...] = ()  # one of them at most has entries in a version
     seen: tuple[Seen, ...] = ()
     asks: bool = False
+    is_of_commits: bool = False  # whether the request commits offsets, perhaps very many
     what: tuple[str, ...] = ()  # for people: what `seen` and the handler check
 
     @property
@@ -205,7 +207,25 @@ def guarded(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
 
     if guard.is_of_one_name:
         return _with_memory(handle, guard, authorizer)
+    if guard.is_of_commits:
+        return _in_parts(handle, guard, authorizer)
     return _guarded(handle, guard, authorizer)
+
+
+def _in_parts(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
+    """Return the same for commits: those of many partitions are checked, and refused, in parts as they are decided.
+
+    The parts of a response are joined in the order of the request.
+    """
+    ordered = replace(guard, each=tuple([replace(one, place=IN_ORDER) for one in guard.each]))
+    check, check_part = _guarded(handle, guard, authorizer), _guarded(handle, ordered, authorizer)
+
+    def check_all(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+        if not is_long(request):
+            return check(engine, request, call, where)
+        return decide_in_parts(request, lambda part: check_part(engine, part, call, where))
+
+    return check_all
 
 
 def _with_memory(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:

@@ -94,7 +94,7 @@ NEEDS: Final[Mapping[str, Guard]] = {
         (group_check(_O.READ), Whole(need(_R.TOPIC, _O.DESCRIBE), subscribed, " of each name that is subscribed to")),
         asks=True, what=("DESCRIBE on the topic, for each name that a pattern matches: left out",),
     ),
-    "OffsetCommit": Guard((group_check(_O.READ),), (each_topic("topics", "topics", _O.READ),)),
+    "OffsetCommit": Guard((group_check(_O.READ),), (each_topic("topics", "topics", _O.READ),), is_of_commits=True),
     "OffsetFetch": Guard(
         (Whole(need(_R.GROUP, _O.DESCRIBE), one_group),),
         (Each("groups", "groups", lambda asking: lambda one: (
@@ -134,7 +134,9 @@ NEEDS: Final[Mapping[str, Guard]] = {
     "AddOffsetsToTxn": Guard((_TRANSACTION, group_check(_O.READ))),
     "EndTxn": Guard((_TRANSACTION,)),
     "TxnOffsetCommit": Guard(
-        (_TRANSACTION, group_check(_O.READ)), (each_topic("topics", "topics", _O.READ, place=FIRST),)
+        (_TRANSACTION, group_check(_O.READ)),
+        (each_topic("topics", "topics", _O.READ, place=FIRST),),
+        is_of_commits=True,
     ),
     "DescribeTransactions": Guard(
         each=(Each("transactional_ids", "transaction_states", lambda asking: lambda name: (
