@@ -11,8 +11,8 @@ MB, it kept 110. `Trimmer` has whole pages of such holes given back, after the p
 
 import os
 import sys
+import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 MAPPED_BYTES_MIN: Final = 1_048_576  # of a block that is mapped by itself
@@ -35,14 +35,21 @@ class Trimmer:
     def __init__(self) -> None:
         self._malloc_trim = _function("malloc_trim")
         self._resident = 0  # when the holes were given back last
+        # Opened once: a server that is out of descriptors goes on.
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY) if self._malloc_trim else -1
+        if self._malloc_trim:
+            weakref.finalize(self, os.close, self._statm)
 
     def trim(self) -> bool:
         """Call this now and then. Returns whether the holes were given back."""
-        if self._malloc_trim is None or _resident_bytes() < self._resident + GROWTH_BYTES:
+        if self._malloc_trim is None or self._resident_bytes() < self._resident + GROWTH_BYTES:
             return False
         self._malloc_trim(0)
-        self._resident = _resident_bytes()
+        self._resident = self._resident_bytes()
         return True
+
+    def _resident_bytes(self) -> int:
+        return int(os.pread(self._statm, 100, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _function(name: str) -> Callable[..., int] | None:
@@ -53,7 +60,3 @@ def _function(name: str) -> Callable[..., int] | None:
 
     function: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None)
     return function
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")

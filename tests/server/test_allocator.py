@@ -65,3 +65,23 @@ def test_a_system_whose_malloc_is_another_one_is_left_alone(monkeypatch: pytest.
     monkeypatch.setattr("sys.platform", "darwin")
     assert not give_back_freed_memory()
     assert not Trimmer().trim()
+
+
+NO_DESCRIPTOR = """
+import resource
+from coordinator.server.allocator import Trimmer
+
+trimmer = Trimmer()
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try:
+    open("/dev/null")
+except OSError:
+    trimmer.trim()
+    print("it goes on")
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this system's malloc cannot be told so")
+def test_a_process_that_is_out_of_descriptors_goes_on() -> None:
+    done = subprocess.run([sys.executable, "-c", NO_DESCRIPTOR], stdout=subprocess.PIPE, check=True)
+    assert done.stdout == b"it goes on\n"
