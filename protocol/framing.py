@@ -73,3 +73,5 @@ class FrameBuffer:
             self._position = end  # before it is handed out: the taker may stop here
             # The slice of a bytearray would be one copy more than that of its view.
             yield data[start:end] if isinstance(data, bytes) else bytes(memoryview(data)[start:end])
+        if self._position == held:  # an idle connection holds nothing
+            self._data, self._position = b"", 0

@@ -6,19 +6,18 @@ share the heap with what is small and stays: of a hundred unfinished frames it k
 ended. A threshold that is set is not raised.
 
 Blocks that are smaller leave holes between those that stay: of a thousand joins with ids of 32 KB, whose groups took 40
-MB, it kept 110. `Trimmer` has whole pages of such holes given back, after the process has grown.
+MB, it kept 110. `Trimmer` has whole pages of such holes given back.
 """
 
 import os
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 MAPPED_BYTES_MIN: Final = 1_048_576  # of a block that is mapped by itself
 KEPT_BYTES_MAX: Final = 4 * 1_048_576  # free at the end of the heap, for the next allocations
-
-GROWTH_BYTES: Final = 16 * 1_048_576  # of what is resident, before its holes are looked for
+CHANGE_BYTES: Final = 16 * 1_048_576
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 
@@ -30,26 +29,50 @@ def give_back_freed_memory() -> bool:
 
 
 class Trimmer:
-    """Gives the holes in the heap back when the process has grown by `GROWTH_BYTES`. That takes some milliseconds."""
+    """Gives the holes in the heap back when the process has grown, or malloc has more free, by `CHANGE_BYTES`."""
 
     def __init__(self) -> None:
         self._malloc_trim = _function("malloc_trim")
-        self._resident = 0  # when the holes were given back last
+        self._mallinfo = _mallinfo()
+        self._resident = self._free = 0  # when the holes were given back last
         # Opened once: a server that is out of descriptors goes on.
         self._statm = os.open("/proc/self/statm", os.O_RDONLY) if self._malloc_trim else -1
         if self._malloc_trim:
             weakref.finalize(self, os.close, self._statm)
 
     def trim(self) -> bool:
-        """Call this now and then. Returns whether the holes were given back."""
-        if self._malloc_trim is None or self._resident_bytes() < self._resident + GROWTH_BYTES:
+        """Call this now and then. Returns whether the holes were given back, which takes some milliseconds."""
+        if self._malloc_trim is None:
+            return False
+        if self._resident_bytes() < self._resident + CHANGE_BYTES and self._free_bytes() < self._free + CHANGE_BYTES:
             return False
         self._malloc_trim(0)
-        self._resident = self._resident_bytes()
+        self._resident, self._free = self._resident_bytes(), self._free_bytes()
         return True
 
     def _resident_bytes(self) -> int:
         return int(os.pread(self._statm, 100, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def _free_bytes(self) -> int:
+        """Return how much of its heap malloc has in no use, given back or not; 0 where that is unknown."""
+        return int(self._mallinfo().fordblks) if self._mallinfo else 0
+
+
+def _mallinfo() -> Callable[[], Any] | None:
+    """Return glibc's `mallinfo2`, which it has since 2.33."""
+    function: Any = _function("mallinfo2")
+    if function is not None:
+        from ctypes import Structure, c_size_t
+
+        names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+        class MallInfo(Structure):
+            """`struct mallinfo2`."""
+
+            _fields_ = tuple((name, c_size_t) for name in names.split())
+
+        function.restype = MallInfo
+    return function  # type: ignore[no-any-return]  # a function of ctypes
 
 
 def _function(name: str) -> Callable[..., int] | None:

@@ -101,3 +101,15 @@ def test_r16_a_frame_that_trickles_in_costs_no_more_than_its_bytes() -> None:
     assert held < 1.3 * size
     buffer.feed(wire[-2:])
     assert list(buffer) == [b"x" * size]
+
+
+def test_what_was_handed_out_is_not_held() -> None:
+    buffer = FrameBuffer()
+    chunk = pack(">i", 60_000) + bytes(60_000)
+    buffer.feed(chunk[:30_000])
+    assert list(buffer) == []
+    buffer.feed(chunk[30_000:])
+    assert [len(frame) for frame in buffer] == [60_000]
+    assert len(buffer._data) == 0
+    assert [len(frame) for frame in buffer.take(chunk * 2)] == [60_000] * 2
+    assert len(buffer._data) == 0
