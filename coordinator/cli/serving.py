@@ -117,7 +117,7 @@ def _bind(
     """
     tls = sasl = None
     if config is not None and endpoint.protocol in ENCRYPTED:
-        tls = Tls(config, endpoint.name)
+        tls = Tls(config, endpoint.name, is_sasl=endpoint.protocol in AUTHENTICATED)
     if config is not None and endpoint.protocol in AUTHENTICATED:
         sasl = Sasl(config, endpoint.name, issuer.keys if issuer else ())
     try:

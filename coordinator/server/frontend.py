@@ -32,6 +32,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from coordinator.control.passage import Passage
+from coordinator.core.refusal import truncate
 from coordinator.core.result import Call
 from coordinator.core.scram import Credential
 from coordinator.dataplane.withdrawal import RESTING
@@ -571,7 +572,7 @@ class Frontend:
             self._park(connection, parked)
             connection.backlog.clear()
             at_s = self._checked_s + self._failed_authentication_s
-            heappush(self._failures, (at_s, parked.ticket, outcome.message))
+            heappush(self._failures, (at_s, parked.ticket, truncate(outcome.message)))
             return -1
         if isinstance(outcome, Success):
             assert authentication.principal is not None, "it is complete"

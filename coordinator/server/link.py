@@ -54,7 +54,7 @@ class Link:
         self.send: Callable[[bytes | memoryview], int] = sock.send  # takes as much as it can
         self.unsent: deque[memoryview] = deque()
         self.unsent_bytes = 0  # of memory: what a response has left to send keeps all of it
-        self.unsent_since_s = 0.0
+        self.unsent_since_s = since_s
 
     def keep(self, response: bytes, sent: int) -> None:
         """Keep what the socket does not take yet: nothing of it is copied."""

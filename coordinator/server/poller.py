@@ -284,6 +284,8 @@ class Poller:
             certificate = link.certificate
             if certificate is not None:
                 link.connection.principal = Principal(USER, subject_of(certificate))
+        if link.is_behind:
+            link.unsent_since_s = self._frontend.real_s()
         self._watch(link, READ | (WRITE if link.is_behind else 0))
         if chunk is None:
             raise BlockingIOError

@@ -17,10 +17,14 @@ _PEM: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", r
 class Tls:
     """The key and the certificates of a listener. `context` is for the connections that come from now on."""
 
-    def __init__(self, config: Config, listener: str) -> None:
-        """Read them. Raises ConfigError."""
+    def __init__(self, config: Config, listener: str, *, is_sasl: bool = False) -> None:
+        """Read them. Raises ConfigError.
+
+        Where SASL says who a client is, `ssl.client.auth` counts only if it is set for this listener (KIP-684).
+        """
         self._config = config
         self._listener = listener
+        self._is_sasl = is_sasl
         self.context = self._read()
 
     def reload(self) -> None:
@@ -32,7 +36,9 @@ class Tls:
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
         context.minimum_version, context.maximum_version = self._versions()
         self._load_key(context)
-        context.verify_mode = _CLIENTS[self._value("ssl.client.auth")]
+        asks = "ssl.client.auth"
+        is_of_all = self._config.name_of_listener(self._listener, asks) == asks
+        context.verify_mode = ssl.CERT_NONE if self._is_sasl and is_of_all else _CLIENTS[self._value(asks)]
         if context.verify_mode is not ssl.CERT_NONE:
             self._load_trust(context)
         return context

@@ -418,6 +418,16 @@ async def test_who_does_not_authenticate_is_let_go() -> None:
         assert here.server.stats.connections_closed["not authenticated"] == 2
 
 
+def test_what_a_failure_repeats_of_the_client_is_cut(issuer: Issuer) -> None:
+    here = server(sasl(issuer))
+    peer = here.connect()
+    shake_hands(peer, "OAUTHBEARER")
+    message = fail(here, peer, bearer(issuer.issue("carol"), "x" * 40_000))
+    assert message is not None
+    assert "that is different from the token's principal name (carol)" in message
+    assert len(message) < 1_100
+
+
 # -- again (KIP-368) ---------------------------------------------------------------------------------------------------
 
 

@@ -311,3 +311,16 @@ SUBJECTS = Path(__file__).parent / "subjects.txt"
 def test_names_are_those_that_java_prints(line: str) -> None:
     certificate, _, name = line.partition(" ")
     assert subject_of(base64.b64decode(certificate)) == name
+
+
+def test_with_sasl_clients_are_asked_for_certificates_only_where_that_is_set_for_the_listener() -> None:
+    """KIP-684."""
+    values = {
+        "ssl.keystore.location": str(certificates() / "server.pem"),
+        "ssl.truststore.location": str(certificates() / "ca.pem"),
+        "ssl.client.auth": "required",
+    }
+    assert Tls(Config(dict(values)), "IN").context.verify_mode is ssl.CERT_REQUIRED
+    assert Tls(Config(dict(values)), "IN", is_sasl=True).context.verify_mode is ssl.CERT_NONE
+    own = values | {"listener.name.in.ssl.client.auth": "requested"}
+    assert Tls(Config(dict(own)), "IN", is_sasl=True).context.verify_mode is ssl.CERT_OPTIONAL
