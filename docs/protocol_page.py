@@ -19,14 +19,14 @@ INTRODUCTION = """\
 <!-- This page is written by `python -m docs.generate` from `protocol/apis.py` and `protocol/messages/`. -->
 
 Every API that Muster can read and write, with all versions whose layout it knows, back to 0. Each has a file of its
-own in `protocol/messages/`, named after it. [The APIs](apis.md) lists what
-of this a server offers.
+own in `protocol/messages/`, named after it. [The APIs](apis.md) lists the APIs and versions that a server offers.
 
 A frame on the wire is its size as an int32, a header and a body. The header of a request is api key (int16), version
 (int16), correlation id (int32) and client id (nullable string); the header of a response is the correlation id. From
 an API's first flexible version on (KIP-482) both headers end with tagged fields, strings, bytes and arrays have
-varints for lengths, and every struct ends with tagged fields. Two exceptions let old and new meet: the client id is
-never compact, and the header of an ApiVersions response never has tags.
+varints for lengths, and every struct ends with tagged fields. There are two exceptions, so that a client and a broker
+of different ages understand each other: the client id is never compact, and the header of an ApiVersions response
+never has tags.
 
 Fields are named as in Kafka, in snake case; `[]` is an array, and paths read as they do in error messages:
 `topics[].partitions[].error_code`. *Versions* says which versions have the field: in all others it reads as its

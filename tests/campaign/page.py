@@ -15,10 +15,10 @@ HEAD: Final = """# Reliability
 ## What is promised
 - **Acknowledged means written.** No response leaves before its records are in the log. A killed process (SIGKILL, out of memory) loses nothing that was acknowledged.
 - **With `--fsync` a power cut loses nothing either.** Without it, a power cut may lose what the operating system had not written yet.
-- **Memory is what the logs say.** A start makes the same groups, offsets, topics and transactions again.
+- **A restart changes nothing.** The server reads its logs and has the same groups, offsets, topics and transactions as before.
 - **No partition has two owners in one generation,** and every partition of a stable group has one.
 - **Every request is answered once, or its connection is closed.** A request that fails inside the server is answered UNKNOWN_SERVER_ERROR, and changes nothing.
-- **Damage is told, not repaired by itself.** A damaged topic log closes that topic; a damaged group log refuses the start, with file and byte.
+- **Damage is reported, and never repaired without being asked.** If the log of a topic's partition is damaged, that partition is closed; if the log of groups is damaged, the server does not start, and names the file and the byte.
 
 ## How it is tested
 | what | how | command |
