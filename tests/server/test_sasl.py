@@ -266,6 +266,11 @@ def test_scram_takes_no_other_nonce_and_no_proof_twice() -> None:
     shake_hands(other, "SCRAM-SHA-256")
     authenticate(other, b"n,," + client.first.encode())
     assert fail(here, other, heard)
+    third, client = here.connect(), ScramClient("sha256", "alice", "secret")
+    shake_hands(third, "SCRAM-SHA-256")
+    challenge = authenticate(third, b"n,," + client.first.encode())
+    assert challenge is not None
+    assert fail(here, third, client.final(challenge.auth_bytes, nonces="clientnonce")), "though the proof is right"
 
 
 @pytest.mark.parametrize(

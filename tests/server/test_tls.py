@@ -1,6 +1,7 @@
 """TLS in the poller: who gets a connection, what a handshake may cost, and that not a byte is lost."""
 
 import base64
+import contextlib
 import shutil
 import socket
 import ssl
@@ -75,6 +76,42 @@ async def test_requests_are_answered_whatever_records_they_come_in(version: ssl.
         assert await answers(stream, 1_998) == list(range(2, 2_000))
         (link,) = here.poller._links.values()
         assert not link.is_behind
+
+
+async def test_all_records_that_arrive_together_are_read_together() -> None:
+    """A selector does not tell of what is decrypted already, or waits to be."""
+    async with listening(tls=server_tls()) as here:
+        raw, incoming, outgoing = await here.connect(), ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        while True:
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await raw.send_all(outgoing.read())
+                incoming.write(await raw.receive_some())
+        for number in range(1, 51):
+            client.write(question(number))  # a record of its own
+        await raw.send_all(outgoing.read())
+        frames, found = FrameBuffer(1 << 20), list[int]()
+        while len(found) < 50:
+            incoming.write(await raw.receive_some())
+            with contextlib.suppress(ssl.SSLWantReadError):
+                while True:
+                    frames.feed(client.read(65_536))
+                    found += [decode_response(18, 3, frame).correlation_id for frame in frames]
+        assert found == list(range(1, 51))
+
+
+async def test_what_a_client_may_say_before_its_handshake_is_complete_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("coordinator.server.link.HANDSHAKE_BYTES_MAX", 100)
+    async with listening(tls=server_tls()) as here:
+        stream = await here.connect()
+        await stream.send_all(client_hello())
+        assert await is_closed(stream)
+    assert "more than 100 bytes of a handshake" in caplog.text
 
 
 async def test_what_a_slow_client_does_not_take_arrives_whole_and_in_order() -> None:
