@@ -26,6 +26,8 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
   <groupId>local</groupId><artifactId>kafka</artifactId><version>1</version>
   <dependencies>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
     <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
   </dependencies>
 </project>
@@ -36,7 +38,7 @@ def jars() -> Path:
     """The directory of Kafka's jars, filled by Maven when it is not there yet."""
     named = os.environ.get("MUSTER_KAFKA_JARS")
     directory = Path(named) if named else Path.home() / ".cache" / "muster" / f"kafka-{VERSION}"
-    if not any(directory.glob(f"kafka_2.13-{VERSION}.jar")):
+    if not all((directory / f"{name}-{VERSION}.jar").exists() for name in ("kafka_2.13", "kafka-tools")):
         with tempfile.TemporaryDirectory() as build:
             pom = Path(build) / "pom.xml"
             pom.write_text(POM.format(version=VERSION))
