@@ -255,7 +255,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("sasl.oauthbearer.jwks.endpoint.url", "", _NONE,
          "Where the keys are (JWKS) that OAUTHBEARER tokens are checked with: file:///PATH.", is_per_listener=True),
     Setting("sasl.oauthbearer.expected.issuer", "", _NONE, "The issuer that a token must name; empty for any.", is_per_listener=True),
-    Setting("sasl.oauthbearer.expected.audience", (), _NONE, "The audiences of which a token must name one; empty for any.",
+    Setting("sasl.oauthbearer.expected.audience", (), _NONE, "The audiences that are accepted: a token must name one of them. If empty, any is.",
          is_per_listener=True),
     Setting("sasl.oauthbearer.clock.skew.seconds", 30, "s", "How far the issuer's clock may differ.", least=0, most=INT_MAX,
          is_per_listener=True),
