@@ -1,16 +1,16 @@
 """Decompression of what clients send, never past a bound: a kilobyte on the wire may claim to be a gigabyte.
 
 The output buffer is made by us and grows towards the bound; a library that would write past it fails instead. Muster
-writes its own batches uncompressed, so there is no other direction here.
+writes its own batches uncompressed, so there is no other direction here. The library is loaded for the first batch that
+is compressed: most coordinators never see one, and it takes 1.5 MiB.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-
-import cramjam
+from functools import cache
 
 from protocol.errors import ProtocolError
 
@@ -41,24 +41,33 @@ def decompress(compression: int, data: bytes, limit: int = DECOMPRESSED_BYTES_MA
         return data
     if compression == Compression.SNAPPY and data.startswith(_XERIAL):
         return _xerial(data, limit)
-    codec = _CODECS.get(compression)
+    codec = _codecs().get(compression)
     if codec is None:
         raise ProtocolError(f"compression {compression} is none that Kafka has")
     return _grow(codec, data, limit)
 
 
 _Codec = Callable[[bytes, bytearray], int]
-_CODECS: dict[int, _Codec] = {
-    Compression.GZIP: cramjam.gzip.decompress_into,
-    Compression.SNAPPY: cramjam.snappy.decompress_raw_into,
-    Compression.LZ4: cramjam.lz4.decompress_into,
-    Compression.ZSTD: cramjam.zstd.decompress_into,
-}
 _FULL = ("failed to write whole buffer", "is smaller than required")  # how cramjam says that the output did not fit
+
+
+@cache
+def _codecs() -> Mapping[int, _Codec]:
+    """Return how each compression is undone."""
+    import cramjam
+
+    return {
+        Compression.GZIP: cramjam.gzip.decompress_into,
+        Compression.SNAPPY: cramjam.snappy.decompress_raw_into,
+        Compression.LZ4: cramjam.lz4.decompress_into,
+        Compression.ZSTD: cramjam.zstd.decompress_into,
+    }
 
 
 def _grow(codec: _Codec, data: bytes, limit: int) -> bytes:
     """Decompress into a buffer that is doubled until the output fits or the limit is passed."""
+    import cramjam
+
     size = min(limit, max(4096, 4 * len(data)))
     while True:
         output = bytearray(size)
@@ -88,6 +97,7 @@ XERIAL_BLOCKS_MAX = 32_768
 
 def _xerial(data: bytes, limit: int) -> bytes:
     blocks: list[bytes] = []
+    codec = _codecs()[Compression.SNAPPY]
     total = 0
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
@@ -101,7 +111,7 @@ def _xerial(data: bytes, limit: int) -> bytes:
             raise ProtocolError(f"a snappy block of {length} bytes, {len(data) - position} are left", offset=position)
         block = data[position : position + length]
         try:
-            blocks.append(_grow(cramjam.snappy.decompress_raw_into, block, limit - total))
+            blocks.append(_grow(codec, block, limit - total))
         except DecompressionTooLargeError:
             raise _too_large(limit) from None
         total += len(blocks[-1])

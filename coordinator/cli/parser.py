@@ -5,7 +5,6 @@ made by `expect`, so that it says what it expects.
 """
 
 import argparse
-import difflib
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -91,6 +90,8 @@ def list_choices(choices: Sequence[str]) -> str:
 
 def suggest(word: str, known: Any) -> str:
     """`; did you mean X?` for the nearest of the known words; nothing if none is near."""
+    import difflib  # only a mistake needs it
+
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -39,7 +39,6 @@ from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller
 from coordinator.server.sasl.issuer import Issuer
-from coordinator.server.sasl.listener import Sasl
 from coordinator.server.tls import Tls
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from protocol.apis import APIS
@@ -119,6 +118,8 @@ def _bind(
     if config is not None and endpoint.protocol in ENCRYPTED:
         tls = Tls(config, endpoint.name, is_sasl=endpoint.protocol in AUTHENTICATED)
     if config is not None and endpoint.protocol in AUTHENTICATED:
+        from coordinator.server.sasl.listener import Sasl
+
         sasl = Sasl(config, endpoint.name, issuer.keys if issuer else ())
     try:
         listener = listen(endpoint.bind, endpoint.advertised, name=endpoint.name, node_id=node_id, tls=tls, sasl=sasl)

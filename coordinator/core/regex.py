@@ -1,13 +1,13 @@
 """Regular expressions of clients, in RE2's syntax and in linear time. The one place that knows the engine.
 
-Python's own engine backtracks, so that a pattern such as `(a+)+b` would stop the whole server.
+Python's own engine backtracks, so that a pattern such as `(a+)+b` would stop the whole server. The engine is loaded
+for the first pattern: most servers never see one, and it takes 2.5 MiB.
 """
 
 import sys
 from collections.abc import Sequence
-from typing import Final, NamedTuple
-
-import re2
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 PATTERN_BYTES_MAX: Final = 256 * 1024
 """The memory of a compiled pattern. It holds an alternation of a thousand names of topics, and refuses patterns such as
@@ -20,15 +20,24 @@ STEP_UNITS: Final = 1_000_000
 COMPILE_UNITS: Final = STEP_UNITS // 4
 """The work that a pattern counts for when it may have to be compiled again: some milliseconds for the longest."""
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False  # the client gets the error
-_OPTIONS.max_mem = PATTERN_BYTES_MAX
+
+@cache
+def _options() -> Any:
+    """Return the options of all patterns: one object, by which the engine finds what it has compiled."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False  # the client gets the error
+    options.max_mem = PATTERN_BYTES_MAX
+    return options
 
 
 def reason_invalid(pattern: str) -> str | None:
     """Return why the pattern is none, in the engine's words, or None when it is one."""
+    import re2
+
     try:
-        re2.compile(pattern, _OPTIONS)
+        re2.compile(pattern, _options())
     except re2.error as error:
         reason = error.args[0]
         return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
@@ -48,7 +57,9 @@ def match(pattern: str, names: Sequence[str], start: int = 0, units_max: int = S
 
     Raises `re2.error` for a pattern that is none.
     """
-    compiled = re2.compile(pattern, _OPTIONS)
+    import re2
+
+    compiled = re2.compile(pattern, _options())
     end, units = start, 0
     while end < len(names) and units < units_max:
         units += compiled.programsize * (len(names[end]) + 1)

@@ -6,7 +6,6 @@ Only directories of partitions belong to it: locks, the reserve and the event lo
 """
 
 import io
-import tarfile
 from collections.abc import Iterator, Mapping
 
 from storage.files import Files
@@ -49,6 +48,8 @@ def write_logs(files: Files, data_dir: str, snapshot: Snapshot) -> None:
 
 def to_tar(snapshot: Snapshot) -> bytes:
     """Return a snapshot as a tar file, the same bytes for the same snapshot."""
+    import tarfile  # only a download needs it
+
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path, content in sorted(snapshot.items()):

@@ -7,13 +7,15 @@ ApiVersions* ─► SaslHandshake ─► SaslAuthenticate, as often as the mecha
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.core.principal import USER, Principal
-from coordinator.server.sasl.listener import Sasl, StoredCredentials
 from coordinator.server.sasl.outcome import Challenge, Failure, Machine, Outcome, Refusing, Success
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:  # the mechanisms are imported where a listener has SASL
+    from coordinator.server.sasl.listener import Sasl, StoredCredentials
 
 SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
@@ -27,7 +29,7 @@ class Authentication:
 
     __slots__ = ("_again_s", "_expected", "_machine", "_mechanism", "_sasl", "expires_s", "principal", "takes_tokens")
 
-    def __init__(self, sasl: Sasl) -> None:
+    def __init__(self, sasl: "Sasl") -> None:
         self._sasl = sasl
         self._expected: tuple[int, ...] = (API_VERSIONS, SASL_HANDSHAKE)
         self._machine: Machine | None = None  # of the exchange at hand
@@ -60,7 +62,7 @@ class Authentication:
         return False
 
     def shake_hands(
-        self, request: SaslHandshakeRequest, version: int, now_s: float, stored: StoredCredentials
+        self, request: SaslHandshakeRequest, version: int, now_s: float, stored: "StoredCredentials"
     ) -> SaslHandshakeResponse:
         """Begin an exchange. With an error in the response, the connection is to be closed."""
         mechanisms = self._sasl.mechanisms
