@@ -8,7 +8,8 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from coordinator.control.inputs import Advertised, Origin
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
 from coordinator.events import EventLog, Events, Ring
+from coordinator.metrics import Snapshot as MetricsSnapshot
 from coordinator.metrics import Stats
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.dice import fresh_ids
@@ -41,7 +43,6 @@ from coordinator.server.poller import Poller
 from coordinator.server.sasl.issuer import Issuer
 from coordinator.server.tls import Tls
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
-from protocol.apis import APIS
 from storage import reserve
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
 from storage.layout import DamagedLog
@@ -430,46 +431,41 @@ class Server:
                 group_log.log(level, message, extra=facts)
 
     async def _serve_admin(self, listener: Listener) -> None:
-        from coordinator.admin import http  # h11 need not be there before the first client is served
-        from coordinator.admin.app import routes
-        from coordinator.admin.control import Control
-        from coordinator.admin.files import add_page
-        from coordinator.admin.operations import add_operations
-        from coordinator.admin.views import readiness, snapshot
-        from coordinator.metrics import exposition
+        """Serve HTTP, from the first connection on: most of its modules are imported then, while clients are served."""
+        await trio.lowlevel.wait_readable(listener.sock)
+        await trio.to_thread.run_sync(import_module, "coordinator.cli.admin_port")
+        from coordinator.admin import views
+        from coordinator.cli import admin_port
 
-        def metrics(accept: str) -> tuple[bytes, str]:
-            held = {
+        def held() -> Mapping[str, int]:
+            return {
                 "requests": self._frontend.requests.total,
                 "responses": self._frontend.responses.total,
                 "events": self._events.ring.bytes,
             }
-            now = snapshot(
+
+        def snapshot() -> MetricsSnapshot:
+            return views.snapshot(
                 self._node,
                 self._poller.connections_by_listener(),
                 self._recovery_seconds,
                 self._started_ms,
-                held,
+                held(),
                 self._lines.dropped,
             )
-            return exposition(self._stats, now, lambda api_key: APIS[api_key].name, accept)
 
-        router = routes(lambda: readiness(self._node, self._is_ready), metrics, self._events.ring)
-        if self._options.config["admin.control"]:
-            control = Control(self._operator, self._events.ring, self._listeners[0].port)
-            add_operations(router, control.operations())
-            add_page(router)
-        if self._issuer is not None:
-            from coordinator.admin.oauth import add_issuer
-
-            add_issuer(router, self._issuer)
-        handler: http.Handler = router
-        if self._admin_token is not None:
-            from coordinator.admin.access import require_token
-
-            handler = require_token(router, self._admin_token)
-        hosts = http.Hosts((*self._options.config["admin.allowed.hosts"], listener.host))
-        await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock)), handler, hosts)
+        handler = admin_port.make_handler(
+            readiness=lambda: views.readiness(self._node, self._is_ready),
+            stats=self._stats,
+            snapshot=snapshot,
+            ring=self._events.ring,
+            operator=self._operator if self._options.config["admin.control"] else None,
+            server_port=self._listeners[0].port,
+            issuer=self._issuer,
+            token=self._admin_token,
+        )
+        hosts = (*self._options.config["admin.allowed.hosts"], listener.host)
+        await admin_port.serve(listener.sock, handler, hosts)
 
 
 def _check_ready_file(name: str | None) -> None:

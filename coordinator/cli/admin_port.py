@@ -1,0 +1,57 @@
+"""The admin port of a server process: all that it serves, in one handler. Not a subcommand.
+
+`serve` imports this module with the first connection of the port. h11, the control API and what describes it take as
+long to import as a third of the server, and a server that nobody asks anything needs none of it.
+"""
+
+import socket
+from collections.abc import Callable, Sequence
+
+import trio
+
+from coordinator.admin import http
+from coordinator.admin.access import require_token
+from coordinator.admin.app import Readiness, routes
+from coordinator.admin.control import Control
+from coordinator.admin.files import add_page
+from coordinator.admin.operations import add_operations
+from coordinator.events import Ring
+from coordinator.metrics import Snapshot, Stats, exposition
+from coordinator.server.operator import Operator
+from coordinator.server.sasl.issuer import Issuer
+from protocol.apis import APIS
+
+
+def make_handler(
+    *,
+    readiness: Callable[[], Readiness],
+    stats: Stats,
+    snapshot: Callable[[], Snapshot],
+    ring: Ring,
+    operator: Operator | None,
+    server_port: int,
+    issuer: Issuer | None,
+    token: str | None,
+) -> http.Handler:
+    """Make the handler of all routes. Without an `operator` there is no control API, without a `token` no access check.
+
+    `readiness` and `snapshot` are called anew for each request that asks for them.
+    """
+
+    def metrics(accept: str) -> tuple[bytes, str]:
+        return exposition(stats, snapshot(), lambda api_key: APIS[api_key].name, accept)
+
+    router = routes(readiness, metrics, ring)
+    if operator is not None:
+        add_operations(router, Control(operator, ring, server_port).operations())
+        add_page(router)
+    if issuer is not None:
+        from coordinator.admin.oauth import add_issuer
+
+        add_issuer(router, issuer)
+    return router if token is None else require_token(router, token)
+
+
+async def serve(sock: socket.socket, handler: http.Handler, hosts: Sequence[str]) -> None:
+    """Serve HTTP on a bound socket until cancelled."""
+    await http.serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), handler, http.Hosts(tuple(hosts)))
