@@ -56,6 +56,8 @@ TEND_SECONDS: Final = 1.0  # between two rounds of the janitor, who has nothing 
 
 def serve(options: Options) -> int:
     """Serve until a signal says stop. Returns the exit code."""
+    gc.freeze()  # what is imported stays, as what is loaded does
+    gc.enable()
     give_back_freed_memory()
     lines = set_up(options.log_level, options.log_format)
     with contextlib.ExitStack() as stack:
