@@ -246,3 +246,12 @@ def test_a_commit_of_very_many_partitions_is_checked_in_parts(group_rights: bool
         ]
     else:
         assert said == {name: {ErrorCode.GROUP_AUTHORIZATION_FAILED} for name in "abc"}
+
+
+def test_there_is_room_for_so_many_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.core.acls.create_acls.ACLS_MAX", 2)
+    admin = user(server(), "admin")
+    rules = tuple(rule(resource_name=name) for name in ("a", "a", "b", "c"))
+    said = [one.error_code for one in admin.ask(CreateAclsRequest(rules), 3).results]
+    assert said == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+    assert [one.error_code for one in admin.ask(CreateAclsRequest(rules[:1]), 3).results] == [ErrorCode.NONE]

@@ -15,8 +15,11 @@ from protocol.messages.create_acls import (
     CreateAclsResponseAclCreationResult,
 )
 
+ACLS_MAX: Final = 10_000  # a bound on what clients can make us keep, and walk over to describe and delete
+
 _TYPES: Final = frozenset(Resource)
 _PATTERNS: Final = frozenset({Pattern.LITERAL, Pattern.PREFIXED})
+_FULL: Final = Refusal(ErrorCode.POLICY_VIOLATION, f"There is room for {ACLS_MAX} ACLs here.")
 _FOR_FILTERS: Final = frozenset({ANY, Pattern.MATCH})
 
 
@@ -29,7 +32,6 @@ def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Res
         if wrong is not None:
             results.append(CreateAclsResponseAclCreationResult(wrong.error, wrong.message))
             continue
-        results.append(CreateAclsResponseAclCreationResult(error_message=""))
         acl = AclKey(
             creation.resource_type,
             creation.resource_name,
@@ -39,8 +41,12 @@ def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Res
             creation.operation,
             creation.permission_type,
         )
-        if acl not in catalog.acls:
+        if acl not in catalog.acls and acl not in added:
+            if len(catalog.acls) + len(added) >= ACLS_MAX:
+                results.append(CreateAclsResponseAclCreationResult(_FULL.error, _FULL.message))
+                continue
             added[acl] = None
+        results.append(CreateAclsResponseAclCreationResult(error_message=""))
     records = tuple([CatalogRecord(acl, AclValue(call.now_ms)) for acl in added])
     return Result(response=CreateAclsResponse(results=tuple(results)), records=records)
 
