@@ -46,7 +46,12 @@ def _lines(events: Iterable[Numbered]) -> Iterator[str]:
         start_ms = event.at_ms if start_ms is None else start_ms
         seconds = (event.at_ms - start_ms) / 1000
         what = f"{event.before} -> {event.after}" if event.before != event.after else event.after
-        yield f"#{number:<5} +{seconds:.3f}s  {what} (generation {event.generation})  {describe(event)}"
+        yield f"#{number:<5} +{seconds:.3f}s  {what} ({format_generation(event)})  {describe(event)}"
+
+
+def format_generation(event: Event) -> str:
+    """Return the number of the group's membership, by Kafka's name for it: a generation, or a group epoch (KIP-848)."""
+    return f"{'epoch' if event.type == 'consumer' else 'generation'} {event.generation}"
 
 
 def describe(event: Event) -> str:
@@ -97,7 +102,7 @@ def as_mermaid(group: str, events: Iterable[Numbered]) -> str:
         else:
             body.append(f"  Note over G: {said}")
         if event.before != event.after:
-            body.append(f"  Note over G: {event.after}, generation {event.generation}")
+            body.append(f"  Note over G: {event.after}, {format_generation(event)}")
     return "\n".join([*lines, *body]) + "\n"
 
 

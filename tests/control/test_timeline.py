@@ -20,6 +20,12 @@ def test_text_has_a_line_an_event() -> None:
     ]
 
 
+def test_a_consumer_group_has_an_epoch_and_no_generation() -> None:
+    event = Event(1_000, "g", Cause.ASSIGNMENT_COMPUTED, "Assigning", "Reconciling", 4, type="consumer")
+    assert as_text([(7, event)]) == "#7     +0.000s  Assigning -> Reconciling (epoch 4)  assignment computed\n"
+    assert "Note over G: Reconciling, epoch 4" in as_mermaid("g", [(7, event)])
+
+
 def test_data_has_the_cause_with_its_member() -> None:
     first, expired, _ = as_data(EVENTS)
     assert (first["number"], first["from"], first["to"]) == (11, "Empty", "PreparingRebalance")

@@ -182,6 +182,13 @@ def test_options_of_the_server_come_from_the_ini_file(inner: pytest.Pytester) ->
     inner.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
 
+def test_a_missing_command_names_the_ways_to_give_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MusterError, match=r"environment of its own .* PATH, .*muster_command.*MUSTER_ADMIN"):
+        Server(tmp_path, [])
+
+
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     server = Server(tmp_path, ["--set", "group.max.size=0"], COMMAND)
     with pytest.raises(

@@ -25,7 +25,11 @@ def find_command(command: str = "") -> list[str]:
     beside = Path(sys.executable).with_name("muster")
     found = str(beside) if beside.exists() else shutil.which("muster")
     if found is None:
-        raise MusterError("there is no command muster: install kafka-muster, or set MUSTER_ADMIN to a running server")
+        raise MusterError(
+            "there is no command muster: install Muster in an environment of its own and put the bin of that "
+            "environment on the PATH, name the command in the ini file (muster_command), "
+            "or set MUSTER_ADMIN to a running server"
+        )
     return [found]
 
 
