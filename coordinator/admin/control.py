@@ -41,7 +41,7 @@ from coordinator.admin.control_types import (
 )
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
-from coordinator.admin.verb_calls import bounded, do
+from coordinator.admin.verb_calls import check_bounds, do
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
 from coordinator.control.faults import FaultError, FaultSpec, Rule, check
 from coordinator.control.group_view import GroupView, MemberView
@@ -248,7 +248,7 @@ class Control:
     def _clock(self, given: Input) -> ClockState:
         state = self._operator.clock.state()
         return msgspec.structs.replace(
-            state, deadlines=state.deadlines[: bounded("limit", given.query.limit, 0, 100_000)]
+            state, deadlines=state.deadlines[: check_bounds("limit", given.query.limit, 0, 100_000)]
         )
 
     def _set_clock(self, given: Input) -> ClockState:
@@ -265,7 +265,7 @@ class Control:
     def _advance(self, given: Input) -> ClockMove:
         body: Advance = given.body
         return self._operator.clock.advance(
-            bounded("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive)
+            check_bounds("ms", body.ms, 0, ADVANCE_MS_MAX), self._keep_alive(body.keep_alive)
         )
 
     def _step(self, given: Input) -> ClockMove:
@@ -398,7 +398,7 @@ class Control:
         return _view_scenario(do(self._operator.scenarios.remove, _number(given)))
 
     def _set_journal(self, given: Input) -> JournalState:
-        self._operator.requests.set_journal(bounded("bytes_max", given.body.bytes_max, 0, 1 << 30))
+        self._operator.requests.set_journal(check_bounds("bytes_max", given.body.bytes_max, 0, 1 << 30))
         return self._journal(given)
 
     def _journal(self, given: Input) -> JournalState:
@@ -416,7 +416,7 @@ class Control:
         journal = do(lambda: self._operator.requests.journal)
         wanted = Filter(query.api, query.group, query.topic, query.client, query.after)
         found = [entry for entry, _ in journal.entries(wanted, self._operator.requests.topic_name)]
-        found = found[: bounded("limit", query.limit, 1, PAGE_MAX)]
+        found = found[: check_bounds("limit", query.limit, 1, PAGE_MAX)]
         if query.format == "pcapng":
             return Text(write_pcapng(found, self._server_port), PCAPNG)
         described = [describe_entry(entry) for entry in found]
@@ -480,7 +480,7 @@ class Control:
         body: Wait = given.body
         if not body.group and body.fault is None:
             raise Refused("invalid wait: expected a group or a fault")
-        timeout_ms = bounded("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
+        timeout_ms = check_bounds("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
         with trio.move_on_after(timeout_ms / 1000):
             while self._missing(body) is not None:
                 await self._operator.next_turn()

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from coordinator.admin.operations import Input, Operation
 from coordinator.admin.operations import Refusal as Refused
-from coordinator.admin.verb_calls import answer, bounded, do
+from coordinator.admin.verb_calls import answer, check_bounds, do
 from coordinator.server.operator import Operator
 from coordinator.server.verbs.brokers import BrokerView, CoordinatorView
 from coordinator.server.verbs.refusal import Refusal
@@ -110,7 +110,7 @@ class BrokerControl:
         return view
 
     async def _restart(self, given: Input) -> Brokers:
-        down_ms, load_ms = bounded("down_ms", given.body.down_ms, 0, DOWN_MS_MAX), _load_ms(given)
+        down_ms, load_ms = check_bounds("down_ms", given.body.down_ms, 0, DOWN_MS_MAX), _load_ms(given)
         restart = self._operator.brokers.restart_all
         try:
             return Brokers(await restart(self._operator.next_turn, down_ms=down_ms, load_ms=load_ms))
@@ -123,7 +123,7 @@ class BrokerControl:
     def _move(self, given: Input) -> CoordinatorView:
         body: MoveBody = given.body
         name, load_ms = given.path["name"], _load_ms(given)
-        lost = bounded("lose_last_commits", body.lose_last_commits, 0, COMMITS_MAX)
+        lost = check_bounds("lose_last_commits", body.lose_last_commits, 0, COMMITS_MAX)
         view: CoordinatorView
         if body.type == "transaction":
             if lost or not body.keep_members:
@@ -136,7 +136,7 @@ class BrokerControl:
 
 
 def _load_ms(given: Input) -> int:
-    return bounded("load_ms", given.body.load_ms, 0, LOAD_MS_MAX)
+    return check_bounds("load_ms", given.body.load_ms, 0, LOAD_MS_MAX)
 
 
 def _node_id(given: Input) -> int:

@@ -21,7 +21,7 @@ def answer(refusal: Refusal) -> Refused:
     return Refused(str(refusal), 404 if is_missing else 409 if refusal.is_conflict else 400)
 
 
-def bounded(name: str, value: int, least: int, most: int) -> int:
+def check_bounds(name: str, value: int, least: int, most: int) -> int:
     """Return a number that is within its bounds. Raises Refused."""
     if not least <= value <= most:
         raise Refused(f"invalid {name} {value}: expected {least} to {most}")

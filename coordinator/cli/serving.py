@@ -22,7 +22,7 @@ from coordinator.cli.listeners import AUTHENTICATED, ENCRYPTED, Endpoint, shift_
 from coordinator.cli.logs import QueuedHandler, set_up
 from coordinator.cli.options import Options
 from coordinator.config import Config, ConfigError
-from coordinator.control.inputs import Advertised, Origin
+from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.core.events import Event
 from coordinator.dataplane.topic_logs import FILES_MAX
 from coordinator.events import EventLog, Events, Ring
@@ -305,7 +305,9 @@ class Server:
             compat=options.compat,
             settings=config.given(),
             topics=options.topics,
-            listeners=tuple(Advertised(one.name, one.where.node_id, one.host, one.port) for one in self._listeners),
+            listeners=tuple(
+                AdvertisedListener(one.name, one.where.node_id, one.host, one.port) for one in self._listeners
+            ),
         )
 
     def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:

@@ -50,7 +50,7 @@ class Input(Struct, gc=False):
     value: Any
 
 
-class Advertised(Struct, frozen=True):
+class AdvertisedListener(Struct, frozen=True):
     """A listener as clients are told of it."""
 
     name: str
@@ -69,7 +69,7 @@ class Origin(Struct, frozen=True):
     compat: str
     settings: Mapping[str, Any]  # those that were given
     topics: Mapping[str, int]  # of the start
-    listeners: tuple[Advertised, ...]
+    listeners: tuple[AdvertisedListener, ...]
 
     @property
     def obstacle(self) -> str:

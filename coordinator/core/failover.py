@@ -82,12 +82,12 @@ def unload_classic(group: ClassicGroup, env: Env, reason: str) -> Result[Classic
     waiting: list[Effect] = []
     for member in group.members.values():
         waiting += refuse_parked(member, ErrorCode.NOT_COORDINATOR, member.member_id)
-    return _moved(group, env, reason).preceded_by(*waiting)
+    return _tell_move(group, env, reason).preceded_by(*waiting)
 
 
 def unload_consumer(group: ConsumerGroup, env: Env, reason: str) -> Result[ConsumerGroup]:
     """Tell of the move. No request of a consumer group is ever parked."""
-    return _moved(group, env, reason)
+    return _tell_move(group, env, reason)
 
 
 def lose_commits(group: Group | None, verb: LoseCommits, env: Env) -> Result[Any]:
@@ -134,7 +134,7 @@ def lose_consumer_members(group: ConsumerGroup, verb: LoseMembers, env: Env) -> 
     return result
 
 
-def _moved(group: Group, env: Env, reason: str) -> Result[Any]:
+def _tell_move(group: Group, env: Env, reason: str) -> Result[Any]:
     told = (_event(group, env, Cause.COORDINATOR_MOVED, reason),) if group.members else ()
     return Result(events=told)
 

@@ -115,7 +115,7 @@ def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode
             for one in own.values():
                 one.name = state.name_of(one.topic_id)  # a topic may have come, or gone, since it was named
     asked = tuple(own.values())
-    denied = _denied(asked, call)
+    denied = _find_denied(asked, call)
     return Fetch(
         # What is denied comes last, as in Kafka.
         asked=asked if not denied else tuple(sorted(asked, key=lambda one: one.name in denied)),
@@ -129,7 +129,7 @@ def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode
     )
 
 
-def _denied(asked: Iterable[FetchPartition], call: Call) -> frozenset[str]:
+def _find_denied(asked: Iterable[FetchPartition], call: Call) -> frozenset[str]:
     """Return the topics that the client may not read, by name."""
     if call.rights is None:
         return frozenset()

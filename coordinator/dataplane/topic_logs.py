@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from coordinator.core.catalog.settings import TopicSettings
-from coordinator.dataplane.unopened import Unopened
+from coordinator.dataplane.unopened import UnopenedLogs
 from storage import removal
 from storage.files import Files, StorageError
 from storage.layout import DamagedLog
@@ -53,7 +53,7 @@ class TopicLogs:
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
         self._outdated = OutdatedRecords(files)
-        self._unopened = Unopened(files, self.on_disk, self._directory)
+        self._unopened = UnopenedLogs(files, self.on_disk, self._directory)
 
     def log(self, topic: str, partition: int) -> Log:
         """Return the log of a partition that exists, opened and recovered. Raises DamagedLog."""

@@ -11,7 +11,7 @@ from storage.files import Files, StorageError
 TopicPartition = tuple[str, int]
 
 
-class Unopened:
+class UnopenedLogs:
     """Extents by partition, of logs that are not open."""
 
     def __init__(

@@ -65,7 +65,7 @@ _BY_MODULE: Final = {api.module: api for api in TABLE}
 def error_response(request: Any, version: int, code: int) -> Any:
     """Return the response to a request of which everything has failed with `code`."""
     if isinstance(request, AlterReplicaLogDirsRequest):
-        return _no_directory_altered(request, code)
+        return _directories_response(request, code)
     if isinstance(request, AlterUserScramCredentialsRequest):
         users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
         results = [AlterUserScramCredentialsResponseAlterUserScramCredentialsResult(user, code) for user in users]
@@ -74,7 +74,7 @@ def error_response(request: Any, version: int, code: int) -> Any:
     return _error_of(api.response, version, request, code, {})
 
 
-def _no_directory_altered(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
+def _directories_response(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
     """Return the response whose topics are one level higher than in the request."""
     topics = [topic for one in request.dirs for topic in one.topics]
     return AlterReplicaLogDirsResponse(

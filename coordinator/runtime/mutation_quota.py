@@ -20,7 +20,7 @@ from protocol.errors import ErrorCode
 Handler = Callable[[Engine, Any, Call, Where], Any]
 
 
-def limited(handle: Handler, array: str, answers: str, strict_since: int) -> Handler:
+def limit_mutations(handle: Handler, array: str, answers: str, strict_since: int) -> Handler:
     """Return a handler of an API that changes topics, which are entries of `array`, with the quota before it."""
 
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
@@ -79,5 +79,5 @@ LIMITED: Final[Mapping[str, tuple[tuple[str, str, int], ...]]] = {
 def with_mutation_quota(api: str, handle: Handler) -> Handler:
     """Return the handler of an API, behind its quota if it changes topics."""
     for array, answers, strict_since in LIMITED.get(api, ()):
-        handle = limited(handle, array, answers, strict_since)
+        handle = limit_mutations(handle, array, answers, strict_since)
     return handle

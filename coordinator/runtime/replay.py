@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.config import Config, ConfigError
-from coordinator.control.inputs import AdvanceInput, Advertised, AskInput, Input, Kind, VerbInput
+from coordinator.control.inputs import AdvanceInput, AdvertisedListener, AskInput, Input, Kind, VerbInput
 from coordinator.control.journal import Entry
 from coordinator.control.journal_file import JournalError, Recording
 from coordinator.core.events import Event
@@ -192,7 +192,7 @@ class Replay:
                 yield Difference(entry, response)
 
 
-def _wheres(listeners: Iterable[Advertised]) -> dict[tuple[str, int], Where]:
+def _wheres(listeners: Iterable[AdvertisedListener]) -> dict[tuple[str, int], Where]:
     """Return what clients are told, by the listener and the broker that they come to."""
     by_name: dict[str, dict[int, Broker]] = {}
     for one in listeners:

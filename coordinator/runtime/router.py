@@ -11,7 +11,7 @@ from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import HANDLERS as DATAPLANE
 from coordinator.runtime import groups, transactions
 from coordinator.runtime.api_versions import api_versions
-from coordinator.runtime.authorization.guard import guarded
+from coordinator.runtime.authorization.guard import guard_handler
 from coordinator.runtime.authorization.needs import NEEDS
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
@@ -97,4 +97,4 @@ def routes(versions: Mapping[int, range], authorizer: Authorizer | None) -> dict
 
 def _behind_guard(name: str, authorizer: Authorizer | None) -> Handler:
     guard = NEEDS.get(name)
-    return HANDLERS[name] if authorizer is None or guard is None else guarded(HANDLERS[name], guard, authorizer)
+    return HANDLERS[name] if authorizer is None or guard is None else guard_handler(HANDLERS[name], guard, authorizer)

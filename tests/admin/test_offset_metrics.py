@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.admin.views import snapshot
 from coordinator.dataplane.traffic import OTHER, TOPICS_MAX, TrafficByTopic
-from coordinator.dataplane.unopened import Unopened
+from coordinator.dataplane.unopened import UnopenedLogs
 from coordinator.metrics import GroupOffset
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.offset_commit import (
@@ -133,7 +133,7 @@ def test_a_scrape_does_not_hold_up_the_clients() -> None:
 
     files = MemoryFiles()
     partitions = [("t", index) for index in range(5)]
-    unopened = Unopened(files, lambda: partitions, lambda topic, index: f"data/{topic}-{index}")
+    unopened = UnopenedLogs(files, lambda: partitions, lambda topic, index: f"data/{topic}-{index}")
     unopened.look(has_time, lambda partition: partition == ("t", 4))
     assert len(unopened.known) == 3
     unopened.look(has_time, lambda partition: False)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from coordinator.control.inputs import Advertised, Origin
+from coordinator.control.inputs import AdvertisedListener, Origin
 from coordinator.runtime.clock import CoordinatorClock
 from coordinator.runtime.dice import FreshIds
 from coordinator.runtime.node import Node
@@ -94,7 +94,9 @@ class Steered(InMemory):
             compat=self.setup.compat,
             settings=self.setup.config.given(),
             topics=self.setup.topics,
-            listeners=tuple(Advertised(one.name, one.where.node_id, one.host, one.port) for one in self.listeners),
+            listeners=tuple(
+                AdvertisedListener(one.name, one.where.node_id, one.host, one.port) for one in self.listeners
+            ),
         )
 
     def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:

@@ -121,7 +121,7 @@ def classic_group(
         members
     )
     made = replace(made, protocol=choose_protocol(made))
-    held = {member.member_id: _held(member) for member in staying}
+    held = {member.member_id: _owned_places(member) for member in staying}
     try:
         assigned = {
             member_id: replace(
@@ -164,7 +164,7 @@ def _classic_member(member: Member) -> ClassicMember:
     )
 
 
-def _held(member: Member) -> dict[bytes, set[int]]:
+def _owned_places(member: Member) -> dict[bytes, set[int]]:
     """What the member may own: its target, once it has all of it and nothing else."""
     held: dict[bytes, set[int]] = {}
     for owned in (member.assigned, member.pending):

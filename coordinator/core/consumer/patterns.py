@@ -87,14 +87,14 @@ def _match_some(resolving: Resolving) -> Resolving:
     while left and units < regex.STEP_UNITS:
         found = regex.match(left[0], names, at, regex.STEP_UNITS - units)
         units += found.units + regex.COMPILE_UNITS
-        at, matched = found.end, matched + _seen(resolving.rights, found.names)
+        at, matched = found.end, matched + _visible_topics(resolving.rights, found.names)
         if at == len(names):
             done[left[0]] = frozenset(matched)
             left, at, matched = left[1:], 0, ()
     return replace(resolving, left=left, at=at, matched=matched, done=done)
 
 
-def _seen(rights: Rights | None, names: tuple[str, ...]) -> tuple[str, ...]:
+def _visible_topics(rights: Rights | None, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the topics that the member whose heartbeat has begun this may describe."""
     if rights is None:
         return names

@@ -77,7 +77,7 @@ def refuse_find(request: FindCoordinatorRequest, version: int, error: ErrorCode)
     )
 
 
-def subscribed(asking: Asking) -> Iterable[str]:
+def subscription_topics(asking: Asking) -> Iterable[str]:
     return asking.request.subscribed_topic_names or ()
 
 
@@ -88,27 +88,27 @@ def offset_fetch_topics(asking: Asking, response: Response) -> Response:
     """
     describes = need(_R.TOPIC, _O.DESCRIBE)
 
-    def seen(topics: Iterable[Entry], is_named: bool) -> tuple[Entry, ...]:
+    def hide_denied(topics: Iterable[Entry], is_named: bool) -> tuple[Entry, ...]:
         found, denied = [], []
         for topic in topics:
             name = asking.topic(topic)
             if name is None or describes.is_met(asking, name):
                 found.append(topic)
             elif is_named:
-                denied.append(_denied_offsets(topic))
+                denied.append(_deny_offsets(topic))
         return (*denied, *found)
 
     request = asking.request
     if asking.version < GROUPS_SINCE:
-        return replace(response, topics=seen(response.topics, request.topics is not None))
+        return replace(response, topics=hide_denied(response.topics, request.topics is not None))
     named = [group.topics is not None for group in request.groups]
     groups = zip(response.groups, named, strict=True)
     return replace(
-        response, groups=tuple([replace(one, topics=seen(one.topics, is_named)) for one, is_named in groups])
+        response, groups=tuple([replace(one, topics=hide_denied(one.topics, is_named)) for one, is_named in groups])
     )
 
 
-def _denied_offsets(topic: Entry) -> Entry:
+def _deny_offsets(topic: Entry) -> Entry:
     partitions = [
         replace(
             one, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=_TOPIC_DENIED
@@ -147,14 +147,14 @@ def hide_members(asking: Asking, response: Response) -> Response:
         }
         return all(describes.is_met(asking, name) for name in names)
 
-    def hidden(group: Entry) -> Entry:
+    def hide(group: Entry) -> Entry:
         return type(group)(
             error_code=_TOPIC_DENIED,
             error_message="The group has topics that may not be described.",
             group_id=group.group_id,
         )
 
-    return replace(response, groups=tuple([one if is_seen(one) else hidden(one) for one in response.groups]))
+    return replace(response, groups=tuple([one if is_seen(one) else hide(one) for one in response.groups]))
 
 
 def one_group(asking: Asking) -> Iterable[str]:

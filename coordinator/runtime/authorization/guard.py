@@ -115,7 +115,7 @@ class Each(Struct, frozen=True):
     refuse: Refuse = error_response  # makes the response about what is denied
     is_asked_empty: bool = False  # whether the handler is asked though all entries are denied: it may refuse the rest
 
-    def divide(self, asking: Asking) -> "Divided | None":
+    def divide(self, asking: Asking) -> "DividedRequest | None":
         """Return the request in two parts, None if nothing of it is denied."""
         entries = getattr(asking.request, self.array)
         if not entries:
@@ -130,16 +130,16 @@ class Each(Struct, frozen=True):
             part = replace(asking.request, **{self.array: tuple([entries[at] for at in places])})
             answered = getattr(self.refuse(part, asking.version, error), self.answers)
             assert len(answered) == len(places), f"{self.array}: {len(places)} entries have {len(answered)} answers"
-            refused |= zip(places, [self._told(asking, one) for one in answered], strict=True)
+            refused |= zip(places, [self._finish_entry(asking, one) for one in answered], strict=True)
         allowed = tuple([entry for at, entry in enumerate(entries) if at not in errors])
-        return Divided(replace(asking.request, **{self.array: allowed}), refused, len(entries))
+        return DividedRequest(replace(asking.request, **{self.array: allowed}), refused, len(entries))
 
-    def _told(self, asking: Asking, entry: Any) -> Any:
+    def _finish_entry(self, asking: Asking, entry: Any) -> Any:
         if self.message is not None and hasattr(entry, "error_message"):
             entry = replace(entry, error_message=self.message)
         return entry if self.finish is None else self.finish(asking, entry)
 
-    def join(self, response: Any, divided: "Divided") -> Any:
+    def join(self, response: Any, divided: "DividedRequest") -> Any:
         """Return the response to the allowed part, with the answers about what is denied in their places.
 
         A response that is an error as a whole stays so.
@@ -156,7 +156,7 @@ class Each(Struct, frozen=True):
         return replace(response, **{self.answers: joined})
 
 
-class Divided(Struct, frozen=True):
+class DividedRequest(Struct, frozen=True):
     """A request of which some entries are denied."""
 
     request: Any  # about the others
@@ -202,14 +202,14 @@ def describe(one: Need) -> str:
 Handler = Callable[[Engine, Any, Call, Where], Any]
 
 
-def guarded(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
+def guard_handler(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
     """Return a handler that checks a request before it is decided."""
 
     if guard.is_of_one_name:
         return _with_memory(handle, guard, authorizer)
     if guard.is_of_commits:
         return _in_parts(handle, guard, authorizer)
-    return _guarded(handle, guard, authorizer)
+    return _guard_entries(handle, guard, authorizer)
 
 
 def _in_parts(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
@@ -218,7 +218,7 @@ def _in_parts(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
     The parts of a response are joined in the order of the request.
     """
     ordered = replace(guard, each=tuple([replace(one, place=IN_ORDER) for one in guard.each]))
-    check, check_part = _guarded(handle, guard, authorizer), _guarded(handle, ordered, authorizer)
+    check, check_part = _guard_entries(handle, guard, authorizer), _guard_entries(handle, ordered, authorizer)
 
     def check_all(engine: Engine, request: Any, call: Call, where: Where) -> Any:
         if not is_long(request):
@@ -233,7 +233,7 @@ def _with_memory(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handl
     (only,) = guard.whole
     assert only.field is not None, "the name is in a field"
     name_of, decisions = attrgetter(only.field), authorizer.decisions
-    code, decide = code_of(only.need.operations[0], only.need.kind), _guarded(handle, guard, authorizer)
+    code, decide = code_of(only.need.operations[0], only.need.kind), _guard_entries(handle, guard, authorizer)
 
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
         if decisions.get((code, name_of(request), call.principal, call.client_host)):
@@ -243,14 +243,14 @@ def _with_memory(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handl
     return check
 
 
-def _guarded(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
+def _guard_entries(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
     def check(engine: Engine, request: Any, call: Call, where: Where) -> Any:
         rights = Rights(authorizer, call.principal, call.client_host)
         asking = Asking(engine, request, call.version, rights)
         for one in guard.whole:
             refused = one.refusal(asking)
             if refused is not None:
-                return _unless_unwanted(request, refused)
+                return _drop_if_unwanted(request, refused)
         if guard.asks:
             call = replace(call, rights=rights)
         for each in guard.each:
@@ -259,16 +259,16 @@ def _guarded(handle: Handler, guard: Guard, authorizer: Authorizer) -> Handler:
                 continue
             if divided.is_empty and not each.is_asked_empty:
                 response = error_response(divided.request, call.version, ErrorCode.NONE)
-                return _unless_unwanted(request, _see(guard, asking, each.join(response, divided)))
+                return _drop_if_unwanted(request, _see(guard, asking, each.join(response, divided)))
             response = handle(engine, divided.request, call, where)
-            return _then(response, partial(_joined, guard, asking, each, divided))
+            return _then(response, partial(_join_responses, guard, asking, each, divided))
         response = handle(engine, request, call, where)
         return _then(response, partial(_see, guard, asking)) if guard.seen else response
 
     return check
 
 
-def _joined(guard: Guard, asking: Asking, each: Each, divided: Divided, response: Any) -> Any:
+def _join_responses(guard: Guard, asking: Asking, each: Each, divided: DividedRequest, response: Any) -> Any:
     return _see(guard, asking, each.join(response, divided))
 
 
@@ -291,7 +291,7 @@ def _in_steps(handling: Generator[None, None, Any], finish: Callable[[Any], Any]
     return response if response is NO_ANSWER else finish(response)
 
 
-def _unless_unwanted(request: Any, response: Any) -> Any:
+def _drop_if_unwanted(request: Any, response: Any) -> Any:
     """A producer that wants no answer gets none, not even of an error."""
     return NO_ANSWER if type(request) is ProduceRequest and not request.acks else response
 

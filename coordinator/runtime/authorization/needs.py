@@ -18,7 +18,7 @@ from coordinator.runtime.authorization.group_needs import (
     refuse_find,
     refuse_join,
     refuse_offset_delete,
-    subscribed,
+    subscription_topics,
 )
 from coordinator.runtime.authorization.guard import FIRST, IN_ORDER, LAST, Each, Guard, Whole, need
 from coordinator.runtime.authorization.refusals import (
@@ -38,7 +38,7 @@ from coordinator.runtime.authorization.shapes import (
     each_name,
     each_topic,
     group_check,
-    only_seen,
+    hide_what_is_denied,
     transactional_id_check,
 )
 from coordinator.runtime.authorization.topic_needs import (
@@ -57,7 +57,7 @@ from coordinator.runtime.authorization.transaction_needs import (
     of_brokers,
     of_nobody,
     own_transaction,
-    produced_id,
+    produce_transaction,
     transaction_topics,
 )
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
@@ -91,7 +91,10 @@ NEEDS: Final[Mapping[str, Guard]] = {
     "Heartbeat": Guard((group_check(_O.READ),)),
     "LeaveGroup": Guard((group_check(_O.READ),)),
     "ConsumerGroupHeartbeat": Guard(
-        (group_check(_O.READ), Whole(need(_R.TOPIC, _O.DESCRIBE), subscribed, " of each name that is subscribed to")),
+        (
+            group_check(_O.READ),
+            Whole(need(_R.TOPIC, _O.DESCRIBE), subscription_topics, " of each name that is subscribed to"),
+        ),
         asks=True, what=("DESCRIBE on the topic, for each name that a pattern matches: left out",),
     ),
     "OffsetCommit": Guard((group_check(_O.READ),), (each_topic("topics", "topics", _O.READ),), is_of_commits=True),
@@ -116,7 +119,7 @@ NEEDS: Final[Mapping[str, Guard]] = {
         what=("DESCRIBE on the topic, for each topic of a member: TOPIC_AUTHORIZATION_FAILED for the group",),
     ),
     "ListGroups": Guard(
-        seen=(only_seen("groups", _R.GROUP, "group_id", _DESCRIBES),),
+        seen=(hide_what_is_denied("groups", _R.GROUP, "group_id", _DESCRIBES),),
         what=("DESCRIBE on the cluster, or on the group, for each group: left out",),
     ),
     "DeleteGroups": Guard(each=(each_name("groups_names", "results", need(_R.GROUP, _O.DELETE), place=FIRST),)),
@@ -146,11 +149,13 @@ NEEDS: Final[Mapping[str, Guard]] = {
         seen=(transaction_topics,), what=("DESCRIBE on the topic, for each topic of a transaction: left out",),
     ),
     "ListTransactions": Guard(
-        seen=(only_seen("transaction_states", _R.TRANSACTIONAL_ID, "transactional_id"),),
+        seen=(hide_what_is_denied("transaction_states", _R.TRANSACTIONAL_ID, "transactional_id"),),
         what=("DESCRIBE on the transactional id, for each: left out",),
     ),
     # records
-    "Produce": Guard((transactional_id_check(produced_id),), (each_topic("topic_data", "responses", _O.WRITE),)),
+    "Produce": Guard(
+        (transactional_id_check(produce_transaction),), (each_topic("topic_data", "responses", _O.WRITE),)
+    ),
     "Fetch": Guard(asks=True, what=("READ on the topic, for each topic: TOPIC_AUTHORIZATION_FAILED",)),
     "ListOffsets": Guard(each=(each_topic("topics", "topics", _O.DESCRIBE),)),
     "OffsetForLeaderEpoch": Guard(each=(each_topic("topics", "topics", _O.DESCRIBE, unless=_ACTS),)),

@@ -96,7 +96,7 @@ def each_name(array: str, answers: str, wanted: Need, *, place: str) -> Each:
     return Each(array, answers, judge, place, what=f"{describe(wanted)}, for each: {wanted.error.name}")
 
 
-def only_seen(array: str, kind: Resource, field: str, unless: Need | None = None) -> Seen:
+def hide_what_is_denied(array: str, kind: Resource, field: str, unless: Need | None = None) -> Seen:
     """Leave out the entries of a response that the client may not describe."""
     describes = need(kind, _O.DESCRIBE)
 

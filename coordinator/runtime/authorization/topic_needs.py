@@ -67,14 +67,14 @@ def hide_configs(asking: Asking, response: Response) -> Response:
     """CreateTopics: tell the settings of a topic only to who may see them (KIP-525)."""
     describes = need(_R.TOPIC, _O.DESCRIBE_CONFIGS)
 
-    def hidden(topic: Entry) -> Entry:
+    def hide(topic: Entry) -> Entry:
         if topic.error_code or describes.is_met(asking, topic.name):
             return topic
         return replace(
             topic, topic_config_error_code=_TOPIC_DENIED, num_partitions=-1, replication_factor=-1, configs=()
         )
 
-    return replace(response, topics=tuple(map(hidden, response.topics)))
+    return replace(response, topics=tuple(map(hide, response.topics)))
 
 
 def deletable() -> Callable[[Asking], Judge]:

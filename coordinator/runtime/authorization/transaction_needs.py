@@ -22,14 +22,14 @@ def of_nobody(asking: Asking, entry: Entry) -> Entry:
 def transaction_topics(asking: Asking, response: Response) -> Response:
     """Leave out the topics of transactions that the client may not describe."""
 
-    def seen(state: Entry) -> Entry:
+    def hide_denied(state: Entry) -> Entry:
         topics = [one for one in state.topics if asking.rights.may(_O.DESCRIBE, _R.TOPIC, one.topic)]
         return replace(state, topics=tuple(topics))
 
-    return replace(response, transaction_states=tuple(map(seen, response.transaction_states)))
+    return replace(response, transaction_states=tuple(map(hide_denied, response.transaction_states)))
 
 
-def produced_id(asking: Asking) -> str | None:
+def produce_transaction(asking: Asking) -> str | None:
     """The transactional id of a Produce request with transactional records."""
     request = asking.request
     batches = (data.records for topic in request.topic_data for data in topic.partition_data)
