@@ -5,8 +5,8 @@ holds a secret: credentials come from the object store's own chain (environment,
 path that holds some is refused. So no manifest, report or error line can show one.
 """
 
-import os
 import re
+import secrets
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -186,17 +186,24 @@ class Store(msgspec.Struct, frozen=True):
         return filesystem.open_input_file(full)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file as a whole: readers see the old one or the new one."""
-        unfinished = f"{path}.{os.getpid()}" if self.local else path
+        """Write a file as a whole: readers see the old one or the new one.
+
+        An object store shows a file once its stream is closed, and a stream is also closed by what interrupts the
+        writing: so there, too, the file is written under another name first.
+        """
+        unfinished = f"{path}.{secrets.token_hex(4)}"
         with self.open_output(unfinished) as file:
             file.write(data)
-        if self.local:
-            self.rename(unfinished, path)
+        self.rename(unfinished, path)
 
     def rename(self, path: str, to: str) -> None:
-        """Rename a file, over another one if need be."""
+        """Rename a file, over another one if need be. In an object store that is a copy, since not all of them move."""
         filesystem, full = self._at(path)
-        filesystem.move(full, self._at(to)[1])
+        if filesystem.type_name in ("local", "hdfs"):
+            filesystem.move(full, self._at(to)[1])
+        else:
+            filesystem.copy_file(full, self._at(to)[1])
+            filesystem.delete_file(full)
 
     def remove(self, path: str) -> None:
         """Remove a file; nothing if it is not there."""

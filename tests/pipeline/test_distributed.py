@@ -5,14 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,9 +20,9 @@ from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.rows import read_table
 from pipeline.decode.schema import TABLES
 from pipeline.jobs.optimize import optimize
-from pipeline.session import java_home
 from pipeline.synth import Plan, write_logs
 from pipeline.synth_groups import write_lives
+from tests.pipeline.object_store import KEYS, object_store, start_process, wait_for_line
 
 # Four Java processes and an object store: minutes on a small machine.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
@@ -54,11 +52,6 @@ spark.stop()
 """
 
 
-KEYS = {
-    "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing-secret", "AWS_EC2_METADATA_DISABLED": "true",
-}  # fmt: skip
-
-
 def wheel_of_this_tree(directory: Path) -> Path:
     """The packages as a wheel holds them."""
     wheel = directory / "kafka_muster-0-py3-none-any.whl"
@@ -67,29 +60,6 @@ def wheel_of_this_tree(directory: Path) -> Path:
             for file in Path(package).rglob("*.py"):
                 archive.write(file)
     return wheel
-
-
-def started(log: Path, *command: str | Path) -> subprocess.Popen[bytes]:
-    """A process of the cluster; what it says is in `log`."""
-    environment = os.environ | {
-        "JAVA_HOME": str(java_home()), "SPARK_LOCAL_HOSTNAME": "localhost", "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable, **KEYS,
-    }  # fmt: skip
-    with log.open("wb") as file:
-        return subprocess.Popen(
-            command, stdout=file, stderr=file, env=environment, cwd=log.parent, start_new_session=True
-        )
-
-
-def waited(log: Path, words: str, seconds: float = 90) -> str:
-    """The line in which a process says that it is ready."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        for line in log.read_text(errors="replace").splitlines():
-            if words in line:
-                return line
-        time.sleep(0.1)
-    raise AssertionError(f"{words!r} was not said: {log.read_text()[-2000:]}")
 
 
 @contextmanager
@@ -102,37 +72,22 @@ def cluster(directory: Path) -> Iterator[str]:
     running = []
     try:
         log = directory / "master.log"
-        running.append(started(log, spark_class, "org.apache.spark.deploy.master.Master", *here, "--port", "0"))
-        address = waited(log, "Starting Spark master at").split()[-1]
+        running.append(start_process(log, spark_class, "org.apache.spark.deploy.master.Master", *here, "--port", "0"))
+        address = wait_for_line(log, "Starting Spark master at").split()[-1]
         logs = [directory / f"worker{number}.log" for number in range(2)]
         for log in logs:
             size = ("--cores", "1", "--memory", "700m", "--work-dir", str(log.with_suffix("")))
-            running.append(started(log, spark_class, "org.apache.spark.deploy.worker.Worker", *here, *size, address))
+            running.append(
+                start_process(log, spark_class, "org.apache.spark.deploy.worker.Worker", *here, *size, address)
+            )
         for log in logs:
-            waited(log, "Successfully registered with master")
+            wait_for_line(log, "Successfully registered with master")
         yield address
     finally:
         for process in running:
             os.killpg(process.pid, signal.SIGTERM)
         for process in running:
             process.wait(20)
-
-
-@contextmanager
-def object_store(directory: Path, logs: Path) -> Iterator[str]:
-    """moto's server on a free port, with a copy of the logs; where they are in it."""
-    log = directory / "moto.log"
-    process = started(log, sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0")
-    try:
-        port = waited(log, "Running on").rsplit(":", 1)[-1].strip()
-        where = f"endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
-        store, _ = pafs.FileSystem.from_uri(f"s3://logs?{where}&allow_bucket_creation=true")
-        store.create_dir("logs")
-        pafs.copy_files(str(logs), "logs/copy", destination_filesystem=store)
-        yield f"s3://logs/%s?{where}"
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 def ingest_on(master: str, wheel: Path, *jobs: tuple[str, str]) -> dict[int, str]:
