@@ -177,7 +177,10 @@ def session(
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
     for file in settings.py_files:
-        spark.sparkContext.addPyFile(_as_zip(file))
+        if settings.is_connect:
+            spark.addArtifacts(_as_zip(file), pyfile=True)
+        else:
+            spark.sparkContext.addPyFile(_as_zip(file))
     register(spark)
     return spark
 
