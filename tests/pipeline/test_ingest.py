@@ -28,7 +28,7 @@ def ids(out: Path, table: str = "offset_commits") -> list[tuple[int, int]]:
     return sorted((row["log_partition"], row["log_offset"]) for row in rows)
 
 
-def read(logs: Path, out: Path) -> manifest.Manifest:
+def read(logs: Path, out: Path | Store) -> manifest.Manifest:
     return ingest(None, [str(logs)], out)
 
 
@@ -269,7 +269,7 @@ def test_what_an_older_release_stored_is_shown_without_credentials(tmp_path: Pat
     known = manifest.load(tmp_path)
     assert (known.version, known.paths) == (manifest.VERSION, ("s3://bucket/logs", "/logs"))
     (tmp_path / manifest.NAME).write_text(json.dumps({"version": manifest.VERSION + 1}))
-    with pytest.raises(UsageError, match="written by a later release"):
+    with pytest.raises(UsageError, match="is of a later release"):
         manifest.load(tmp_path)
 
 

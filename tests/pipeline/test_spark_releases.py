@@ -22,6 +22,10 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.ti
 
 PIP = shutil.which("pip")
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 BEGIN = """
 import json, sys
 import pyspark
@@ -88,10 +92,7 @@ def test_tables_of_delta_change_only_where_rows_do(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "t"
     write_logs(logs, Plan(records=300))
     environment = spark("4.1.4", tmp_path)
-    conf = {
-        "spark.jars.packages": DELTA, "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }  # fmt: skip
+    conf = {"spark.jars.packages": DELTA, **DELTA_CONF}
     read(logs, out)
     before = run(BUILDS, environment, [str(logs), str(out), conf], "first")
     first = published.load(out)
