@@ -61,7 +61,7 @@ from protocol.messages.sasl_handshake import SaslHandshakeRequest
 log = logging.getLogger("muster.server")
 
 TURN_S: Final = 0.010  # after which a turn decides nothing more
-HEAVY_S: Final = 0.005  # of processor time: a connection that keeps a turn for longer is heavy for a while
+HEAVY_S: Final = 0.0005  # of processor time: a connection that keeps a turn for longer is heavy for a while
 SHARE_S: Final = 0.020  # of processor time for each connection's backlog, before timers fire without the rest of it
 CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a connection may be charged too much
 TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
@@ -259,7 +259,12 @@ class Frontend:
                 connection.requests += 1
                 if decides and 1 < len(frame) <= URGENT_BYTES_MAX and frame[1] in URGENT:  # as `is_urgent` says
                     api_key = self._decide(connection, frame)
-                    decides = self.has_time() and connection.owed_bytes < OWED_BYTES_MAX and not connection.closing
+                    decides = (
+                        self.has_time()
+                        and self._checked_s - began_s < HEAVY_S
+                        and connection.owed_bytes < OWED_BYTES_MAX
+                        and not connection.closing
+                    )
                     if api_key >= 0:
                         decided[api_key] = decided.get(api_key, 0) + 1
                     else:
@@ -413,7 +418,7 @@ class Frontend:
                 if api_key >= 0:
                     self._decided_late.append((api_key, connection.heard_s))
                 most -= 1
-                if not (self.has_time() and most):
+                if not (self.has_time() and most) or self._checked_s - began_s >= HEAVY_S:
                     break
         except ProtocolError as error:
             self._refuse(connection, error)

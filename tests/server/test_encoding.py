@@ -29,18 +29,20 @@ VERSIONS = (ApiVersionsRequest("test", "1"), 3)
 
 
 class Ticking:
-    """A clock on which every look takes 2 ms: each turn does little."""
+    """A clock on which every look takes 0.1 ms."""
 
     def __init__(self) -> None:
         self._now_s = 0.0
 
     def __call__(self) -> float:
-        self._now_s += 0.002
+        self._now_s += 0.0001
         return self._now_s
 
 
 def hurried() -> InMemory:
+    """A server whose turns are over after five looks at the clock."""
     server = InMemory(topics={"wide": PARTITIONS})
+    server.frontend._turn_s = 0.0005
     server.frontend.real_s = Ticking()
     return server
 
@@ -136,7 +138,7 @@ def test_what_members_send_does_not_wait_for_many_that_ask_for_much() -> None:
         server.turn()
         waited.append(number - len(member.answers))
     assert max(waited) <= 1, waited
-    assert sum(len(peer.answers) for peer in peers) < 10, "the others are not all decided yet"
+    assert sum(len(peer.answers) for peer in peers) < 25, "the others are not all decided yet"
 
 
 def test_a_long_request_gives_way_whatever_it_is() -> None:

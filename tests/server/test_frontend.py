@@ -370,6 +370,27 @@ def test_a_connection_is_not_heavy_because_the_machine_is_busy() -> None:
     assert peer.connection.heavy_until_s > 0
 
 
+def test_a_burst_of_one_connection_gives_way_to_what_comes_behind_it() -> None:
+    server = hurried(step_s=0.0001)
+    flood, member = server.connect(), server.connect()
+    decided: list[str] = []
+    handle = server.node.handle
+
+    def note(api_key: int, body: Any, *more: Any) -> Any:
+        decided.append(body.member_id)
+        return handle(api_key, body, *more)
+
+    server.node.handle = note  # type: ignore[method-assign]
+    flood.send(*[(HeartbeatRequest("nobody", 1, "flood"), 4)] * 40)
+    member.send((HeartbeatRequest("nobody", 1, "member"), 4))
+    server.turn()
+    assert decided.index("member") < 10
+    assert len(decided) > 20, "it goes on in the same turn"
+    while server.frontend.has_work:
+        server.turn()
+    assert correlation_ids(flood) == list(range(1, 41))
+
+
 def stable_member(server: InMemory, peer: Peer) -> HeartbeatRequest:
     joined = peer.ask(*joining())
     peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
