@@ -34,4 +34,4 @@ def muster_pipeline() -> None:
         before = task
 
 
-muster_pipeline()
+hourly = muster_pipeline()
