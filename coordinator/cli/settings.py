@@ -10,7 +10,6 @@ group.max.size = 100
 import argparse
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -111,6 +110,8 @@ def _read(given_by: str, name: str) -> str:
 
 
 def _parse(file: str, text: str) -> dict[str, Any]:
+    import tomllib  # only a file of settings needs it
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -356,7 +356,7 @@ class Shard:
                 self._remove(effect.group_id)
             else:
                 assert type(effect) is Reply, f"{effect!r} is no effect of a group"
-        if result.group is not None:
+        if result.group is not None and result.effects:
             self._cancel_stray_timers(result.group)
         if result.records:
             producer_id = NOT_TRANSACTIONAL if result.producer is None else result.producer.id

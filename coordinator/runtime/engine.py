@@ -177,9 +177,9 @@ class Engine:
             for partition in self._in_turn():
                 if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
                     self._take_all(partition, partition.shard.fire(now_ms, may_work))
-            wakeups = [at_ms for p in self.partitions if (at_ms := p.shard.next_deadline_ms()) is not None]
-            wakeups += [at_ms for _, at_ms in self.failover.deadlines()]
-            self._due_ms = min(wakeups, default=None)
+            self._due_ms = min((at_ms for _, at_ms in self.failover.deadlines()), default=None)
+            for partition in self.partitions:
+                self._watch_exactly(partition)
         transactions = self.ledger.transactions
         if _is_due(transactions.next_deadline_ms(), now_ms):
             for transaction in transactions.pop_overdue(now_ms):
@@ -254,6 +254,14 @@ class Engine:
         due_ms = partition.shard.timers.earliest_wakeup_ms()
         if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
             self._due_ms = due_ms
+
+    def _watch_exactly(self, partition: Partition) -> None:
+        """The same when a timer is next due, which costs more to find: look only if it may come before all others."""
+        timers = partition.shard.timers
+        if _is_earlier(timers.earliest_wakeup_ms(), self._due_ms):
+            due_ms = timers.next_deadline_ms()
+            if _is_earlier(due_ms, self._due_ms):
+                self._due_ms = due_ms
 
     def flush_ledger(self) -> bool:
         """Append what the catalog and the transactions have gathered; whether there was anything."""
@@ -399,3 +407,7 @@ def _batch(markers: Markers, now_ms: int) -> bytes:
 
 def _is_due(at_ms: int | None, now_ms: int) -> bool:
     return at_ms is not None and at_ms <= now_ms
+
+
+def _is_earlier(at_ms: int | None, than_ms: int | None) -> bool:
+    return at_ms is not None and (than_ms is None or at_ms < than_ms)
