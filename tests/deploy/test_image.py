@@ -132,12 +132,12 @@ class Container:
             shutil.copytree(FILES, self.root)
             (self.root / "tmp").mkdir()
             (self.root / "usr" / "sbin").mkdir()
-            command = f'#!/bin/sh\nexec "{sys.executable}" -m coordinator "$@"\n'
-            (self.root / "usr/local/bin/muster").write_text(command)
-            (self.root / "usr/local/bin/muster").chmod(0o755)
             for file in self.root.rglob("*"):
                 if file.is_file():
                     file.write_text(self.inside(file.read_text()))
+            command = f'#!/bin/sh\nexec "{sys.executable}" -m coordinator "$@"\n'
+            (self.root / "usr/local/bin/muster").write_text(command)
+            (self.root / "usr/local/bin/muster").chmod(0o755)
             self.home = self.root / "tmp"
         else:
             self.root = Path(IMAGE_ROOT)
