@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import trio
 
+from coordinator.core.quotas.rules import QuotaRules
 from coordinator.runtime.clock import Clock
 from coordinator.server.budget import Budget
 from coordinator.server.connection import Connection
@@ -19,11 +20,15 @@ _SIZE, _BODY = (12).to_bytes(4, "big"), bytes(8)
 
 
 class NoNode:
-    """A node without a deadline, and its data plane."""
+    """A node without a deadline, and all parts of it that the poller asks."""
+
+    quotas = QuotaRules()
 
     @property
     def dataplane(self) -> "NoNode":
         return self
+
+    ledger = catalog = dataplane
 
     def next_deadline_ms(self) -> int | None:
         return None
@@ -38,13 +43,17 @@ class Floor:
     has_work = is_over = False
     now_ms = 0
     gate = None
-    next_failure_s = None
     node = NoNode()
     real_s = staticmethod(time.monotonic)
     responses: Budget[Connection] = Budget(1 << 62)
 
     def __init__(self) -> None:
         self._touched: list[Connection] = []
+
+    def __getattr__(self, name: str) -> None:
+        """Nothing of what a frontend may wait for (`next_..._s`) ever comes."""
+        if not name.startswith("next_"):
+            raise AttributeError(name)
 
     def begin(self) -> None:
         """Nothing is left from the last turn."""
