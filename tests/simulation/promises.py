@@ -238,6 +238,8 @@ class Promises:
                 kind, before = self._latest.get(group_id, (None, 0))
                 if kind is ConsumerGroup and isinstance(group, ClassicGroup):
                     self._dealt[group_id, group.generation] = self._sizes(server)
+                if isinstance(group, ConsumerGroup) and (group_id, group.assignment_epoch) not in self._dealt:
+                    self._dealt[group_id, group.assignment_epoch] = self._sizes(server)
                 if kind is not type(group):  # an empty group of the other protocol was replaced by a new one
                     self._latest[group_id], before = (type(group), 0), 0
                     self._owners.pop(group_id, None)
@@ -345,6 +347,8 @@ class Promises:
         Under the policy `upgrade` a group whose last consumer member has left stays a consumer group, and nobody tells the
         classic members to rejoin (K-266, as in Kafka): until one does, what that member had has no owner.
 
+        Nor are they told that a topic has grown (recorded: `a_change_of_topics_gives_the_classic_member_the_rest`).
+
         Under a classic leader that is `blind`, the partitions added since somebody dealt out the generation have none.
         """
         group = server.node.partitions.owner(group_id).shard.groups.get(group_id)
@@ -367,6 +371,9 @@ class Promises:
         sizes = {name: size for name, size in self._sizes(server).items() if name in topics}
         if isinstance(group, ClassicGroup) and group.leader in blind:
             dealt = self._dealt.get((group_id, group.generation), sizes)
+            sizes = {name: dealt[name] for name in sizes}
+        elif self.policy == "upgrade" and isinstance(group, ConsumerGroup) and group.classics == len(group.members):
+            dealt = self._dealt.get((group_id, group.assignment_epoch), sizes)
             sizes = {name: dealt[name] for name in sizes}
         wanted = sorted((name, partition) for name, size in sizes.items() for partition in range(size))
         promise(held == wanted, "every partition has one owner", lambda: f"{held}, not {wanted}")
