@@ -35,7 +35,7 @@ class Group:
 
     def beat(self, member_id: str, epoch: int, **changes: object) -> None:
         """A heartbeat that says what the member owns, and that it has taken what it was told."""
-        request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, **changes)  # type: ignore[arg-type]  # by name
+        request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, **changes)
         call = Call(next(self._tickets), self.now_ms, 1, "c", "/127.0.0.1", str)
         answer = self.shard.handle(request, call).response
         assert not answer.error_code, answer
@@ -75,7 +75,7 @@ def phases(size: int) -> dict[str, float]:
         group = Group(size)
         names = (f"m{number:06}" for number in range(size))
         told = {
-            "all join": cpu_ms(lambda group=group, names=names: group.join(names)),  # type: ignore[misc]  # bound by its defaults
+            "all join": cpu_ms(lambda group=group, names=names: group.join(names)),
             "all settle": cpu_ms(group.settle),
             "one more, all settle": cpu_ms(group.one_more),
             "all leave, one by one": cpu_ms(group.leave),

@@ -51,7 +51,7 @@ class Group:
 
     def grow(self, by: int) -> None:
         """So many new members are named, join, and wait."""
-        named = [self.join("").member_id for _ in range(by)]  # type: ignore[attr-defined]  # a JoinGroupResponse
+        named = [self.join("").member_id for _ in range(by)]
         for member_id in named:
             self.join(member_id)
         self.members += named
@@ -62,7 +62,7 @@ class Group:
             self.now_ms = self.shard.next_deadline_ms() or 0
             self.shard.fire(self.now_ms)
         group = self.shard.groups["g"]
-        leader, generation = group.leader, group.generation  # type: ignore[union-attr]  # it is a classic one
+        leader, generation = group.leader, group.generation
         for member_id in self.members:
             if member_id != leader:
                 self.shard.handle(SyncGroupRequest("g", generation, member_id), self.call(4))
@@ -97,7 +97,7 @@ def phases(size: int) -> dict[str, float]:
     for _ in range(ROUNDS):
         group = Group()
         told = {
-            "all join and sync": cpu_ms(lambda group=group: (group.grow(size), group.settle())),  # type: ignore[misc]  # its default binds it
+            "all join and sync": cpu_ms(lambda group=group: (group.grow(size), group.settle())),
             "one more, all rejoin and sync": cpu_ms(group.one_more),
             "all leave, one by one": cpu_ms(group.leave),
         }

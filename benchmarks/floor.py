@@ -89,7 +89,7 @@ class Floor:
 async def main(port: int) -> None:
     clock = Clock.real()
     poller = Poller(
-        Floor(),  # type: ignore[arg-type]  # all of a Frontend that the poller calls
+        Floor(),
         [listen(f"127.0.0.1:{port}")],
         clock,
         after_turn=lambda: None,

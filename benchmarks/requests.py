@@ -174,12 +174,12 @@ def measure(server: RunningServer, work: Work, frames: list[bytes], seconds: flo
             answers, began, used = 0, now, cpu_seconds(server.pid)
         for key, _ in ready.select(1):
             sock = key.fileobj
-            count, unread[sock] = divmod(unread[sock] + len(sock.recv(262_144)), sizes[sock])  # type: ignore[union-attr]
+            count, unread[sock] = divmod(unread[sock] + len(sock.recv(262_144)), sizes[sock])
             answers += count
             if count:
-                sock.setblocking(True)  # type: ignore[union-attr]  # a socket, as registered
-                sock.sendall(key.data * count)  # type: ignore[union-attr]
-                sock.setblocking(False)  # type: ignore[union-attr]
+                sock.setblocking(True)
+                sock.sendall(key.data * count)
+                sock.setblocking(False)
     elapsed, cpu = time.perf_counter() - began, cpu_seconds(server.pid) - used
     for sock in sizes:
         sock.close()

@@ -114,7 +114,7 @@ class EventLog:
                 file.close()
 
     def _open(self) -> File:
-        """Return the file. A line that a crash or a full disk has torn is ended, so that it tears no other."""
+        """Open the file. A line that a crash or a full disk has torn is ended, so that it tears no other."""
         if self._file is None:
             self._file = self._files.open(self._path(0), create=True)  # closed by `flush` if what follows fails
             size = self._file.size()

@@ -309,7 +309,7 @@ def compact(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Return the HTML report, of tables or of logs."""
+    """Write the HTML report, of tables or of logs."""
     from pipeline.jobs.ingest import ingest as read_logs
     from pipeline.report.page import collect, page
 
@@ -332,7 +332,7 @@ def report(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Return the columns against sequential replay, and tables against both."""
+    """Compare the columns with a sequential replay, and tables with both."""
     from pipeline.jobs.verify import verify as job
 
     found = job(_paths(args.paths), args.tables, Progress())
@@ -383,7 +383,7 @@ def synth(args: argparse.Namespace) -> int:
 
 
 def bench(args: argparse.Namespace) -> int:
-    """Return the table of ratios."""
+    """Print the table of ratios."""
     from pipeline.bench import bench as job
 
     if args.out and not Path(args.out).is_dir():

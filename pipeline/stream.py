@@ -52,7 +52,7 @@ def stream_reader(options: SourceOptions) -> DataSourceStreamReader:
 
 
 def positions(offset: dict[str, str]) -> dict[str, Position]:
-    """Return the position of the stream."""
+    """Read the position in each log from an offset of the stream."""
     return {name: Position(*json.loads(text)) for name, text in offset.items()}
 
 

@@ -187,7 +187,7 @@ def _record(
 
 
 def enlarge_log(source: Path, directory: Path, copies: int) -> int:
-    """Return a log of many copies of one segment's batches, each at the next offsets; bytes written. For the benchmark.
+    """Write a log of many copies of one segment's batches, each at the next offsets. Returns its bytes.
 
     Base offsets lie outside the checksum, so that a copy costs no more than writing its bytes.
     """

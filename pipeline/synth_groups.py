@@ -158,7 +158,7 @@ class Life:
 def write_lives(
     directory: Path, seed: int = 1, groups: int = 20, rebalances: int = 15, partition: int = 0
 ) -> list[Truth]:
-    """Return groups in one log, one life after the other; what happened to each."""
+    """Write the lives of some groups into one log, one after the other. Returns what happened to each."""
     dice = random.Random(seed)
     writer = Writer(directory / f"{TOPIC}-{partition}")
     truth: list[Truth] = []

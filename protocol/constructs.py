@@ -32,7 +32,7 @@ from protocol.bounds import (
 )
 
 
-class MalformedError(ConstructError):  # type: ignore[misc]
+class MalformedError(ConstructError):
     """Bytes that no writer of this schema can have written."""
 
 
@@ -68,7 +68,7 @@ class Reader:
             raise MalformedError("decoding costs more memory than a frame of this size may", path)
 
 
-class Uvarint(Construct):  # type: ignore[misc]
+class Uvarint(Construct):
     """An unsigned number in groups of seven bits, the lowest first: at most five bytes, at most 2^32 - 1."""
 
     wire_min = 1
@@ -104,7 +104,7 @@ def uvarint(value: int) -> bytes:
 UVARINT = Uvarint()
 
 
-class CountedArray(Construct):  # type: ignore[misc]
+class CountedArray(Construct):
     """A count, then so much. Plain: signed, -1 for null. Compact (KIP-482): a varint of count + 1, 0 for null."""
 
     def __init__(self, prefix: Construct, *, nullable: bool) -> None:
@@ -225,7 +225,8 @@ class ArrayOf(CountedArray):
 
 def wire_min(subcon: Construct) -> int:
     """Return the fewest bytes that a value of this construct has on the wire."""
-    return subcon.length if isinstance(subcon, FormatField | Bytes) else subcon.wire_min  # type: ignore[no-any-return]
+    least: int = subcon.length if isinstance(subcon, FormatField | Bytes) else subcon.wire_min
+    return least
 
 
 def heap(subcon: Construct) -> int:

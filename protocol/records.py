@@ -276,7 +276,7 @@ def _number(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _negative(size: int, position: int) -> ProtocolError:
-    """Return a length below -1, which is null."""
+    """Return the error for a length below -1, which is null."""
     return ProtocolError(f"a length of {(size >> 1) ^ -1}", path="records", offset=position)
 
 

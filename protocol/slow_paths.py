@@ -28,7 +28,7 @@ def long_uvarint(data: bytes, at: int, value: int) -> tuple[int, int]:
 
 
 def long_text(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """Return the same for the length of a string, which has a limit."""
+    """Read the length of a string, which has a limit, in the same way."""
     value, at = long_uvarint(data, at, value)
     if value > bounds.TEXT_BYTES_MAX + 1:
         raise ValueError("a string above its limit")

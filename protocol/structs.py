@@ -23,7 +23,7 @@ class TaggedField:
         self.default = default
 
 
-class TagSection(Construct):  # type: ignore[misc]
+class TagSection(Construct):
     """The tagged fields at the end of a struct (KIP-482): count, then tag, size, value of each, the tags ascending.
 
     Those that nobody here knows are skipped by their size and not kept.
@@ -77,7 +77,7 @@ class TagSection(Construct):  # type: ignore[misc]
         return obj
 
 
-class RootedConstruct(Construct):  # type: ignore[misc]
+class RootedConstruct(Construct):
     """A construct whose path begins where another's ended."""
 
     def __init__(self, subcon: Construct, path: Any) -> None:
@@ -89,7 +89,7 @@ class RootedConstruct(Construct):  # type: ignore[misc]
         return self.subcon._build(obj, stream, context, self.path)
 
 
-class StructOf(Construct):  # type: ignore[misc]
+class StructOf(Construct):
     """The fields of a message in the order of the wire, read into an object of `cls`.
 
     A member is a name with its construct, or "" with a `TagSection`, whose fields are the message's own. A field of
@@ -125,7 +125,7 @@ class StructOf(Construct):  # type: ignore[misc]
         return obj
 
 
-class NullableStruct(Construct):  # type: ignore[misc]
+class NullableStruct(Construct):
     """A byte that says whether a struct follows: 1, or null: -1, and 0 where the whole is a tagged field."""
 
     wire_min = 1

@@ -83,7 +83,7 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
 
 
 def run(log: Log, now_ms: int) -> CompactionReport | None:
-    """Return a whole compaction at once, for tools and tests."""
+    """Run a whole compaction at once, for tools and tests."""
     steps = compact(log, now_ms)
     while True:
         try:

@@ -58,7 +58,7 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def _final(method: _Method) -> _Method:
-    """Return a call whose failure is the end of this log: it is remembered, and nothing is written after it."""
+    """Wrap a call whose failure ends this log: the failure is remembered, and nothing is written after it."""
 
     def guarded(self: Log, *arguments: object, **named: object) -> object:
         if self.failure is not None:

@@ -1,4 +1,4 @@
-"""Who may use the admin port: with a token, whoever knows it.
+"""Check the token of requests to the admin port, in either of two forms.
 
 Authorization: Bearer TOKEN
 Authorization: Basic ...       any name, and the token as the password: what a browser asks its user for

@@ -121,7 +121,8 @@ def _describe(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 def _to_json(group: GroupView, positions: list[dict[str, Any]]) -> dict[str, Any]:
-    return msgspec.to_builtins(group) | {"lag": _total_lag(positions), "offsets": positions}  # type: ignore[no-any-return]
+    shown: dict[str, Any] = msgspec.to_builtins(group)
+    return shown | {"lag": _total_lag(positions), "offsets": positions}
 
 
 def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:

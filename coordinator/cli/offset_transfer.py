@@ -56,7 +56,7 @@ class Export(Struct, frozen=True, forbid_unknown_fields=True):
     groups: dict[str, dict[str, dict[NotNegative, ExportedOffset]]]  # by topic and partition
 
 
-class Planned(Struct, frozen=True):
+class PlannedCommit(Struct, frozen=True):
     """The commit of one partition that an import makes for a group."""
 
     group: str
@@ -153,7 +153,7 @@ def import_offsets(cluster: Cluster, args: argparse.Namespace) -> int:
     plan = _plan(cluster, wanted, frozenset(missing), args)
     if missing and not args.dry_run:
         _create_topics(cluster, missing)
-    done: list[Planned] = []
+    done: list[PlannedCommit] = []
     try:
         for those in () if args.dry_run else _portions(plan):
             commit_all(
@@ -207,7 +207,7 @@ def _create_topics(cluster: Cluster, topics: Mapping[str, int]) -> None:
             check(f"create {one.name}", one.error_code, one.error_message)
 
 
-def _plan(cluster: Cluster, export: Export, missing: frozenset[str], args: argparse.Namespace) -> list[Planned]:
+def _plan(cluster: Cluster, export: Export, missing: frozenset[str], args: argparse.Namespace) -> list[PlannedCommit]:
     """Work out what to commit. Raises ClientError, naming the first partition that it cannot be committed for."""
     ranges = _ranges(cluster, export, missing)
     plan = []
@@ -217,7 +217,7 @@ def _plan(cluster: Cluster, export: Export, missing: frozenset[str], args: argpa
             for partition, exported in sorted(partitions.items()):
                 place = (topic, partition)
                 offset = _offset(group, place, exported, ranges[place], args)
-                plan.append(Planned(group, topic, partition, offset, before.get(place), exported.metadata))
+                plan.append(PlannedCommit(group, topic, partition, offset, before.get(place), exported.metadata))
     return plan
 
 
@@ -258,9 +258,9 @@ def _offset(
     )
 
 
-def _portions(plan: Sequence[Planned]) -> Iterator[list[Planned]]:
+def _portions(plan: Sequence[PlannedCommit]) -> Iterator[list[PlannedCommit]]:
     """Yield the offsets of each group, as many as one request takes."""
-    portion: list[Planned] = []
+    portion: list[PlannedCommit] = []
     for one in plan:
         if portion and (one.group != portion[0].group or len(portion) == OFFSETS_AT_ONCE):
             yield portion
@@ -270,7 +270,7 @@ def _portions(plan: Sequence[Planned]) -> Iterator[list[Planned]]:
         yield portion
 
 
-def _print(plan: Sequence[Planned], args: argparse.Namespace, created: Sequence[str]) -> None:
+def _print(plan: Sequence[PlannedCommit], args: argparse.Namespace, created: Sequence[str]) -> None:
     result = "would be set" if args.dry_run else "set"
     if args.json:
         names = ("group", "topic", "partition", "before", "offset")

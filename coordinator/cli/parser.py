@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**kwargs, formatter_class=_HelpFormatter, allow_abbrev=False)
         self.set_defaults(parser=self)
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # argparse has two overloads
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             parsed.parser.error(_describe_unknown(unknown[0], parsed.parser))

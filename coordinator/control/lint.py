@@ -74,7 +74,7 @@ def _busiest_window(times: list[int]) -> tuple[int, int]:
 
 
 def _find_stale_commits(requests: list[_ClientRecord]) -> Iterator[Finding]:
-    """Yield a commit by a member whose partitions may belong to somebody else by now."""
+    """Find commits by members whose partitions may belong to another member by now."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for seen in requests:
         if seen.subject.api in ("OffsetCommit", "TxnOffsetCommit"):

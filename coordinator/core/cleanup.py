@@ -55,7 +55,7 @@ def remove_forgotten(
 
 
 def remove_group(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:
-    """Return the end of a group with these offsets. Kafka's name for the state after it is one that nobody ever
+    """End a group with these offsets. Kafka's name for the state after it is one that nobody ever
     sees."""
     is_consumer = isinstance(group, ConsumerGroup)
     event = Event(

@@ -19,7 +19,7 @@ class Principal(Struct, frozen=True, order=True, gc=False):
 
 
 OPERATOR_PRINCIPAL: Final = Principal("Operator", "admin port")
-"""Whoever reaches the admin port: no listener authenticates anybody by this type, and no ACL holds for it."""
+"""The principal of requests to the admin port. No listener gives this type to a client, and no ACL can name it."""
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a connection whose listener authenticates nobody."""

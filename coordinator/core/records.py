@@ -203,7 +203,7 @@ def _read_v4(value: bytes) -> OffsetCommitValue:
             return OffsetCommitValue(offset, leader_epoch, "", commit_timestamp)
     _, offset, leader_epoch, count = _V4_HEAD.unpack_from(value)
     if not 1 <= count <= 127:  # a length of two bytes and more, or null
-        return decode_value(BY_TYPE[1], value)  # type: ignore[no-any-return]
+        return _decode_general(value)
     end = 14 + count
     commit_timestamp, tags = _V4_TAIL.unpack_from(value, end)
     metadata = value[15:end].decode() if count > 1 else ""
@@ -211,7 +211,12 @@ def _read_v4(value: bytes) -> OffsetCommitValue:
         return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp)
     if value[end + 8 : end + 11] == TOPIC_ID_TAG and len(value) == end + 27:
         return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, value[end + 11 :])
-    return decode_value(BY_TYPE[1], value)  # type: ignore[no-any-return]
+    return _decode_general(value)
+
+
+def _decode_general(value: bytes) -> OffsetCommitValue:
+    decoded: OffsetCommitValue = decode_value(BY_TYPE[1], value)
+    return decoded
 
 
 _OFFSET_READERS: Final[dict[int, Callable[[bytes], OffsetCommitValue]]] = {3: _read_v3, 4: _read_v4}

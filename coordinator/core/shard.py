@@ -19,6 +19,7 @@ once: parked requests and pending members (in the classic groups), the timers, a
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from sys import getsizeof
 from typing import Any, Final
 
@@ -81,7 +82,7 @@ def _no_write(result: Result[Any], now_ms: int) -> None:
 
 
 def _no_attempt(kind: str, step: Step) -> Result[Any]:
-    """Return a failed step raises."""
+    """Run a step. A failure is raised: there is no edge here to stop it."""
     return step()
 
 
@@ -157,7 +158,7 @@ class Shard:
             if due.key == EXPIRY:
                 results += self._clean(now_ms)
                 continue
-            result = self.attempt(f"timer {due.key[0]}", lambda due=due: self._fire(due, now_ms))  # type: ignore[misc]
+            result = self.attempt(f"timer {due.key[0]}", partial(self._fire, due, now_ms))
             if result is not None:
                 results.append(result)
         return results
@@ -232,7 +233,7 @@ class Shard:
         results: list[Result[Any]] = []
         for group in tuple(self.groups.values()):
             if group.members:
-                result = self.attempt("load", lambda group=group: self._restart(group, now_ms))  # type: ignore[misc]
+                result = self.attempt("load", partial(self._restart, group, now_ms))
                 results += [] if result is None else [result]
         if not gone:
             return results
@@ -242,10 +243,12 @@ class Shard:
         )
 
     def unload(self, now_ms: int, reason: str) -> list[Result[Any]]:
-        """Another broker takes the groups over: answer the requests that are parked. What the shard holds is then
-        forgotten, and rebuilt from the log."""
+        """Answer the parked requests of all groups, because another broker takes the groups over.
+
+        What the shard holds is forgotten afterwards, and rebuilt from the log.
+        """
         results = (
-            self.attempt("unload", lambda group=group: self._unload(group, now_ms, reason))  # type: ignore[misc]
+            self.attempt("unload", partial(self._unload, group, now_ms, reason))
             for group in tuple(self.groups.values())
         )
         return [result for result in results if result is not None]
@@ -304,18 +307,18 @@ class Shard:
         return UNLOADED[type(group)](group, self._env_at(group.group_id, now_ms), reason)
 
     def _for_groups(self, kind: str, decide: Callable[[str], Result[Any]], now_ms: int) -> list[Result[Any]]:
-        """Return a step for each group that has offsets; what the groups for which there is something to write lead
+        """Run a step for each group that has offsets; return what the groups for which there is something to write lead
         to."""
 
         def step(group_id: str) -> Result[Any]:
             return self._finish(decide(group_id), now_ms)
 
         groups = tuple(self.offsets.groups())
-        results = (self.attempt(kind, lambda group_id=group_id: step(group_id)) for group_id in groups)  # type: ignore[misc]
+        results = (self.attempt(kind, partial(step, group_id)) for group_id in groups)
         return [result for result in results if result is not None and result.records]
 
     def _clean(self, now_ms: int) -> list[Result[Any]]:
-        """Return a part of the pass over all offsets; the rest follows in the next turn, the next pass in its time."""
+        """Do a part of the pass over all offsets; the rest follows in the next turn, the next pass in its time."""
         if self._uncleaned is None:
             self._uncleaned = iter(tuple(self.groups))
         results: list[Result[Any]] = []
@@ -323,7 +326,7 @@ class Shard:
         for group_id in self._uncleaned:
             if group_id in self.groups:
                 looked_at += 1 + sum(map(len, self.offsets.of_group(group_id).values()))
-                result = self.attempt("timer expiry", lambda group_id=group_id: self._expire(group_id, now_ms))  # type: ignore[misc]
+                result = self.attempt("timer expiry", partial(self._expire, group_id, now_ms))
                 results += [] if result is None or not result.records else [result]
             if looked_at >= CLEANED_AT_ONCE:
                 self.timers.set(EXPIRY, IMMEDIATELY)

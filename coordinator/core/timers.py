@@ -31,7 +31,7 @@ def sync(group_id: str) -> TimerKey:
 
 
 def rebalance(group_id: str, member_id: str) -> TimerKey:
-    """Return a consumer-group member that has not given up its partitions by then is fenced (KIP-848)."""
+    """Return the key of the timer that fences a member which has not given up its partitions by then (KIP-848)."""
     return ("rebalance", group_id, member_id)
 
 

@@ -132,7 +132,7 @@ def set_target(group: ConsumerGroup, verb: SetTarget, env: Env) -> Result[Consum
 
 
 def refuse_target(group: ClassicGroup, verb: SetTarget, env: Env) -> Result[ClassicGroup]:
-    """Return the leader of a classic group assigns, not the coordinator."""
+    """Refuse to force the target of a classic group: there the leader assigns, not the coordinator."""
     return Result(
         response=VerbResponse(f"group {verb.group_id!r} is a classic group: its leader computes the assignment")
     )

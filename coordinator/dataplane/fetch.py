@@ -117,7 +117,7 @@ def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode
     asked = tuple(own.values())
     denied = _find_denied(asked, call)
     return Fetch(
-        # What is denied comes last, as in Kafka.
+        # Denied topics come last, as in Kafka.
         asked=asked if not denied else tuple(sorted(asked, key=lambda one: one.name in denied)),
         denied=denied,
         by_ids=by_ids,
@@ -208,7 +208,7 @@ def _read_one(
 
 
 def _refuse(index: int, error: ErrorCode) -> FetchResponsePartitionData:
-    """Return a partition that is there, but not as the client believes."""
+    """Refuse to read a partition that exists, but not as the client believes."""
     return replace(_error(index, error), aborted_transactions=None)
 
 
@@ -217,7 +217,7 @@ def _error(index: int, error: ErrorCode) -> FetchResponsePartitionData:
 
 
 def _nothing(index: int, committed: bool) -> FetchResponsePartitionData:
-    """Return a partition that nothing was ever written to."""
+    """Return the response for a partition that nothing was ever written to."""
     aborted = () if committed else None
     return FetchResponsePartitionData(index, 0, 0, 0, 0, aborted_transactions=aborted, records=b"")
 

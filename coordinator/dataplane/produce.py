@@ -182,7 +182,7 @@ def _of_producer(
 def _of_transaction(
     state: State, transactional_id: str, partition: tuple[str, int], header: BatchHeader, call: Call
 ) -> Refusal | None:
-    """Return the first batch of a transaction in this partition: it joins it, or must have been announced."""
+    """Let the first batch of a transaction add its partition to it, or require that it was added before."""
     producer = (header.producer_id, header.producer_epoch)
     if call.version >= JOINS_SINCE:
         outcome = add_to_transaction(state.transactions, transactional_id, producer, (partition,), call.now_ms)

@@ -74,7 +74,7 @@ _ABORTABLE_SINCE: Final = 4  # before, clients do not know TRANSACTION_ABORTABLE
 
 
 def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-    """Return a request that names one group. Returns its response, None while it is parked."""
+    """Handle a request that names one group. Returns its response, None while it is parked."""
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by != where.node_id and (code := engine.refuse(partition, where)):
         return unserved_response(request, call.version, code)
@@ -89,7 +89,7 @@ def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, wher
 
 
 def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequest, call: Call, where: Where) -> Any:
-    """Return a heartbeat that is malformed is told so, whether its group is loaded or not."""
+    """Refuse a malformed heartbeat, whether its group is loaded or not; handle any other."""
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by == where.node_id or not (code := engine.refuse(partition, where)):
         return engine.take(partition, partition.shard.handle(request, call))

@@ -6,12 +6,12 @@ from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshake
 
 
 def sasl_handshake(request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Return a client that expects SASL learns that there is none here."""
+    """Refuse a client that expects SASL on a listener without it."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 def sasl_authenticate(request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Return the same to one that did not ask first."""
+    """Refuse the same client when it did not send SaslHandshake first."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

@@ -49,7 +49,7 @@ def _attribute(data: bytes) -> str:
     (kind_tag, _, kind), (tag, raw, value) = _elements(data)
     if kind_tag != _OBJECT_IDENTIFIER:
         raise ValueError(f"an attribute of the type {kind_tag:#x}")
-    identifier = _dotted(kind)
+    identifier = _format_oid(kind)
     keyword = _KEYWORDS.get(identifier)
     # Java reads all of them as UTF-8, though a BMPString is UTF-16 (`sun.security.x509.AVA.toRFC2253String`).
     if keyword is None or tag not in _STRINGS:
@@ -83,8 +83,8 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         at += size
 
 
-def _dotted(data: bytes) -> str:
-    """An object identifier in numbers."""
+def _format_oid(data: bytes) -> str:
+    """Return an object identifier as numbers with dots."""
     numbers, value = [], 0
     for byte in data:
         value = value << 7 | byte & 0x7F

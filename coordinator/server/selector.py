@@ -78,5 +78,5 @@ class Kqueue:
 
 
 def selector() -> Selector:
-    """Return the best of this system."""
+    """Return the best selector that this system has."""
     return Epoll() if hasattr(select, "epoll") else Kqueue()

@@ -163,7 +163,7 @@ class Store(msgspec.Struct, frozen=True):
             return bytes(file.read_at(wanted, start))
 
     def size(self, path: str) -> int:
-        """Return bytes of a file now."""
+        """Return the size of a file now, in bytes."""
         filesystem, full = self._at(path)
         info = filesystem.get_file_info(full)
         if info.type != pafs.FileType.File:

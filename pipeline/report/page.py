@@ -255,7 +255,8 @@ def _lane_bands(story: Story, names: dict[str, str], end: int) -> Iterable[Lanes
     lanes: dict[tuple[str, int], list[Bar]] = {}
     for row in story.owners:
         to = end if row["to_ts"] is None else row["to_ts"]
-        tip = f"{row['topic']}-{row['partition']}: {names.get(row['owner'], row['owner'])}, {clock(row['from_ts'])} to {clock(to)}"  # noqa: E501
+        owner = names.get(row["owner"], row["owner"])
+        tip = f"{row['topic']}-{row['partition']}: {owner}, {clock(row['from_ts'])} to {clock(to)}"
         lanes.setdefault((row["topic"], row["partition"]), []).append(
             Bar(row["from_ts"], to, colour(row["owner"]), tip)
         )

@@ -29,7 +29,7 @@ def log_end_offsets(given: DataFrame | None, commits: DataFrame) -> DataFrame:
 
 
 def of_current_life(ends: DataFrame) -> DataFrame:
-    """Return the log ends since a partition's end went back for the last time: then its topic was made anew."""
+    """Select the log ends since a partition's end last went back: then its topic was created anew."""
     order = Window.partitionBy("topic", "partition").orderBy("ts", "leo")
     fell = F.coalesce(F.col("leo") < F.lag("leo").over(order), F.lit(False)).cast("int")
     lives = ends.withColumn("_fell", fell).withColumn("_life", F.sum("_fell").over(order))

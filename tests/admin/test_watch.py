@@ -18,16 +18,16 @@ from coordinator.admin.watch import WATCHERS_MAX, Watcher
 from coordinator.events import Events, Ring
 from coordinator.server.verbs import overview
 from tests.admin.test_offset_metrics import commit, produce
-from tests.control.steered import ConsumerMember, Steered
+from tests.control.steered import ConsumerMember, SteeredNode
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*never awaited")
 
 
-class Watched:
+class WatchStream:
     """A server in memory with its control API."""
 
     def __init__(self) -> None:
-        self.server = Steered()
+        self.server = SteeredNode()
         self.server.operator.clock.set_rate(0)  # real time passes, and that of the server in memory does not
         self.ring = Ring()
         self.told = 0
@@ -56,7 +56,7 @@ async def message(watcher: Watcher) -> Any:
 
 
 async def test_the_first_message_has_everything_and_the_next_what_is_different(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     peer = here.server.connect()
     produce(peer, 0, b"1", b"2", b"3")
     commit(peer, "shop", {0: 1})
@@ -87,7 +87,7 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
 
 
 async def test_members_owners_and_deadlines_of_the_watched_group(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     member = ConsumerMember(here.server, "anna")
     member.beat()
     watcher = await here.watch("group=g")
@@ -99,7 +99,7 @@ async def test_members_owners_and_deadlines_of_the_watched_group(autojump_clock:
 
 
 async def test_a_clock_that_is_moved_and_a_fault_are_told(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     watcher = await here.watch()
     await message(watcher)
     before = here.server.operator.clock.state().now_ms
@@ -113,7 +113,7 @@ async def test_a_clock_that_is_moved_and_a_fault_are_told(autojump_clock: MockCl
 
 
 async def test_a_reset_begins_anew(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     commit(here.server.connect(), "shop", {0: 1})
     watcher = await here.watch("group=shop")
     assert (await message(watcher))["groups"]
@@ -125,7 +125,7 @@ async def test_a_reset_begins_anew(autojump_clock: MockClock) -> None:
 
 
 async def test_nothing_is_sent_while_nothing_changes_but_a_sign_of_life(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     watcher = await here.watch()
     await message(watcher)
     began = trio.current_time()
@@ -136,7 +136,7 @@ async def test_nothing_is_sent_while_nothing_changes_but_a_sign_of_life(autojump
 async def test_a_look_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "GROUPS_MAX", 3)
     monkeypatch.setattr(overview, "OFFSETS_MAX", 2)
-    here = Watched()
+    here = WatchStream()
     peer = here.server.connect()
     produce(peer, 0, b"1")
     for group in ("a", "b", "c", "d", "other"):
@@ -151,7 +151,7 @@ async def test_a_look_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.
 
 
 async def test_only_so_many_watch_and_a_place_is_free_again(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     watchers = [await here.watch() for _ in range(WATCHERS_MAX)]
     refused = await here.router(Request("GET", "/v1/watch"))
     assert isinstance(refused, Response)
@@ -161,7 +161,7 @@ async def test_only_so_many_watch_and_a_place_is_free_again(autojump_clock: Mock
 
 
 async def test_over_http_it_comes_in_chunks_until_the_client_leaves(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(converse, theirs, here.router)
@@ -188,7 +188,7 @@ async def converse(stream: trio.abc.Stream, router: Router) -> None:
 
 
 async def test_a_head_of_a_stream_is_no_stream(autojump_clock: MockClock) -> None:
-    here = Watched()
+    here = WatchStream()
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(converse, theirs, here.router)
@@ -200,7 +200,7 @@ async def test_a_head_of_a_stream_is_no_stream(autojump_clock: MockClock) -> Non
 
 
 async def test_the_page_comes_with_a_policy_and_names_no_other_server() -> None:
-    router = Watched().router
+    router = WatchStream().router
     page = await router(Request("GET", "/"))
     assert isinstance(page, Response)
     assert page.content_type == "text/html; charset=utf-8"

@@ -5,6 +5,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -26,7 +27,7 @@ def steer(muster: Muster, method: str, path: str, **body: Any) -> Any:
         raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
 
 
-class Polling:
+class Polling(ABC):
     """A consumer in a thread of its own. `seen` has what happened to it, in order."""
 
     def __init__(self, name: str) -> None:
@@ -74,8 +75,9 @@ class Polling:
         while self._silent.is_set() and not self._stop.is_set():
             time.sleep(0.02)
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """Poll until the consumer is stopped."""
 
 
 class Confluent(Polling):
@@ -123,7 +125,7 @@ class KafkaPython(Polling):
     def _run(self) -> None:
         noted = self.note
 
-        class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # has no types
+        class Listener(ConsumerRebalanceListener):
             def on_partitions_assigned(self, assigned: Any) -> None:
                 noted("assigned", [one.partition for one in assigned])
 

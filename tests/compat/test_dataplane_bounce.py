@@ -49,7 +49,7 @@ def joined(muster: Muster, stack: ExitStack) -> Groups:
         for group, clients in GROUPS.items()
     }
     for group, members in groups.items():
-        wait_until(f"{group} is shared", lambda m=members: share(m, PARTITIONS) and all(one.assigned for one in m))  # type: ignore[misc]  # the default binds it
+        wait_until(f"{group} is shared", lambda m=members: share(m, PARTITIONS) and all(one.assigned for one in m))
     return groups
 
 
@@ -62,11 +62,11 @@ def consumes(muster: Muster, groups: Groups, name: str) -> None:
     expected = {f"{name}-{number}" for number in range(RECORDS)}
     for group, members in groups.items():
         produce("confluent-kafka", muster.kafka, group, PARTITIONS, sorted(expected))
-        wait_until(f"{group} has read what is {name}", lambda m=members: expected <= values(m).keys())  # type: ignore[misc]  # as above
+        wait_until(f"{group} has read what is {name}", lambda m=members: expected <= values(m).keys())
     for group, members in groups.items():
         wait_until(
             f"{group} has committed what is {name}",
-            lambda m=members: sum(len(one.done) for one in m) >= sum(values(m).values()),  # type: ignore[misc]  # as above
+            lambda m=members: sum(len(one.done) for one in m) >= sum(values(m).values()),
         )
 
 
@@ -100,7 +100,7 @@ def test_a_restart_within_the_session_rebalances_nobody(muster: Muster, how: str
         muster.start()
         consumes(muster, groups, "after")
         for protocol in ("classic", "consumer"):
-            wait_until(f"the members of {protocol} groups beat", lambda one=protocol: beats(muster, one))  # type: ignore[misc]  # as above
+            wait_until(f"the members of {protocol} groups beat", lambda one=protocol: beats(muster, one))
         consumes(muster, groups, "later")
         assert muster.metric("muster_requests_total", api="JoinGroup") == 0
         assert muster.metric("muster_rebalances_total") == 0

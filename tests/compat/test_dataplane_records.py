@@ -16,9 +16,9 @@ FETCHES_PER_SECOND_MAX = 4  # a member, of a client that waits 500 ms each time
 
 
 @pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Muster:  # type: ignore[misc]  # a generator
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Muster:
     with Muster(tmp_path_factory.mktemp("records")) as server:
-        yield server  # type: ignore[misc]  # as above
+        yield server
 
 
 def confluent_kafka(bootstrap: str, topic: str, codec: str) -> list[tuple[str, str, dict[str, bytes]]]:

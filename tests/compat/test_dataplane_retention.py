@@ -112,7 +112,7 @@ def kafka_python(muster: Muster) -> Iterator[tuple[bytes, bytes | None]]:
 
 
 @pytest.mark.parametrize("read", [confluent_kafka, kafka_python])
-def test_the_topic_of_offsets_can_be_read_like_any_other(muster: Muster, read) -> None:  # type: ignore[no-untyped-def]
+def test_the_topic_of_offsets_can_be_read_like_any_other(muster: Muster, read) -> None:
     """What tools that watch lag do: they read the commits of all groups as Kafka writes them."""
     create(muster, "t")
     produce(muster, "t", 3)

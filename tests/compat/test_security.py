@@ -39,7 +39,7 @@ LISTENERS = {"TLS": "SSL", "mTLS": "MTLS", "PLAIN over TLS": "SASL_SSL"}
 pytestmark = pytest.mark.xdist_group("security")
 
 
-class Failed(Exception):  # noqa: N818 - what a client says
+class ClientError(Exception):
     """A client's own error."""
 
 
@@ -101,12 +101,12 @@ def with_confluent_kafka(way: Way) -> set[str]:
             return set(admin.list_topics(timeout=1).topics)
         admin.poll(0)
         if errors:
-            raise Failed(errors[0])
+            raise ClientError(errors[0])
     raise TimeoutError
 
 
 def with_kafka_python(way: Way) -> set[str]:
-    class Provider(TokenProvider):  # type: ignore[misc,unused-ignore]  # has no types
+    class Provider(TokenProvider):
         def token(self) -> str:
             return way.token()
 
@@ -125,7 +125,7 @@ def with_kafka_python(way: Way) -> set[str]:
     try:
         consumer = KafkaConsumer(**conf)
     except PythonKafkaError as error:
-        raise Failed(repr(error)) from None
+        raise ClientError(repr(error)) from None
     try:
         return set(consumer.topics())
     finally:
@@ -160,7 +160,7 @@ def with_aiokafka(way: Way) -> set[str]:
     try:
         return asyncio.run(ask())
     except AIOKafkaError as error:
-        raise Failed(repr(error)) from None
+        raise ClientError(repr(error)) from None
 
 
 def with_java(way: Way) -> set[str]:
@@ -211,7 +211,7 @@ def run_program(client: str, way: Way, words: list[str]) -> set[str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     (said,) = [json.loads(line) for line in done.stdout.splitlines()]
     if "error" in said:
-        raise Failed(said["error"] + done.stderr)
+        raise ClientError(said["error"] + done.stderr)
     return set(said["topics"])
 
 
@@ -293,7 +293,7 @@ def test_mistakes_are_the_clients_ordinary_errors(
 ) -> None:
     """kafka-python tries again until it gives up, and says in its log why."""
     way, said = MISTAKES[mistake]
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(ClientError) as failed:
         CLIENTS[client](Way(muster, way, mistake))
     assert re.search(said[client], str(failed.value) + caplog.text)
 
@@ -321,5 +321,5 @@ def test_clients_of_other_languages_get_in_by_every_way(way: str, client: str, m
 def test_mistakes_are_the_ordinary_errors_of_clients_of_other_languages(
     client: str, mistake: str, said: str, muster: Muster
 ) -> None:
-    with pytest.raises(Failed, match=said):
+    with pytest.raises(ClientError, match=said):
         OTHERS[client](Way(muster, MISTAKES[mistake][0], mistake))

@@ -113,7 +113,7 @@ def test_a_row_that_no_longer_holds_is_noticed() -> None:
 def test_a_row_covers_one_field_with_two_values() -> None:
     """Not another story, event, longer path, nor another value on either side."""
     for row in LISTED:
-        event, path = re.fullmatch(r"event (\d+): (.*)", row.place, re.DOTALL).groups()  # type: ignore[union-attr]  # it is one
+        event, path = re.fullmatch(r"event (\d+): (.*)", row.place, re.DOTALL).groups()
         found = Difference(int(event), path, row.kafka, row.here)
         assert row.covers(row.story, found)
         assert not row.covers("another", found)

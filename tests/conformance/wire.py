@@ -136,7 +136,7 @@ def embedded(schema: type, values: Mapping[str, Plain]) -> bytes:
     """A versioned struct inside a bytes field (ConsumerProtocolSubscription and its kin): int16 version, then the struct."""
     out = io.BytesIO()
     entity_writer(schema)(out, build(schema, values))
-    return struct.pack(">h", schema.__version__) + out.getvalue()  # type: ignore[attr-defined]
+    return struct.pack(">h", schema.__version__) + out.getvalue()
 
 
 def fitting(api: str, version: int, values: Mapping[str, Plain]) -> dict[str, Plain]:

@@ -6,7 +6,7 @@ from coordinator.control.faults import STEPS, Action, FaultSpec, Match
 from coordinator.control.journal_file import write_journal
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
-from tests.control.steered import Steered
+from tests.control.steered import SteeredNode
 from tests.server.in_memory import Peer
 from tests.simulation.fuzz import CONNECTIONS, Sequence
 
@@ -38,7 +38,7 @@ class RecordedSequence(Sequence):
         """With an odd seed the server is three brokers, and clients go to any of them."""
         super().__init__(seed)
         settings = {**self._settings, "virtual_brokers": 3 if seed % 2 else 1}
-        self.server = Steered(journal_bytes=JOURNAL_BYTES, seed=seed, **settings)
+        self.server = SteeredNode(journal_bytes=JOURNAL_BYTES, seed=seed, **settings)
         self._server = self.server
         brokers = len(self.server.listeners)
         self._peers = [self.server.connect(f"c{number}", broker=number % brokers) for number in range(CONNECTIONS)]

@@ -16,14 +16,14 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.control.steered import ClassicMember, ConsumerMember, Steered
+from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode
 
 STEPS = 120
 
 
 def play(seed: int) -> str:
     """Play a random day of groups of both protocols. Returns the digest."""
-    server = Steered(offsets_topic_num_partitions=4, virtual_brokers=2, seed=seed, journal_bytes=16_777_216)
+    server = SteeredNode(offsets_topic_num_partitions=4, virtual_brokers=2, seed=seed, journal_bytes=16_777_216)
     dice = random.Random(seed)
     members: list[ClassicMember | ConsumerMember] = []
     for number in range(STEPS):
@@ -49,7 +49,7 @@ def play(seed: int) -> str:
     return f"{digest.hexdigest()} {len(server.events)} events"
 
 
-def _join(server: Steered, dice: random.Random, number: int) -> ClassicMember | ConsumerMember:
+def _join(server: SteeredNode, dice: random.Random, number: int) -> ClassicMember | ConsumerMember:
     kind = dice.choice((ClassicMember, ConsumerMember))
     member = kind(server, f"m{number}", f"{kind.__name__}-{dice.randrange(3)}")
     if isinstance(member, ClassicMember):
@@ -57,7 +57,7 @@ def _join(server: Steered, dice: random.Random, number: int) -> ClassicMember | 
     return member
 
 
-def _move(server: Steered, dice: random.Random, group: str) -> None:
+def _move(server: SteeredNode, dice: random.Random, group: str) -> None:
     """Move a coordinator, or restart a broker. All clients are at the first one, which may not be the right one then."""
     brokers = server.operator.brokers
     if dice.random() < 0.7:
@@ -78,7 +78,7 @@ def _beat(member: ClassicMember | ConsumerMember) -> None:
             member.beat()
 
 
-def _commit(server: Steered, group: str, index: int, offset: int) -> None:
+def _commit(server: SteeredNode, group: str, index: int, offset: int) -> None:
     partition = OffsetCommitRequestPartition(index, offset)
     topic = OffsetCommitRequestTopic("orders", partitions=(partition,))
     server.connect("tool").ask(OffsetCommitRequest(group, topics=(topic,)), 8)

@@ -58,7 +58,7 @@ class MemoryPoller:
         """A test has its turns when it wants them."""
 
 
-class Steered(InMemory):
+class SteeredNode(InMemory):
     """A server whose coordinator's clock moves only by the operator, while real time stands still."""
 
     def __init__(self, *, journal_bytes: int = 0, seed: int = 7, **values: Any) -> None:
@@ -123,7 +123,7 @@ class ClassicMember:
     """A member of a classic group, with a connection of its own. Its client id is its name."""
 
     def __init__(
-        self, server: Steered, name: str, group: str = "g", *, instance: str | None = None, broker: int = 0
+        self, server: SteeredNode, name: str, group: str = "g", *, instance: str | None = None, broker: int = 0
     ) -> None:
         self.server, self.name, self.group, self.instance = server, name, group, instance
         self.peer: Peer = server.connect(name, broker=broker)
@@ -157,7 +157,7 @@ class ClassicMember:
         return int(self.peer.ask(request, 3).error_code)
 
 
-def stable_group(server: Steered, *names: str, **options: Any) -> list[ClassicMember]:
+def stable_group(server: SteeredNode, *names: str, **options: Any) -> list[ClassicMember]:
     """Members that have joined, with the first as the leader, and synced."""
     members = [ClassicMember(server, name, **options) for name in names]
     for member in members:
@@ -173,7 +173,7 @@ def stable_group(server: Steered, *names: str, **options: Any) -> list[ClassicMe
 class ConsumerMember:
     """A member of the consumer protocol (KIP-848)."""
 
-    def __init__(self, server: Steered, name: str, group: str = "g", *, broker: int = 0) -> None:
+    def __init__(self, server: SteeredNode, name: str, group: str = "g", *, broker: int = 0) -> None:
         self.server, self.group, self.name = server, group, name
         self.peer = server.connect(name, broker=broker)
         self.epoch = 0

@@ -32,14 +32,14 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.control.steered import ClassicMember, ConsumerMember, Steered, stable_group
+from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
 
 BROKERS = 3
 LOAD_MS = 500
 NOT_COORDINATOR, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-class Cluster(Steered):
+class Cluster(SteeredNode):
     """A server that is three brokers. Groups and transactional ids begin at the broker that Kafka's hash gives."""
 
     def __init__(self, **values: Any) -> None:
@@ -392,7 +392,7 @@ def test_while_no_broker_runs_no_session_ends(server: Cluster) -> None:
 
 
 def test_one_broker_alone_can_be_stopped_and_load_a_group_again() -> None:
-    server = Steered(offsets_topic_num_partitions=1)
+    server = SteeredNode(offsets_topic_num_partitions=1)
     (a,) = stable_group(server, "a")
     server.operator.brokers.move_group("g", 0, load_ms=LOAD_MS)
     server.operator.clock.advance(LOAD_MS, keep_everybody)

@@ -20,17 +20,17 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from storage.log import Log
-from tests.control.steered import ClassicMember, ConsumerMember, Steered, stable_group
+from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
 
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def server() -> Steered:
-    return Steered(offsets_topic_num_partitions=1)
+def server() -> SteeredNode:
+    return SteeredNode(offsets_topic_num_partitions=1)
 
 
-def commit(server: Steered, offset: int, group: str = "simple") -> ErrorCode:
+def commit(server: SteeredNode, offset: int, group: str = "simple") -> ErrorCode:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),))
     return ErrorCode(server.connect("tool").ask(request, 8).topics[0].partitions[0].error_code)
@@ -39,7 +39,7 @@ def commit(server: Steered, offset: int, group: str = "simple") -> ErrorCode:
 # -- the clock
 
 
-def test_a_session_of_45_seconds_expires_at_once(server: Steered) -> None:
+def test_a_session_of_45_seconds_expires_at_once(server: SteeredNode) -> None:
     a, b = stable_group(server, "a", "b")
     before_ms = server.clock.now_ms()
     advanced = server.operator.clock.advance(45_000, server.operator.clock.keep_named(["a"]))
@@ -50,7 +50,7 @@ def test_a_session_of_45_seconds_expires_at_once(server: Steered) -> None:
     assert server.seconds == 0, "real time stands still"
 
 
-def test_the_clock_goes_from_deadline_to_deadline(server: Steered) -> None:
+def test_the_clock_goes_from_deadline_to_deadline(server: SteeredNode) -> None:
     """A session of 45 s ends at 45 s, not at the end of a long jump: the event says so."""
     stable_group(server, "a")
     heard_ms = server.clock.now_ms()
@@ -59,7 +59,7 @@ def test_the_clock_goes_from_deadline_to_deadline(server: Steered) -> None:
     assert expired.at_ms == heard_ms + 45_000
 
 
-def test_whoever_is_kept_alive_has_a_whole_session_afterwards(server: Steered) -> None:
+def test_whoever_is_kept_alive_has_a_whole_session_afterwards(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a")
     server.operator.clock.advance(10 * HOUR_MS + 44_000, keep_everybody)
     server.operator.clock.advance(44_999, keep_nobody)
@@ -67,7 +67,7 @@ def test_whoever_is_kept_alive_has_a_whole_session_afterwards(server: Steered) -
     assert "session_expired" not in server.causes()
 
 
-def test_connected_members_are_kept_alive(server: Steered) -> None:
+def test_connected_members_are_kept_alive(server: SteeredNode) -> None:
     a, b = stable_group(server, "a", "b")
     server.frontend.disconnect(b.peer.connection)
     server.operator.clock.advance(45_000, server.operator.clock.keep_connected())
@@ -75,7 +75,7 @@ def test_connected_members_are_kept_alive(server: Steered) -> None:
     assert a.beat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_step_goes_to_the_next_deadline(server: Steered) -> None:
+def test_a_step_goes_to_the_next_deadline(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a")
     heard_ms = server.clock.now_ms()
     pending = server.operator.clock.state().deadlines
@@ -85,7 +85,7 @@ def test_a_step_goes_to_the_next_deadline(server: Steered) -> None:
     assert [one.kind for one in advanced.fired] == ["session"]
 
 
-def test_a_frozen_clock_stands_still_and_a_fast_one_runs(server: Steered) -> None:
+def test_a_frozen_clock_stands_still_and_a_fast_one_runs(server: SteeredNode) -> None:
     stable_group(server, "a")
     assert server.operator.clock.set_rate(0).mode == "frozen"
     frozen_ms = server.clock.now_ms()
@@ -100,20 +100,22 @@ def test_a_frozen_clock_stands_still_and_a_fast_one_runs(server: Steered) -> Non
     assert server.operator.clock.set_rate(1).mode == "real"
 
 
-def test_offsets_expire_by_the_coordinators_clock(server: Steered) -> None:
+def test_offsets_expire_by_the_coordinators_clock(server: SteeredNode) -> None:
     assert commit(server, 5) == ErrorCode.NONE
     server.operator.clock.advance(8 * 24 * HOUR_MS, keep_everybody)
     assert server.operator.groups.views() == []
     assert "group_expired" in server.causes()
 
 
-def test_a_frozen_clock_stalls_no_work_that_goes_on_in_steps(server: Steered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_clock_stalls_no_work_that_goes_on_in_steps(
+    server: SteeredNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The pass over all offsets is done in parts, each in a turn of its own."""
     monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 1)
     for number in range(20):
         commit(server, 1, f"group-{number}")
     (partition,) = server.node.partitions
-    server.clock.jump_to(server.clock.now_ms() + 8 * 24 * HOUR_MS)  # type: ignore[union-attr]  # the steered one
+    server.clock.jump_to(server.clock.now_ms() + 8 * 24 * HOUR_MS)
     server.operator.clock.set_rate(0)
     for _ in range(60):
         server.turn()
@@ -124,7 +126,7 @@ def test_a_frozen_clock_stalls_no_work_that_goes_on_in_steps(server: Steered, mo
 # -- members and groups
 
 
-def test_an_expired_member_is_gone_and_the_others_rebalance(server: Steered) -> None:
+def test_an_expired_member_is_gone_and_the_others_rebalance(server: SteeredNode) -> None:
     a, b = stable_group(server, "a", "b")
     assert server.operator.groups.expire("g", "b").member_id == b.member_id
     assert server.operator.groups.view("g").state == "PreparingRebalance"
@@ -133,7 +135,7 @@ def test_an_expired_member_is_gone_and_the_others_rebalance(server: Steered) -> 
     assert (event.cause.value, event.by, event.client_id) == ("session_expired", "operator", "b")
 
 
-def test_a_kicked_member_that_waits_is_answered(server: Steered) -> None:
+def test_a_kicked_member_that_waits_is_answered(server: SteeredNode) -> None:
     stable_group(server, "a")
     late = ClassicMember(server, "late")
     late.send_join()
@@ -146,21 +148,21 @@ def test_a_kicked_member_that_waits_is_answered(server: Steered) -> None:
 @pytest.mark.parametrize(
     ("instance", "error"), [("i", ErrorCode.FENCED_INSTANCE_ID), (None, ErrorCode.UNKNOWN_MEMBER_ID)]
 )
-def test_a_fenced_classic_member_is_told_so(server: Steered, instance: str | None, error: ErrorCode) -> None:
+def test_a_fenced_classic_member_is_told_so(server: SteeredNode, instance: str | None, error: ErrorCode) -> None:
     (a,) = stable_group(server, "a", instance=instance)
     server.operator.groups.fence("g", instance or "a")
     assert a.beat() == error
     assert server.causes()[-2:] == ["member_fenced", "no_member_left"] or "member_fenced" in server.causes()
 
 
-def test_a_fenced_consumer_is_told_so(server: Steered) -> None:
+def test_a_fenced_consumer_is_told_so(server: SteeredNode) -> None:
     member = ConsumerMember(server, "m")
     member.beat()
     server.operator.groups.fence("g", "m")
     assert member.beat().error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_rebalance_on_demand(server: Steered) -> None:
+def test_a_rebalance_on_demand(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a")
     assert server.operator.groups.rebalance("g", "because").state == "PreparingRebalance"
     assert a.beat() == ErrorCode.REBALANCE_IN_PROGRESS
@@ -174,7 +176,7 @@ def test_a_rebalance_on_demand(server: Steered) -> None:
     assert member.epoch == epoch + 1
 
 
-def test_a_forced_target_assignment(server: Steered) -> None:
+def test_a_forced_target_assignment(server: SteeredNode) -> None:
     a, b = ConsumerMember(server, "a"), ConsumerMember(server, "b")
     a.beat()
     b.beat()
@@ -188,7 +190,7 @@ def test_a_forced_target_assignment(server: Steered) -> None:
     assert {one.member_id: one.assignment for one in owned} == {"a": {}, "b": {"orders": [0, 1, 2, 3]}}, assigned
 
 
-def test_a_group_is_forgotten_with_everything(server: Steered) -> None:
+def test_a_group_is_forgotten_with_everything(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a")
     late = ClassicMember(server, "late")
     late.send_join()
@@ -199,12 +201,12 @@ def test_a_group_is_forgotten_with_everything(server: Steered) -> None:
     assert len(server.node.partitions.owner("g").shard.timers) == 1, "the pass over all offsets"
 
 
-def test_what_was_done_is_in_the_log(server: Steered) -> None:
+def test_what_was_done_is_in_the_log(server: SteeredNode) -> None:
     """A group that was forgotten is gone after a restart too."""
     commit(server, 5)
     server.operator.groups.forget("simple")
     server.node.close()
-    again = Steered(files=server.files, offsets_topic_num_partitions=1)
+    again = SteeredNode(files=server.files, offsets_topic_num_partitions=1)
     assert again.operator.groups.views() == []
 
 
@@ -225,17 +227,17 @@ def test_what_was_done_is_in_the_log(server: Steered) -> None:
         (lambda operator: operator.requests.journal, "the journal is off"),
     ],
 )
-def test_a_refusal_is_a_sentence_and_changes_nothing(server: Steered, verb: object, sentence: str) -> None:
+def test_a_refusal_is_a_sentence_and_changes_nothing(server: SteeredNode, verb: object, sentence: str) -> None:
     stable_group(server, "a", "twin", "twin")
     commit(server, 5)
     before, told = server.operator.groups.views(), len(server.events)
     with pytest.raises(Refusal, match=sentence):
-        verb(server.operator)  # type: ignore[operator]  # a function, as pytest hands it over
+        verb(server.operator)
     assert server.operator.groups.views() == before
     assert len(server.events) == told
 
 
-def test_a_target_that_nobody_could_follow_is_refused(server: Steered) -> None:
+def test_a_target_that_nobody_could_follow_is_refused(server: SteeredNode) -> None:
     ConsumerMember(server, "a").beat()
     with pytest.raises(Refusal, match=r"invalid target: .* does not exist or is given out twice"):
         server.operator.groups.set_target("g", {"a": {"orders": [4]}})
@@ -244,7 +246,7 @@ def test_a_target_that_nobody_could_follow_is_refused(server: Steered) -> None:
 # -- requests on their way
 
 
-def test_a_held_request_waits_until_it_is_released(server: Steered) -> None:
+def test_a_held_request_waits_until_it_is_released(server: SteeredNode) -> None:
     server.operator.requests.hold("g", "join")
     member = ClassicMember(server, "a")
     member.send_join()
@@ -257,7 +259,7 @@ def test_a_held_request_waits_until_it_is_released(server: Steered) -> None:
     assert not server.frontend.is_gated
 
 
-def test_the_client_of_a_held_request_may_leave(server: Steered) -> None:
+def test_the_client_of_a_held_request_may_leave(server: SteeredNode) -> None:
     server.operator.requests.hold("g", "join")
     member = ClassicMember(server, "a")
     member.send_join()
@@ -266,7 +268,7 @@ def test_the_client_of_a_held_request_may_leave(server: Steered) -> None:
     assert server.operator.groups.find("g") is None
 
 
-def test_half_apply_commits_and_answers_nothing(server: Steered) -> None:
+def test_half_apply_commits_and_answers_nothing(server: SteeredNode) -> None:
     server.operator.requests.add_fault(FaultSpec(Action(apply=True, drop="response"), Match(api="OffsetCommit")))
     peer = server.connect("tool")
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
@@ -276,7 +278,7 @@ def test_half_apply_commits_and_answers_nothing(server: Steered) -> None:
     assert peer.ask(request, 8) is not None, "once"
 
 
-def test_an_error_in_place_of_the_request(server: Steered) -> None:
+def test_an_error_in_place_of_the_request(server: SteeredNode) -> None:
     server.operator.requests.add_fault(FaultSpec(Action(error="NOT_COORDINATOR"), Match(group="simple")))
     assert commit(server, 7) == ErrorCode.NOT_COORDINATOR
     assert server.operator.groups.find("simple") is None
@@ -285,7 +287,7 @@ def test_an_error_in_place_of_the_request(server: Steered) -> None:
     assert server.operator.groups.view("simple").offsets == {"orders": {"0": 8}}
 
 
-def test_a_delayed_response_leaves_in_real_time(server: Steered) -> None:
+def test_a_delayed_response_leaves_in_real_time(server: SteeredNode) -> None:
     server.operator.requests.add_fault(FaultSpec(Action(delay_ms=500), Match(api="OffsetCommit")))
     peer = server.connect("tool")
     assert peer.ask(OffsetCommitRequest("simple"), 8) is None
@@ -298,14 +300,14 @@ def test_a_delayed_response_leaves_in_real_time(server: Steered) -> None:
 
 
 @pytest.mark.parametrize("action", [Action(disconnect="before"), Action(disconnect="after"), Action(truncate=5)])
-def test_a_connection_that_breaks(server: Steered, action: Action) -> None:
+def test_a_connection_that_breaks(server: SteeredNode, action: Action) -> None:
     server.operator.requests.add_fault(FaultSpec(action))
     peer = server.connect("tool")
     assert peer.ask(OffsetCommitRequest("simple"), 8) is None
     assert peer.connection.closing
 
 
-def test_the_journal_has_requests_and_what_became_of_them(server: Steered) -> None:
+def test_the_journal_has_requests_and_what_became_of_them(server: SteeredNode) -> None:
     server.operator.requests.set_journal(100_000)
     server.operator.requests.add_fault(FaultSpec(Action(error="NOT_COORDINATOR")))
     commit(server, 7)
@@ -319,7 +321,7 @@ def test_the_journal_has_requests_and_what_became_of_them(server: Steered) -> No
 # -- state
 
 
-def test_a_reset_leaves_nothing_and_closes_every_connection(server: Steered) -> None:
+def test_a_reset_leaves_nothing_and_closes_every_connection(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a")
     commit(server, 5)
     server.operator.requests.hold("g", "join")
@@ -332,7 +334,9 @@ def test_a_reset_leaves_nothing_and_closes_every_connection(server: Steered) -> 
     assert commit(server, 6) == ErrorCode.NONE
 
 
-def test_a_reset_writes_nothing_into_the_logs_that_it_removes(server: Steered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reset_writes_nothing_into_the_logs_that_it_removes(
+    server: SteeredNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To close a log is to sync it, and to write its indexes: most of what a reset would cost."""
     commit(server, 5)
 
@@ -344,7 +348,7 @@ def test_a_reset_writes_nothing_into_the_logs_that_it_removes(server: Steered, m
     assert server.operator.groups.views() == []
 
 
-def test_a_snapshot_is_the_world_as_it_was(server: Steered) -> None:
+def test_a_snapshot_is_the_world_as_it_was(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a", instance="i")
     commit(server, 5)
     assert server.operator.state.take_snapshot("before") > 100
@@ -360,7 +364,7 @@ def test_a_snapshot_is_the_world_as_it_was(server: Steered) -> None:
         server.operator.state.restore("before")
 
 
-def test_a_seed_is_what_the_state_says(server: Steered) -> None:
+def test_a_seed_is_what_the_state_says(server: SteeredNode) -> None:
     state = State(
         {"orders": 4, "new": 2}, {"g1": {"new": {"1": 7}, "orders": {"0": 5, "3": 6}}, "h1": {"new": {"0": 1}}}
     )
@@ -379,13 +383,13 @@ def test_a_seed_is_what_the_state_says(server: Steered) -> None:
         (State({}, {"g": {"orders": {"x": 1}}}), "invalid partition 'x' of 'orders': expected a number"),
     ],
 )
-def test_a_seed_that_cannot_be_is_refused(server: Steered, state: State, sentence: str) -> None:
+def test_a_seed_that_cannot_be_is_refused(server: SteeredNode, state: State, sentence: str) -> None:
     with pytest.raises(Refusal, match=sentence):
         server.operator.state.seed(state)
     assert server.operator.state.contents() == State({"orders": 4}, {})
 
 
-def test_a_snapshot_as_a_tar_file(server: Steered) -> None:
+def test_a_snapshot_as_a_tar_file(server: SteeredNode) -> None:
     commit(server, 5)
     server.operator.state.take_snapshot("one")
     data = to_tar(server.operator.state.snapshot("one"))
@@ -396,7 +400,7 @@ def test_a_snapshot_as_a_tar_file(server: Steered) -> None:
 
 def test_patterns_are_matched_while_the_clock_stands_still() -> None:
     """Many names and costly patterns take many steps, each of them in the next turn: no step waits for the clock."""
-    server = Steered(topics={"aaaaaaaaaa" * 20 + str(number): 1 for number in range(40)})
+    server = SteeredNode(topics={"aaaaaaaaaa" * 20 + str(number): 1 for number in range(40)})
     pattern = "((a{0,30}){0,30})[0-9]*"
     request = ConsumerGroupHeartbeatRequest(
         "g", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=pattern, topic_partitions=()

@@ -18,7 +18,7 @@ from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsReques
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage.memory_files import MemoryFiles
 from tests.control.recorded_sequences import RecordedSequence
-from tests.control.steered import ClassicMember, Steered, stable_group
+from tests.control.steered import ClassicMember, SteeredNode, stable_group
 from tests.dataplane.broker import batch, fetch_request
 
 REQUESTS = 150
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_journal() -> None:
     assert journals[0] == journals[1]
 
 
-def lines_of(server: Steered) -> list[dict[str, Any]]:
+def lines_of(server: SteeredNode) -> list[dict[str, Any]]:
     return [json.loads(line) for line in write_journal(server.operator.requests.journal).splitlines()]
 
 
@@ -75,9 +75,9 @@ def to_file(lines: list[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def stable_server(**values: Any) -> Steered:
+def stable_server(**values: Any) -> SteeredNode:
     """A server whose journal has a group that joined, and its heartbeats."""
-    server = Steered(journal_bytes=16_777_216, offsets_topic_num_partitions=2, **values)
+    server = SteeredNode(journal_bytes=16_777_216, offsets_topic_num_partitions=2, **values)
     members = stable_group(server, "a", "b")
     for member in members:
         member.beat()
@@ -137,7 +137,7 @@ def test_a_reset_begins_a_journal_anew() -> None:
 
 
 def test_a_journal_that_was_turned_on_later_begins_with_a_reset() -> None:
-    server = Steered()
+    server = SteeredNode()
     server.operator.requests.set_journal(1_000_000)
     with pytest.raises(JournalError, match="was turned on later than the server: reset it"):
         read_journal(to_file(lines_of(server)))
@@ -220,7 +220,7 @@ def test_a_client_that_leaves_while_it_waits() -> None:
     assert again.requests == 7
 
 
-def produce(server: Steered, value: str, partition: int = 0) -> None:
+def produce(server: SteeredNode, value: str, partition: int = 0) -> None:
     """Write a record of now into orders."""
     data = ProduceRequestPartitionData(partition, batch(value, at_ms=server.clock.now_ms()))
     server.connect("producer").ask(

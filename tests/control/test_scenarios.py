@@ -5,13 +5,13 @@ import pytest
 from coordinator.control.faults import Action, FaultError, Match
 from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb, check_scenario
 from protocol.errors import ErrorCode
-from tests.control.steered import ClassicMember, Steered, stable_group
+from tests.control.steered import ClassicMember, SteeredNode, stable_group
 
 ERROR = ScenarioStep(on=Match(api="Heartbeat", client="a"), do=Action(error="NOT_COORDINATOR"))
 
 
 def test_each_step_waits_for_the_one_before_it() -> None:
-    server = Steered(offsets_topic_num_partitions=1)
+    server = SteeredNode(offsets_topic_num_partitions=1)
     second = ScenarioStep(on=Match(api="Heartbeat", client="a", nth=2), do=Action(error="COORDINATOR_NOT_AVAILABLE"))
     expire = ScenarioStep(after=After("g", state="Stable"), verb=Verb(expire="a"))
     scenario = server.operator.scenarios.add(ScenarioSpec([ERROR, second, expire]))
@@ -30,7 +30,7 @@ def test_each_step_waits_for_the_one_before_it() -> None:
 
 
 def test_a_verb_waits_for_its_group() -> None:
-    server = Steered(offsets_topic_num_partitions=1)
+    server = SteeredNode(offsets_topic_num_partitions=1)
     hold = ScenarioStep(after=After("g", members=2, generation=1), verb=Verb(hold="heartbeat"))
     scenario = server.operator.scenarios.add(ScenarioSpec([hold]))
     assert scenario.reached == 0
@@ -41,7 +41,7 @@ def test_a_verb_waits_for_its_group() -> None:
 
 
 def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
-    server = Steered(offsets_topic_num_partitions=1)
+    server = SteeredNode(offsets_topic_num_partitions=1)
     stable_group(server, "a")
     kick = ScenarioStep(after=After("g"), verb=Verb(kick="late"))
     scenario = server.operator.scenarios.add(ScenarioSpec([kick]))
@@ -53,7 +53,7 @@ def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
 
 
 def test_a_scenario_that_is_removed_takes_its_fault_along() -> None:
-    server = Steered(offsets_topic_num_partitions=1)
+    server = SteeredNode(offsets_topic_num_partitions=1)
     scenario = server.operator.scenarios.add(ScenarioSpec([ERROR]))
     assert len(list(server.operator.requests.faults)) == 1
     server.operator.scenarios.remove(scenario.number)

@@ -140,7 +140,7 @@ def _fetched(response: OffsetFetchResponse) -> list[str]:
 
 def _all(topics: object) -> str:
     words = []
-    for topic in topics:  # type: ignore[attr-defined]  # of either form
+    for topic in topics:
         name = rendering.topic(topic)
         for each in topic.partitions:
             epoch = f" epoch={each.committed_leader_epoch}" if each.committed_leader_epoch != -1 else ""

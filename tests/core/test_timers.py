@@ -108,7 +108,7 @@ def test_work_waits_for_its_turn_and_goes_on_behind_the_others() -> None:
     fired = []
     for _ in range(4):
         ration = iter((True, False))
-        for due in timers.fire(0, lambda ration=ration: next(ration)):  # type: ignore[misc]
+        for due in timers.fire(0, lambda ration=ration: next(ration)):
             fired.append(due.key)
             timers.set(due.key, IMMEDIATELY)
     assert fired == [KEYS[0], KEYS[2], KEYS[0], KEYS[2]]

@@ -42,7 +42,7 @@ def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) ->
                 raise StorageError(operation, path, errno.EIO, "refused")
         accept(called, path)
 
-    files.call = call  # type: ignore[method-assign]
+    files.call = call
     return lambda: setattr(files, "call", accept)
 
 

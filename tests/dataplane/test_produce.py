@@ -137,7 +137,7 @@ def test_where_there_is_no_partition(broker: Broker, topic: str, partition: int,
         (4, cramjam.zstd.compress),
     ],
 )
-def test_every_compression_is_passed_through(broker: Broker, codec: int, compress) -> None:  # type: ignore[no-untyped-def]
+def test_every_compression_is_passed_through(broker: Broker, codec: int, compress) -> None:
     plain = batch("a", "b")
     data = seal(replace(record_batch.header_at(plain), attributes=codec), bytes(compress(plain[HEADER_BYTES:])))
     assert broker.produce("t", 0, data).base_offset == 0

@@ -309,7 +309,7 @@ def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -
             raise StorageError(operation, path, errno.EIO, "refused")
         accept(operation, path)
 
-    server.files.call = refuse_markers  # type: ignore[method-assign]
+    server.files.call = refuse_markers
     server.ask(EndTxnRequest("x", *producer, True), version=5)
     assert server.node.dataplane.closed_partitions.keys() == {("t", 0)}
     after = Broker(server.files.copy(), topics={"t": 1})

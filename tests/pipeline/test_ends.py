@@ -68,6 +68,6 @@ def test_a_directory_without_a_topics_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("logs", "empty"):
         with pytest.raises(UsageError, match="tells no log end"):
-            read_ends(None, tmp_path / name, 1 << 60)  # type: ignore[arg-type]  # it needs no Spark to see that
+            read_ends(None, tmp_path / name, 1 << 60)
     with pytest.raises(FileNotFoundError):
-        read_ends(None, tmp_path / "nowhere", 0)  # type: ignore[arg-type]  # as above
+        read_ends(None, tmp_path / "nowhere", 0)

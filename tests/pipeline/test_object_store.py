@@ -10,12 +10,9 @@ import pytest
 from pipeline import published
 from pipeline.decode.files import Store
 from tests.pipeline.object_store import KEYS, object_store
+from tests.storage.crashing_disk import ProcessKill
 
 TABLES = ("latest_offsets", "rebalances")
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +34,7 @@ class Steps:
     def take(self) -> None:
         self.done += 1
         if self.done == self.last:
-            raise Killed
+            raise ProcessKill
 
     def counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*words: Any) -> Any:
@@ -107,7 +104,7 @@ def test_a_publish_that_dies_leaves_the_old_tables_or_the_new_ones(
                 patched.setattr(Store, name, steps.counted(getattr(Store, name)))
             try:
                 publish(store, new)
-            except Killed:
+            except ProcessKill:
                 pass
             else:
                 break

@@ -27,11 +27,11 @@ def commands(path: Path) -> list[list[str]]:
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.JoinedStr):
-            text = "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)  # type: ignore[misc]
+            text = "".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values)
             if text.startswith("muster pipeline"):
                 found.append(shlex.split(text)[2:])
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run":
-            found.append([word.value if isinstance(word, ast.Constant) else "x" for word in node.args[1:]])  # type: ignore[misc]
+            found.append([word.value if isinstance(word, ast.Constant) else "x" for word in node.args[1:]])
     return found
 
 
@@ -46,7 +46,7 @@ def test_its_commands_are_commands(path: Path) -> None:
 @pytest.mark.long
 def test_dagster_takes_it() -> None:
     """With what `pip install -e '.[recipes]'` brings, as the next one."""
-    definitions = load(Path("deploy/pipeline/dagster_job.py")).definitions  # type: ignore[attr-defined]
+    definitions = load(Path("deploy/pipeline/dagster_job.py")).definitions
     job = definitions.resolve_job_def("muster_pipeline")
     assert [node.name for node in job.nodes_in_topological_order] == ["raw_tables", "derived_tables", "report"]
 
@@ -54,7 +54,7 @@ def test_dagster_takes_it() -> None:
 @pytest.mark.long
 def test_airflow_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))  # it writes its configuration there when it is imported
-    dag = load(Path("deploy/pipeline/airflow_dag.py")).hourly  # type: ignore[attr-defined]
+    dag = load(Path("deploy/pipeline/airflow_dag.py")).hourly
     assert [(task.task_id, sorted(task.upstream_task_ids)) for task in dag.topological_sort()] == [
         ("ingest", []), ("build", ["ingest"]), ("report", ["build"]), ("optimize", ["report"]),
     ]  # fmt: skip

@@ -106,15 +106,15 @@ def test_r11_null_is_refused_where_the_schema_allows_none() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (HeartbeatRequest(group_id=None), "null where the schema allows none in group_id"),  # type: ignore[arg-type]
-        (HeartbeatRequest(group_id=b"g"), "b'g' cannot be written as a string in group_id"),  # type: ignore[arg-type]
+        (HeartbeatRequest(group_id=None), "null where the schema allows none in group_id"),
+        (HeartbeatRequest(group_id=b"g"), "b'g' cannot be written as a string in group_id"),
         (HeartbeatRequest(group_id="\ud800"), "cannot be written as a string in group_id"),
         (HeartbeatRequest(group_id="g" * 32768), "a string of 32768 bytes, more than 32767 in group_id"),
         (
             HeartbeatRequest(generation_id=2**31),
             "struct '>l' error during building, given value 2147483648 in generation_id",
         ),
-        (HeartbeatRequest(generation_id="1"), "struct '>l' error during building, given value '1' in generation_id"),  # type: ignore[arg-type]
+        (HeartbeatRequest(generation_id="1"), "struct '>l' error during building, given value '1' in generation_id"),
         (HeartbeatResponse(), r"HeartbeatResponse\(.*\) where HeartbeatRequest is wanted"),
     ],
 )
@@ -142,7 +142,7 @@ def test_messages_inside_messages_are_read_and_written_by_their_schema() -> None
     ):
         read(SUBSCRIPTION, pack(">i", 1073741823) + b"\0" * 17, 1)
     with pytest.raises(ProtocolError, match=r"ConsumerProtocolSubscription v1: .* in topics"):
-        write(SUBSCRIPTION, ConsumerProtocolSubscription(topics=(1,)), 1)  # type: ignore[arg-type]
+        write(SUBSCRIPTION, ConsumerProtocolSubscription(topics=(1,)), 1)
 
 
 def test_a_codec_that_refuses_what_construct_accepts_is_our_own_fault(monkeypatch: pytest.MonkeyPatch) -> None:

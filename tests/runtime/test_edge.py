@@ -95,7 +95,7 @@ def test_a_request_that_fails_costs_that_request_alone(
 def test_a_producer_that_wants_no_acknowledgement_gets_none_of_a_failure_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(dataplane.HANDLERS, ProduceRequest, fail)  # type: ignore[arg-type]  # a dict, to us a Mapping
+    monkeypatch.setitem(dataplane.HANDLERS, ProduceRequest, fail)
     server = InMemory()
     peer = server.connect()
     assert peer.ask(ProduceRequest(acks=0), 9) is None

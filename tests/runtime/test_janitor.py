@@ -78,11 +78,11 @@ def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.
             raise StorageError(operation, path, errno.ENOSPC, "No space left on device")
         accept(operation, path)
 
-    disk.call = refuse  # type: ignore[method-assign]
+    disk.call = refuse
     list(janitor.round(WALL_MS))
     assert "a compaction has failed" in caplog.text
     assert (log.failure, len(values(log))) == (None, 10)
-    disk.call = accept  # type: ignore[method-assign]
+    disk.call = accept
     list(janitor.round(WALL_MS + RETRY_MS - 1))
     assert len(values(log)) == 10
     list(janitor.round(WALL_MS + RETRY_MS))
@@ -101,7 +101,7 @@ def test_a_log_of_the_coordinator_that_takes_nothing_more_ends_the_upkeep() -> N
             raise StorageError(operation, path, errno.EIO, "Input/output error")
         accept(operation, path)
 
-    disk.call = refuse  # type: ignore[method-assign]
+    disk.call = refuse
     with pytest.raises(StorageError, match="EIO"):
         list(Janitor(server.node, WALL_MS).round(WALL_MS))
 

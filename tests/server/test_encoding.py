@@ -151,7 +151,7 @@ def test_a_long_request_gives_way_whatever_it_is() -> None:
         decided.append(body.member_id[:5])
         return handle(api_key, body, *more)
 
-    server.node.handle = note  # type: ignore[method-assign]
+    server.node.handle = note
     peer.send((HeartbeatRequest("nobody", 1, "large" + "x" * 20_000), 4))
     member.send((HeartbeatRequest("nobody", 1, "small"), 4))
     server.turn()

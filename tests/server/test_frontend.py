@@ -380,7 +380,7 @@ def test_a_burst_of_one_connection_gives_way_to_what_comes_behind_it() -> None:
         decided.append(body.member_id)
         return handle(api_key, body, *more)
 
-    server.node.handle = note  # type: ignore[method-assign]
+    server.node.handle = note
     flood.send(*[(HeartbeatRequest("nobody", 1, "flood"), 4)] * 40)
     member.send((HeartbeatRequest("nobody", 1, "member"), 4))
     server.turn()

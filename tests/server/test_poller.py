@@ -198,7 +198,7 @@ async def test_a_connection_that_fails_as_it_is_admitted_is_closed_alone(caplog:
                 raise failures.pop()
             watch(fd, interest, before)
 
-        here.poller._selector.watch = watching  # type: ignore[method-assign]  # a kernel that has had enough
+        here.poller._selector.watch = watching
         first, second = await here.connect(), await here.connect()
         assert await first.receive_some() == b""
         await second.send_all(VERSIONS)

@@ -88,7 +88,7 @@ def test_before_authentication_every_other_api_closes_and_changes_nothing(api: A
         handled.append(arguments)
         return handle(*arguments)
 
-    here.node.handle = note  # type: ignore[method-assign]
+    here.node.handle = note
     for begin in (None, lambda peer: peer.ask(*VERSIONS), lambda peer: shake_hands(peer, "PLAIN")):
         peer = here.connect()
         if begin is not None:

@@ -90,7 +90,7 @@ class History:
         kind = kind or dice.choice((ClassicMember, ConsumerMember))
         instance = f"i{number}" if dice.random() < 0.4 else None
         topics = dice.choice((GROWING, GROWING, GROWING[:1]))
-        return kind(f"m{number}", GROUPS[number % len(GROUPS)], topics, instance, self.network)  # type: ignore[call-arg]  # mypy sees the base class's
+        return kind(f"m{number}", GROUPS[number % len(GROUPS)], topics, instance, self.network)
 
     def play(self) -> Report:
         """Live through it. Raises `Broken` with the seed, the time and the latest events where a promise is."""

@@ -1,5 +1,6 @@
 """Simulated members of a group, one kind for each protocol: they speak the wire, and do what the answers tell them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +61,7 @@ class Process:
         self._network.clock.after(delay_ms, lambda: act() if life == self._life else None)
 
 
-class Member(Process):
+class Member(Process, ABC):
     """What members of both protocols have in common: a group, topics, and what they own."""
 
     def __init__(self, name: str, group: str, topics: tuple[str, ...], instance: str | None, network: Network) -> None:
@@ -82,9 +83,9 @@ class Member(Process):
         self.owned = set()
 
     @property
+    @abstractmethod
     def epoch(self) -> int:
-        """What it says with a commit."""
-        raise NotImplementedError
+        """The epoch or generation of its commits."""
 
     def _commit(self) -> None:
         """Commit a position for all that it owns, each a number that nobody has committed before."""

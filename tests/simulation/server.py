@@ -20,7 +20,7 @@ from tests.server.in_memory import DATA_DIR, InMemory
 from tests.simulation.clock import EventQueue
 from tests.simulation.promises import Promises, promise
 from tests.simulation.requests import Request
-from tests.storage.crashing_disk import CrashingDisk, Killed
+from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
 RESTART_MS = (500, 4_000)
 UPKEEP_MS = 7_000  # between two rounds of the janitor
@@ -219,7 +219,7 @@ class Server:
             return act()
         except StorageError as failure:
             self._end(f"disk: {failure}", self.disk.copy())
-        except Killed as killed:
+        except ProcessKill as killed:
             self._end(f"killed at {killed}", self.disk.copy())
         except DamagedLog as damage:
             promise(False, f"what a crash leaves can be opened: {damage}")

@@ -20,7 +20,7 @@ MIXES: Final = 2  # in `crashes`: how many states, for each set of names, give e
 SUBSETS_UP_TO: Final = 3  # in `crashes`: of how many pending names every subset is a state
 
 
-class Killed(BaseException):
+class ProcessKill(BaseException):
     """The process ends at this call. No handler of the product's own may catch it."""
 
 
@@ -69,7 +69,7 @@ class CrashingFile:
         try:
             self._disk.call("append to", self.path)
             self._disk.take_room(self.path, len(data))
-        except (StorageError, Killed):  # a write that fails may have written a part
+        except (StorageError, ProcessKill):  # a write that fails may have written a part
             self._content.data += data[: len(data) // 2]
             raise
         self._content.data += data
@@ -268,7 +268,7 @@ class CrashingDisk:
 
     def _fates(self, names: _Names, number: int) -> Iterator[tuple[str, _Survives]]:
         for fate, survive in FATES.items():
-            yield fate, lambda path, content, survive=survive: survive(content.durable, bytes(content.data))  # type: ignore[misc]  # mypy infers no default
+            yield fate, lambda path, content, survive=survive: survive(content.durable, bytes(content.data))
         unsynced = [c for c in names.values() if c is not None and c.durable != c.data]
         if len(unsynced) > 1:
             for mix in range(MIXES):
@@ -290,7 +290,7 @@ class CrashingDisk:
         """Count a call. Raises what is to happen at it."""
         self.calls += 1
         if self.killed_at is not None and self.calls >= self.killed_at:
-            raise Killed(f"{operation} {path}")
+            raise ProcessKill(f"{operation} {path}")
         number = self.fail.get(self.calls)
         if number is not None:
             self.failures += 1

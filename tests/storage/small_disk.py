@@ -26,7 +26,7 @@ def install(directory: str, bytes_max: int) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return _write(descriptor, data[:room])
 
-    os.write = write  # type: ignore[assignment]
+    os.write = write
 
 
 def remove() -> None:

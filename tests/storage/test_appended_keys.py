@@ -115,7 +115,7 @@ def test_a_compaction_reads_neither_the_dead_records_nor_the_keys(monkeypatch: p
     batches = Segment.batches
 
     def counted(self: Segment, *arguments: object, **named: object) -> object:
-        for found in batches(self, *arguments, **named):  # type: ignore[arg-type]  # passed on as they are
+        for found in batches(self, *arguments, **named):
             read.append(found.header.base_offset)
             yield found
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from storage.files import StorageError
-from tests.storage.crashing_disk import CrashingDisk, Killed
+from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
 
 def a_disk(*names: str) -> CrashingDisk:
@@ -72,7 +72,7 @@ def test_a_process_that_is_killed_leaves_all_that_it_wrote_and_a_part_of_the_las
     disk.killed_at = 3
     file = disk.open("data/a")
     file.append(b"whole")
-    with pytest.raises(Killed):
+    with pytest.raises(ProcessKill):
         file.append(b"half")
     assert disk.copy().contents() == {"data/a": b"awholeha"}
 

@@ -19,7 +19,7 @@ from storage.files import StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig, OffsetOutOfRange, scan
 from storage.segment import walk
-from tests.storage.crashing_disk import CrashingDisk, Killed
+from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
 DIRECTORY = "data/orders-0"
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
@@ -281,12 +281,12 @@ def test_a_log_is_removed_with_all_its_files() -> None:
 def test_closing_and_opening_changes_nothing() -> None:
     log = filled()
     log.close()
-    before = dict(log.files.contents())  # type: ignore[attr-defined]  # they are fake
+    before = dict(log.files.contents())
     again = Log.open(log.files, DIRECTORY, SMALL)
     assert again.cut is None
     assert (again.end_offset, again.latest_time()) == (40, (39, 1191))
     again.close()
-    assert log.files.contents() == before  # type: ignore[attr-defined]
+    assert log.files.contents() == before
 
 
 def test_a_missing_segment_is_damage() -> None:
@@ -323,7 +323,7 @@ def test_a_start_after_a_roll_that_was_cut_off_names_the_segment_that_is_appende
     for killed_at in range(calls + 1, before.calls + 1):
         disk = files.copy()
         disk.killed_at = killed_at
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKill):
             new_log(disk, config).roll()
         disk = disk.copy()
         started = new_log(disk)

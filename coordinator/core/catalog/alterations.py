@@ -68,7 +68,7 @@ def _of_broker(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
 
 
 def _of_group(catalog: Catalog, name: str, wanted: Settings) -> Refusal | None:
-    """Return the group need not exist."""
+    """Validate the settings of a group, which need not exist."""
     if not name:
         return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     if reason := group_configs.reason_invalid(wanted, catalog.settings):

@@ -52,7 +52,7 @@ def join_group(group: ClassicGroup | None, request: JoinGroupRequest, env: Env) 
 
 
 def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
-    """Return a JoinGroup for an unknown group creates the group, even when the request itself is then refused."""
+    """Create the group that a JoinGroup names, even when the request itself is then refused."""
     fresh = ClassicGroup(request.group_id)
     result = _admit(fresh, request, call, limits)
     after = fresh if result.group is None else result.group
@@ -62,7 +62,7 @@ def _create_group(request: JoinGroupRequest, call: Call, limits: Limits) -> Resu
 
 
 def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
-    """Return the checks in Kafka's order: room, then protocols, then who it is."""
+    """Check the request in Kafka's order (room, protocols, member), then admit the member."""
     if not has_room(group, request.member_id, limits):
         return _turn_away(group, request, call)
     if not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
@@ -106,7 +106,7 @@ def _fits_into_a_record(member_id: str) -> bool:
 
 
 def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: Limits) -> Result[ClassicGroup]:
-    """Return a member, or an id that was given out, comes (back)."""
+    """Admit a member that rejoins, or an id that was given out before (KIP-394)."""
     if request.member_id in group.pending:
         if request.group_instance_id is not None:  # Kafka did not mean that to happen either
             return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
@@ -146,7 +146,7 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
 def _add_member(
     group: ClassicGroup, member_id: str, request: JoinGroupRequest, call: Call, limits: Limits
 ) -> Result[ClassicGroup]:
-    """Return a member more. Whoever never hears of its admission, and so never beats, is gone after five minutes."""
+    """Add a member. One that never hears of its admission, and so never beats, is removed after five minutes."""
     member = _park(replace(_member(member_id, request, call), is_new=True), call)
     grown = group.not_expecting(member_id) if member_id in group.pending else group
     if not grown.members:

@@ -21,7 +21,7 @@ CONSUMER_MEMBER: Final = 1
 
 
 def describe(group: ConsumerGroup, limits: Limits, topics: Topics) -> ConsumerGroupDescribeResponseDescribedGroup:
-    """Return the group. Who may see it, and its topics, is the asker's business."""
+    """Describe the group. Whether the client may see it, and its topics, is checked elsewhere."""
     return ConsumerGroupDescribeResponseDescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,

@@ -105,7 +105,7 @@ def _renew_session(group: ConsumerGroup, member: Member, env: Env) -> Answer:
 
 
 def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer | Refusal:
-    """Return a member that joins, or goes on."""
+    """Handle the heartbeat of a member that joins or stays."""
     call, limits = env.call, env.limits
     is_joining = request.member_epoch == 0
     if group is None or type(group) is ClassicGroup:
@@ -196,7 +196,7 @@ def _assignment(assigned: Owned) -> ConsumerGroupHeartbeatResponseAssignment:
 
 
 def _leave(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env) -> Answer | Refusal:
-    """Return a member that leaves, for good or for a while. Its epoch is not asked for."""
+    """Handle the heartbeat of a member that leaves, for good or for a while. Its epoch is not checked."""
     if type(group) is not ConsumerGroup:
         return _no_group(request.group_id)
     transition = GroupTransition(group, env, BY)
@@ -213,7 +213,7 @@ def _leave(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env
 
 
 def _away(transition: GroupTransition, member: Member, response: ConsumerGroupHeartbeatResponse) -> Answer:
-    """Return a static member means to come back: what it has stays its own as long as its session, what it owed is
+    """Let a static member leave for a while: it keeps what it has for as long as its session, and what it owed is
     free.
 
     The epochs at which it came to own its partitions become 0, so that its next incarnation may commit what this one

@@ -86,7 +86,7 @@ def current(group_id: str, member: Member) -> Record:
 
 
 def no_current(group_id: str, member_id: str) -> Record:
-    """Return a member owns nothing any more."""
+    """Build the tombstone of a member's current assignment."""
     return Record(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
 
 

@@ -69,5 +69,5 @@ class GroupTransition:
         )
 
     def result(self, response: Any = None) -> Result[Any]:
-        """Return all of it."""
+        """Return everything that the operation leads to."""
         return Result(self.group, response, tuple(self.records), tuple(self.effects), tuple(self.events))

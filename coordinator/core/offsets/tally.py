@@ -23,7 +23,7 @@ class Tally(Struct):
                 self.commits += len(records)
 
     def plus(self, other: "Tally") -> "Tally":
-        """Return the sum of both counts."""
+        """Add the counts of another tally."""
         return Tally(
             self.commits + other.commits, self.expirations + other.expirations, self.deletions + other.deletions
         )

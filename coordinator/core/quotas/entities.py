@@ -1,4 +1,4 @@
-"""Who can have a quota, and of what. Kafka: `ClientQuotaEntity`, `QuotaConfig`."""
+"""The entities that can have a quota, and the quotas that there are. Kafka: `ClientQuotaEntity`, `QuotaConfig`."""
 
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address

@@ -84,7 +84,7 @@ def each_topic(
 
 
 def deny_nothing(entry: Entry) -> None:
-    """Whoever may do this with the cluster may do it with all that is in it."""
+    """Deny no entry: the right on the cluster covers everything in it."""
 
 
 def each_name(array: str, answers: str, wanted: Need, *, place: str) -> Each:

@@ -30,7 +30,7 @@ class Sasl:
         self._listener = listener
         self._issuer_keys = issuer_keys
         self.frame_bytes_max: int = config.of_listener(listener, "sasl.server.max.receive.size")
-        self.mechanisms: tuple[str, ...] = self._enabled()
+        self.mechanisms: tuple[str, ...] = self._read_mechanisms()
         self._users, self._verifier = self._read()
 
     def reload(self) -> None:
@@ -60,7 +60,7 @@ class Sasl:
         assert self._verifier is not None, "OAUTHBEARER is enabled only with keys"
         return self._verifier.verify(token)
 
-    def _enabled(self) -> tuple[str, ...]:
+    def _read_mechanisms(self) -> tuple[str, ...]:
         name = "sasl.enabled.mechanisms"
         words = [word.upper() for word in self._config.of_listener(self._listener, name)]
         if self._issuer_keys:

@@ -53,7 +53,7 @@ class Overview(Struct, frozen=True):
 
 
 class OverviewVerbs:
-    """What is looked at."""
+    """The verbs that look at a running server and change nothing."""
 
     def __init__(self, node: Callable[[], Node]) -> None:
         self._node = node

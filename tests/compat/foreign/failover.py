@@ -49,7 +49,7 @@ class Failover(Story):
         before it has something new to commit."""
         for count in ((batches + 1) * RECORDS, (batches + 2) * RECORDS):
             self.produce("orders", "none", RECORDS)
-            wait_until(f"{count} are consumed", lambda count=count: len(seen(members)) >= count)  # type: ignore[misc]
+            wait_until(f"{count} are consumed", lambda count=count: len(seen(members)) >= count)
             steer(self.muster, "POST", "/wait", group="shop", state="Stable", timeout_ms=50_000)  # it is loaded
         if self.client.stays_when_moved:  # others rejoin, read again what was not committed, or commit it later
             shares = {str(partition): count // PARTITIONS for partition in range(PARTITIONS)}

@@ -36,7 +36,7 @@ def rules_of(*acls: AclKey) -> AclRules:
 def acl(name: str = "t", operation: Operation = Operation.READ, **changes: object) -> AclKey:
     values = {"pattern_type": Pattern.LITERAL, "principal": "User:alice", "host": "*", **changes}
     values.setdefault("permission_type", Permission.ALLOW)
-    return AclKey(resource_type=Resource.TOPIC, resource_name=name, operation=operation, **values)  # type: ignore[arg-type]
+    return AclKey(resource_type=Resource.TOPIC, resource_name=name, operation=operation, **values)
 
 
 def plainly(acls: list[AclKey], operation: Operation, kind: Resource, name: str, default: bool) -> bool:

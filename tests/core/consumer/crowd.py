@@ -5,6 +5,7 @@ while, and takes what it is told at once; a classic one drops everything before 
 then be held against each other, which is what the protocol is for. A restart forgets the shard and replays its log.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -146,7 +147,7 @@ def _named(assignment: Any, topics: Topics) -> Partitions:
     return {(topic.name, p) for topic, parts in found if topic is not None for p in parts}
 
 
-class Client:
+class Client(ABC):
     """What both kinds have."""
 
     def __init__(self, crowd: Crowd, names: Iterable[str], instance_id: str | None = None) -> None:
@@ -162,11 +163,13 @@ class Client:
         """Whether it is a member of a classic group, and has what the leader gave it."""
         return False
 
+    @abstractmethod
     def step(self, *, promptly: bool) -> None:
-        raise NotImplementedError
+        """Do what the protocol asks for next."""
 
+    @abstractmethod
     def leave(self) -> None:
-        raise NotImplementedError
+        """Leave the group."""
 
 
 class Consumer(Client):
