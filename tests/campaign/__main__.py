@@ -1,9 +1,10 @@
-"""`python -m tests.campaign --minutes 60 --seed 1`: run all campaigns, keep the results, write docs/RELIABILITY.md."""
+"""`python -m tests.campaign --full --seed 100000`: run all campaigns, keep the results, write docs/RELIABILITY.md."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import re
 import subprocess
 import sys
 import time
@@ -14,111 +15,100 @@ from pathlib import Path
 
 import msgspec
 
-from tests.campaign.page import Result, current_commit, page
+from tests.campaign.page import page
+from tests.campaign.results import FULL, UNITS, Result, add, current_commit, read
 from tests.mutation.figures import RESULTS as MUTATION_RESULTS
 from tests.mutation.figures import Figures
 from tests.simulation.fuzz import fuzz
 from tests.simulation.history import ROUND_MS, play
-from tests.simulation.promises import Broken
 from tests.storage import campaign as storage
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results.jsonl"
-PAGE = HERE.parent.parent / "docs" / "RELIABILITY.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "RELIABILITY.md"
 SHARES = {"histories": 0.6, "fuzz": 0.15, "crashes": 0.1, "kills": 0.15}  # of the time
+ROUNDS = 10  # of kills, for each seed
+LINE_MAX = 200
 
 
-def histories(seed: int, until: float) -> tuple[int, dict[str, int], list[str]]:
-    """Play histories until it is time. Returns the last seed, what was done, and what was broken."""
-    counts = dict.fromkeys(("histories", "simulated minutes", "requests", "faults", "starts", "replays compared"), 0)
-    broken: list[str] = []
-    while time.monotonic() < until:
-        counts["histories"] += 1
-        try:
-            report = play(seed)
-        except Broken as error:
-            broken.append(str(error).partition("\n")[0][:200])
-        else:
-            counts["simulated minutes"] += ROUND_MS // 60_000
-            counts["requests"] += report.requests
-            counts["faults"] += report.faults
-            counts["starts"] += report.starts
-            counts["replays compared"] += report.replays
-        seed += 1
-    return seed - 1, counts, broken
+def history(seed: int) -> dict[str, int]:
+    """Play one history of a whole node."""
+    report = play(seed)
+    return {
+        "simulated minutes": ROUND_MS // 60_000,
+        "requests": report.requests,
+        "faults": report.faults,
+        "starts": report.starts,
+        "replays compared": report.replays,
+    }
 
 
-def crashes(seed: int, until: float) -> tuple[int, dict[str, int], list[str]]:
-    """Crash a log after each storage call, history by history."""
-    counts = dict.fromkeys(("logs", "crash points", "failing calls"), 0)
-    broken: list[str] = []
-    while time.monotonic() < until:
-        counts["logs"] += 1
-        try:
-            counts["crash points"] += storage.crash_points(seed, operations=120, every=16)
-            counts["failing calls"] += storage.failing_calls(seed, 45)
-        except AssertionError as error:
-            broken.append(str(error).partition("\n")[0][:200])
-        seed += 1
-    return seed - 1, counts, broken
+def crashes(seed: int) -> dict[str, int]:
+    """Crash one log after each storage call, and let each call fail."""
+    return {
+        "crash points": storage.crash_points(seed, operations=120, every=16),
+        "failing calls": storage.failing_calls(seed, 45),
+    }
 
 
-def kills(seed: int, until: float) -> tuple[int, dict[str, int], list[str]]:
-    """Kill server processes under load, some rounds at a time."""
-    rounds, broken = 0, []
-    while time.monotonic() < until:
-        command = [sys.executable, "-m", "tests.compat.kills", "--rounds", "10", "--seed", str(seed)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        rounds += 10
-        if done.returncode:
-            broken.append(f"seed {seed}: {done.stderr.strip().splitlines()[-1:]}")
-        seed += 1
-    return seed - 1, {"rounds": rounds}, broken
+def kills(seed: int) -> dict[str, int]:
+    """Kill a server under load, some rounds, in a process of their own: clients that lose their server cannot be ended."""
+    command = [sys.executable, "-m", "tests.compat.kills", "--rounds", str(ROUNDS), "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr.strip().splitlines()[-1:]
+    found = re.search(r"([\d,]+) acknowledged commits", done.stdout)
+    assert found, done.stdout
+    return {"acknowledged commits": int(found[1].replace(",", ""))}
 
 
-def sequences(seed: int, until: float) -> tuple[int, dict[str, int], list[str]]:
-    """Play sequences of random valid requests until it is time."""
-    counts: Counter[str] = Counter()
-    broken: list[str] = []
-    while time.monotonic() < until:
-        counts["sequences"] += 1
-        try:
-            counts += fuzz(seed)
-        except Broken as error:
-            broken.append(str(error).partition("\n")[0][:200])
-        seed += 1
-    return seed - 1, dict(counts), broken
-
-
-CAMPAIGNS: dict[str, Callable[[int, float], tuple[int, dict[str, int], list[str]]]] = {
-    "histories": histories,
-    "fuzz": sequences,
-    "crashes": crashes,
-    "kills": kills,
+CAMPAIGNS: dict[str, tuple[int, Callable[[int], dict[str, int]]]] = {  # how much of it one seed is, and that
+    "histories": (1, history),
+    "fuzz": (1, fuzz),
+    "crashes": (1, crashes),
+    "kills": (ROUNDS, kills),
 }
 
 
+def run(what: str, first: int, *, seconds: float = float("inf"), count: float = float("inf")) -> Result:
+    """Play one part, seed by seed, for so long or until there is so much of it, and at least one seed."""
+    size, play_seed = CAMPAIGNS[what]
+    began = time.monotonic()
+    counts = Counter({UNITS[what]: 0})
+    broken: dict[int, str] = {}
+    seed = first - 1
+    while seed < first or (counts[UNITS[what]] < count and time.monotonic() < began + seconds):
+        seed += 1
+        counts[UNITS[what]] += size
+        try:
+            counts.update(play_seed(seed))
+        except Exception as error:  # whatever a seed ends with is a finding, and the others are still played
+            broken[seed] = f"{type(error).__name__}: {error}".partition("\n")[0][:LINE_MAX]
+            print(f"{what}, seed {seed}: {broken[seed]}", flush=True)
+    date = datetime.now(UTC).date().isoformat()
+    return Result(date, current_commit(), what, (first, seed), round(time.monotonic() - began, 1), dict(counts), broken)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.campaign")
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--page", action="store_true", help="write the page from the results that there are")
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first one of each part")
+    parser.add_argument("--only", choices=CAMPAIGNS, help="this part alone")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--minutes", type=float, default=10, help="for all parts together (default: 10)")
+    extent.add_argument("--full", action="store_true", help=", ".join(f"{FULL[what]:,} {UNITS[what]}" for what in FULL))
+    extent.add_argument("--count", type=int, help="so many histories, sequences, logs or rounds of each part")
+    extent.add_argument("--page", action="store_true", help="write the page from the results that there are")
     arguments = parser.parse_args()
     logging.getLogger("muster").setLevel(logging.ERROR)
     broken = 0
-    for what, campaign in () if arguments.page else CAMPAIGNS.items():
-        began = time.monotonic()
-        until = began + 60 * arguments.minutes * SHARES[what]
-        last, counts, lines = campaign(arguments.seed, until)
-        date, seconds = datetime.now(UTC).date().isoformat(), round(time.monotonic() - began, 1)
-        result = Result(date, current_commit(), what, (arguments.seed, last), seconds, counts, tuple(lines))
-        with RESULTS.open("ab") as file:
-            file.write(msgspec.json.encode(result) + b"\n")
-        print(f"{what}: {counts}, broken {len(lines)}", *lines, sep="\n  ", flush=True)
-        broken += len(lines)
-    results = [msgspec.json.decode(line, type=Result) for line in RESULTS.read_bytes().splitlines()]
+    for what in () if arguments.page else [arguments.only] if arguments.only else CAMPAIGNS:
+        if arguments.full or arguments.count:
+            result = run(what, arguments.seed, count=arguments.count or FULL[what])
+        else:
+            share = 1 if arguments.only else SHARES[what]
+            result = run(what, arguments.seed, seconds=60 * arguments.minutes * share)
+        add(result)
+        print(f"{what}: {result.counts}, broken {len(result.broken)}", flush=True)
+        broken += len(result.broken)
     lines = MUTATION_RESULTS.read_bytes().splitlines() if MUTATION_RESULTS.exists() else ()
-    PAGE.write_text(page(results, [msgspec.json.decode(line, type=Figures) for line in lines]), "utf-8")
+    PAGE.write_text(page(read(), [msgspec.json.decode(line, type=Figures) for line in lines]), "utf-8")
     return 1 if broken else 0
 
 

@@ -1,14 +1,13 @@
 """`docs/RELIABILITY.md`, written from the results and nothing else."""
 
-import subprocess
 from collections.abc import Iterable
 from typing import Final
 
-from msgspec import Struct
-
+from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
 from tests.mutation.figures import Figures
 
-HEAD: Final = """# Reliability
+HEAD: Final = (
+    """# Reliability
 
 <!-- Written by `python -m tests.campaign`; do not edit the figures. -->
 
@@ -34,38 +33,28 @@ After a power cut, each changed name and each file has a fate of its own: synced
 
 ## Last figures
 """
+    + f"""Of each part, the latest campaign that is a long one ({", ".join(f"{size:,} {UNITS[what]}" for what, size in FULL.items())}), or else the longest one. All runs of
+one commit are one campaign; `python -m tests.campaign --full --seed 1` is a whole one, and `--only kills --count 1000` one part.
 
-
-class Result(Struct, frozen=True):
-    """One kind of test in one run. `broken` has a line for each seed that broke a promise."""
-
-    date: str
-    commit: str
-    what: str
-    seeds: tuple[int, int]
-    seconds: float
-    counts: dict[str, int]
-    broken: tuple[str, ...] = ()
-
-
-def current_commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+"""
+)
 
 
 def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
-    """The whole page: the latest result of each kind, and of mutation testing in each area."""
-    latest = {result.what: result for result in results}
+    """The whole page: what `shown` chooses of each part, each seed that has broken a promise since, and of mutation
+    testing the latest result of each area."""
+    results = list(results)
+    chosen = sorted(shown(results).items())
     lines = [HEAD + "| what | date | commit | seeds | seconds | figures | broken |", "|---|---|---|---|---|---|---|"]
-    for what, one in sorted(latest.items()):
+    for what, one in chosen:
         counts = ", ".join(f"{count:,} {name}" for name, count in one.counts.items())
         seeds = f"{one.seeds[0]} to {one.seeds[1]}"
         lines.append(
-            f"| {what} | {one.date} | {one.commit} | {seeds} | {one.seconds:.0f} | {counts} | {len(one.broken)} |"
+            f"| {what} | {one.date} | {one.commit} | {seeds} | {one.seconds:,.0f} | {counts} | {len(one.broken)} |"
         )
-    broken = [f"- {what}: {line}" for what, one in sorted(latest.items()) for line in one.broken]
+    broken = [line for what, one in chosen for line in _broken(one, [other for other in results if other.what == what])]
     if broken:
-        lines += ["", "### Open", "Seeds of the last run that broke a promise:", "", *broken]
+        lines += ["", "### Broken promises", "In the runs above, and in all later ones:", "", *broken]
     areas = {figures.area: figures for figures in mutation}
     if areas:
         lines += [
@@ -82,3 +71,17 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
         if survivors:
             lines += ["", "### Survivors", "What no test of that part notices, by mutmut's names:", "", *survivors]
     return "\n".join(lines) + "\n"
+
+
+def _broken(campaign: Result, results: list[Result]) -> list[str]:
+    """A line for each seed of a campaign, and of all later runs of this part, that broke a promise."""
+    first = next(number for number, one in enumerate(results) if one.commit == campaign.commit)
+    found = {(one.commit, seed): line for one in results[first:] for seed, line in one.broken.items()}
+    lines = []
+    for (commit, seed), line in found.items():
+        since = kept_since(campaign, seed, results)
+        lines.append(
+            f"- {campaign.what}, seed {seed} at {commit}: {line} "
+            + (f"**Mended**: the seed keeps all promises at {since}." if since else "**Open.**")
+        )
+    return lines

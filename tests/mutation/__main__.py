@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.campaign.page import current_commit
+from tests.campaign.results import current_commit
 from tests.mutation.areas import AREAS, OF_OTHER_SYSTEMS
 from tests.mutation.figures import RESULTS, Figures
 from tests.mutation.workspace import (
