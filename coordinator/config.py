@@ -58,6 +58,7 @@ class Setting(Struct, frozen=True):
     why: str = ""  # ... and why it is
     is_per_listener: bool = False  # `listener.name.NAME.` before it gives a listener a value of its own
     is_secret: bool = False  # its value is shown to nobody
+    hint: str = ""  # what helps somebody who has another value
 
     @property
     def kind(self) -> type:
@@ -111,7 +112,9 @@ class Setting(Struct, frozen=True):
     def complaint(self, value: object, source: str = "") -> ConfigError:
         """Return the error about a value that the setting cannot have."""
         came_from = f" ({source})" if source else ""
-        return ConfigError(f"invalid {self.name} {value!r}{came_from}: expected {self.may_be}")
+        return ConfigError(
+            f"invalid {self.name} {value!r}{came_from}: expected {self.may_be}{self.hint and f'; {self.hint}'}"
+        )
 
 
 def format_value(value: Value) -> str:
@@ -124,7 +127,8 @@ def format_value(value: Value) -> str:
 
 
 _MS, _BYTES, _COUNT, _NONE = "ms", "bytes", "", ""
-_NO_JKS: Final = "Java's key stores are for Java; every client can read PEM"
+_NO_JKS: Final = "JKS is for Java alone; every client can read PEM"
+FROM_JKS: Final = "`keytool -importkeystore -srckeystore FILE -destkeystore NEW -deststoretype PKCS12` converts JKS"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
     # classic groups
@@ -210,24 +214,30 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("controller.listener.names", (), _NONE,
          "Which listeners are a controller's: they are not bound. Without one, CONTROLLER is."),
     # TLS
-    Setting("ssl.keystore.type", "PEM", _NONE, "The format of the key store.", choices=("PEM",),
-         kafka_default="JKS", why=_NO_JKS, is_per_listener=True),
+    Setting("ssl.keystore.type", "PEM", _NONE, "The format of the key store. PKCS12 needs the extra `security`.", choices=("PEM", "PKCS12"),
+         kafka_default="JKS", why=_NO_JKS, is_per_listener=True, hint=FROM_JKS),
     Setting("ssl.keystore.location", "", _NONE,
-         "A PEM file with the server's private key and its chain of certificates, its own first.", is_per_listener=True),
+         "A file with the server's private key and its chain of certificates, in PEM its own first.", is_per_listener=True),
+    Setting("ssl.keystore.password", "", _NONE, "The password of a key store in PKCS12.", is_per_listener=True, is_secret=True),
     Setting("ssl.keystore.certificate.chain", "", _NONE,
          "The chain of certificates itself, in PEM, with `ssl.keystore.key` instead of a file.", is_per_listener=True),
     Setting("ssl.keystore.key", "", _NONE, "The private key itself, in PEM.", is_per_listener=True, is_secret=True),
-    Setting("ssl.key.password", "", _NONE, "The password of an encrypted private key.", is_per_listener=True, is_secret=True),
-    Setting("ssl.truststore.type", "PEM", _NONE, "The format of the trust store.", choices=("PEM",),
-         kafka_default="JKS", why=_NO_JKS, is_per_listener=True),
+    Setting("ssl.key.password", "", _NONE, "The password of an encrypted private key in PEM.", is_per_listener=True, is_secret=True),
+    Setting("ssl.truststore.type", "PEM", _NONE, "The format of the trust store. PKCS12 needs the extra `security`.", choices=("PEM", "PKCS12"),
+         kafka_default="JKS", why=_NO_JKS, is_per_listener=True, hint=FROM_JKS),
     Setting("ssl.truststore.location", "", _NONE,
-         "A PEM file with the certificates of the authorities that clients' certificates are checked against.",
+         "A file with the certificates of the authorities that clients' certificates are checked against.",
          is_per_listener=True),
+    Setting("ssl.truststore.password", "", _NONE, "The password of a trust store in PKCS12.", is_per_listener=True, is_secret=True),
     Setting("ssl.truststore.certificates", "", _NONE, "These certificates themselves, in PEM, instead of a file.",
          is_per_listener=True),
     Setting("ssl.client.auth", "none", _NONE,
          "Whether clients must have a certificate, may have one, or are not asked.",
          choices=("none", "requested", "required"), is_per_listener=True),
+    Setting("ssl.principal.mapping.rules", "DEFAULT", _NONE,
+         "How the name of a principal is made of the name in a client's certificate: RULE:PATTERN/REPLACEMENT/[LU] or DEFAULT,"
+         " split by commas; the first that applies counts. Patterns are RE2's.",
+         is_per_listener=True),
     Setting("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), _NONE, "The versions of TLS that are spoken: TLSv1.2, TLSv1.3.",
          is_per_listener=True),
     # SASL

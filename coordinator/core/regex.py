@@ -1,4 +1,4 @@
-"""Regular expressions of clients, in RE2's syntax and in linear time. The one place that knows the engine.
+"""Regular expressions in RE2's syntax and in linear time. The one place that knows the engine.
 
 Python's own engine backtracks, so that a pattern such as `(a+)+b` would stop the whole server. The engine is loaded
 for the first pattern: most servers never see one, and it takes 2.5 MiB.
@@ -32,15 +32,23 @@ def _options() -> Any:
     return options
 
 
-def reason_invalid(pattern: str) -> str | None:
-    """Return why the pattern is none, in the engine's words, or None when it is one."""
+def compile_pattern(pattern: str) -> Any:
+    """Compile a pattern. Raises ValueError, in the engine's words, for one that is none."""
     import re2
 
     try:
-        re2.compile(pattern, _options())
+        return re2.compile(pattern, _options())
     except re2.error as error:
         reason = error.args[0]
-        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+
+
+def reason_invalid(pattern: str) -> str | None:
+    """Return why the pattern is none, in the engine's words, or None when it is one."""
+    try:
+        compile_pattern(pattern)
+    except ValueError as error:
+        return str(error)
     return None
 
 

@@ -14,7 +14,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from coordinator.core.principal import Principal
 from coordinator.server.connection import Connection
+from coordinator.server.principal_mapping import NoRuleError
 
 RECORD_BYTES: Final = 16_384  # of plaintext in one record of TLS (RFC 8446, 5.1)
 SECURE_CHUNK_BYTES: Final = 16_896  # one whole record with its header and tag: a MemoryBIO never shrinks
@@ -147,10 +149,15 @@ class SecureLink(Link):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
-    @property
-    def certificate(self) -> bytes | None:
-        """The client's certificate in DER, None if it has shown none."""
-        return self._tls.getpeercert(binary_form=True)
+    def find_principal(self) -> Principal | None:
+        """Return the principal of the client's certificate, None if it has shown none. Raises HandshakeError."""
+        certificate = self._tls.getpeercert(binary_form=True)
+        tls = self.connection.listener.tls
+        assert tls is not None, "a link by TLS comes by a listener with TLS"
+        try:
+            return None if certificate is None else tls.principal_of(certificate)
+        except NoRuleError as error:
+            raise HandshakeError(str(error)) from None
 
     def _receive(self, most: int) -> bytes:
         chunk = self.sock.recv(SECURE_CHUNK_BYTES)

@@ -20,11 +20,9 @@ from typing import Final, TypeVar
 import trio
 
 from coordinator.config import Config
-from coordinator.core.principal import USER, Principal
 from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.server.admission import Admission
 from coordinator.server.connection import Connection
-from coordinator.server.distinguished_name import subject_of
 from coordinator.server.frontend import Frontend
 from coordinator.server.link import HandshakeError, Link, SecureLink
 from coordinator.server.listener import Listener, listen_again, suspend
@@ -281,9 +279,7 @@ class Poller:
         finally:
             self._frontend.has_time()
         if not link.is_shaking:
-            certificate = link.certificate
-            if certificate is not None:
-                link.connection.principal = Principal(USER, subject_of(certificate))
+            link.connection.principal = link.find_principal() or link.connection.principal
         if link.is_behind:
             link.unsent_since_s = self._frontend.real_s()
         self._watch(link, READ | (WRITE if link.is_behind else 0))

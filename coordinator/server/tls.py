@@ -1,17 +1,16 @@
 """TLS as the settings have it: key, certificates, who is asked for a certificate. Read anew without a restart."""
 
-import re
 import ssl
-import tempfile
-from pathlib import Path
-from textwrap import wrap
 from typing import Any, Final
 
-from coordinator.config import Config, ConfigError
+from coordinator.config import Config, ConfigError, find_setting
+from coordinator.core.principal import USER, Principal
+from coordinator.server.distinguished_name import subject_of
+from coordinator.server.key_stores import StoreError, load_key, load_trust
+from coordinator.server.principal_mapping import MappingRules
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENTS: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-_PEM: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 
 
 class Tls:
@@ -26,6 +25,12 @@ class Tls:
         self._listener = listener
         self._is_sasl = is_sasl
         self.context = self._read()
+        self._rules = self._read_rules()
+
+    def principal_of(self, certificate: bytes) -> Principal:
+        """Return the principal of a client by its certificate in DER. Raises NoRuleError."""
+        name = subject_of(certificate)
+        return Principal(USER, name if self._rules is None else self._rules.apply(name))
 
     def reload(self) -> None:
         """Read them again. Connections that exist keep what they have. Raises ConfigError, and then changes nothing."""
@@ -54,72 +59,46 @@ class Tls:
         location, chain, key = (
             self._value(f"ssl.keystore.{part}") for part in ("location", "certificate.chain", "key")
         )
-        password = self._value("ssl.key.password")
-        name = "ssl.keystore.location" if location else "ssl.keystore.key"
         if not location and not (chain and key):
             raise self._complaint(
                 "ssl.keystore.location",
                 location,
-                f"a PEM file with a private key and certificates for the listener {self._listener};"
+                f"a file with a private key and certificates for the listener {self._listener};"
                 " `muster tls dev DIR` makes one",
             )
         try:
-            if location:
-                context.load_cert_chain(location, password=lambda: password)
-            else:
-                _load_pem(context, chain, key, password)
-        except ssl.SSLError as error:
-            expected = f"a private key that fits the first certificate, in PEM: {_shown(error)}"
-            raise self._complaint(name, location, expected) from None
-        except (OSError, ValueError) as error:
-            raise self._complaint(name, location, f"a readable PEM file: {_shown(error)}") from None
+            load_key(context, self._value)
+        except StoreError as error:
+            raise self._complain_of_store(error) from None
 
     def _load_trust(self, context: ssl.SSLContext) -> None:
-        location, certificates = (self._value(f"ssl.truststore.{part}") for part in ("location", "certificates"))
-        name = "ssl.truststore.location" if location else "ssl.truststore.certificates"
-        if not location and not certificates:
-            expected = "the certificates of authorities in PEM, because ssl.client.auth asks clients for theirs"
+        location = self._value("ssl.truststore.location")
+        if not location and not self._value("ssl.truststore.certificates"):
+            expected = "the certificates of authorities, because ssl.client.auth asks clients for theirs"
             raise self._complaint("ssl.truststore.location", location, expected)
         try:
-            if location:
-                context.load_verify_locations(location)
-            else:
-                context.load_verify_locations(cadata=_lines(certificates))
-        except (OSError, ValueError) as error:
-            raise self._complaint(name, location or certificates, f"certificates in PEM: {_shown(error)}") from None
+            load_trust(context, self._value)
+        except StoreError as error:
+            raise self._complain_of_store(error) from None
+
+    def _read_rules(self) -> MappingRules | None:
+        text = self._value("ssl.principal.mapping.rules")
+        if self._is_sasl or text.strip() == "DEFAULT":
+            return None
+        try:
+            return MappingRules(text)
+        except ValueError as error:
+            expected = f"rules as RULE:PATTERN/REPLACEMENT/, RULE:PATTERN/REPLACEMENT/L, .../U or DEFAULT: {error}"
+            raise self._complaint("ssl.principal.mapping.rules", text, expected) from None
 
     def _value(self, name: str) -> Any:
         return self._config.of_listener(self._listener, name)
+
+    def _complain_of_store(self, error: StoreError) -> ConfigError:
+        is_secret = find_setting(error.name).is_secret
+        return self._complaint(error.name, "[hidden]" if is_secret else self._value(error.name), error.expected)
 
     def _complaint(self, name: str, value: str, expected: str) -> ConfigError:
         name = self._config.name_of_listener(self._listener, name)
         source = self._config.source(name)
         return ConfigError(f"invalid {name} {value!r}{f' ({source})' if source else ''}: expected {expected}")
-
-
-def _load_pem(context: ssl.SSLContext, chain: str, key: str, password: str) -> None:
-    """Load a key that is no file: `ssl` reads files only, so it is one that nobody else can read, for a moment."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "key.pem"
-        file.touch(0o600)
-        file.write_text(_lines(key) + _lines(chain), "ascii")
-        context.load_cert_chain(file, password=lambda: password)
-
-
-def _lines(text: str) -> str:
-    """PEM as it must be; Kafka also takes it in one line, with spaces for the ends of lines."""
-    found = []
-    for match in _PEM.finditer(text):
-        kind, body = match.groups()
-        if ":" in body:  # headers of an encrypted key of the older kind
-            return text
-        found.append(
-            f"-----BEGIN {kind}-----\n" + "\n".join(wrap("".join(body.split()), 64)) + f"\n-----END {kind}-----\n"
-        )
-    return "".join(found) or text
-
-
-def _shown(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or str(error)).replace("_", " ").lower()
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -5,14 +5,16 @@ import contextlib
 import shutil
 import socket
 import ssl
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-from coordinator.config import Config, ConfigError
+from coordinator.config import Config, ConfigError, read_pairs
 from coordinator.server.distinguished_name import subject_of
 from coordinator.server.link import HANDSHAKE_BYTES_MAX, RECORD_BYTES, SecureLink
 from coordinator.server.poller import SHAKES_MAX
@@ -140,6 +142,22 @@ async def test_the_principal_is_the_name_in_the_clients_certificate() -> None:
             assert str(link.connection.principal) == name
             await stream.aclose()
             await until(lambda: not here.poller.connections)
+
+
+async def test_the_principal_is_made_of_that_name_by_rules(caplog: pytest.LogCaptureFixture) -> None:
+    """Alice is known by a rule, and bob by none."""
+    tls = server_tls(ssl_client_auth="requested", ssl_principal_mapping_rules="RULE:^CN=(a.*)$/$1@example/U")
+    async with listening(tls=tls) as here:
+        stream = await connect(here, client_context("alice"))
+        await ask(stream)
+        (link,) = here.poller._links.values()
+        assert str(link.connection.principal) == "User:ALICE@EXAMPLE"
+        stream = await connect(here, client_context("bob"))
+        await stream.send_all(question(1))
+        assert await is_closed(stream)
+        assert here.poller.connections == 1
+        assert here.server.stats.connections_closed["TLS handshake"] == 1
+    assert "no rule of ssl.principal.mapping.rules applies" in caplog.text
 
 
 @pytest.mark.parametrize("who", ["nobody", "a stranger"])
@@ -296,7 +314,7 @@ def test_keys_may_stand_in_the_settings_themselves() -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({}, r"invalid ssl\.keystore\.location '': expected a PEM file with a private key .* listener IN"),
+        ({}, r"invalid ssl\.keystore\.location '': expected a file with a private key .* listener IN"),
         ({"ssl.keystore.location": "/nowhere"}, r"invalid ssl\.keystore\.location '/nowhere': .*No such file"),
         ({"ssl.keystore.location": "CA"}, r"invalid ssl\.keystore\.location .*expected a private key"),
         ({"listener.name.in.ssl.keystore.location": "/here"}, r"invalid listener\.name\.in\.ssl\.keystore\.location"),
@@ -309,13 +327,28 @@ def test_keys_may_stand_in_the_settings_themselves() -> None:
             r"invalid ssl\.truststore\.certificates '.*': expected certificates in PEM",
         ),
         (
+            {"ssl.keystore.location": "SERVER", "ssl.principal.mapping.rules": "RULE:(/x/"},
+            r"invalid ssl\.principal\.mapping\.rules 'RULE:\(/x/': expected rules as .* or DEFAULT: .*missing \)",
+        ),
+        ({"ssl.keystore.location": "JKS"}, r"invalid ssl\.keystore\.location .*expected a .* PEM.*keytool"),
+        ({"ssl.keystore.location": "JKS", "ssl.keystore.type": "PKCS12"}, r"PKCS12 file: `keytool -importkeystore"),
+        ({"ssl.keystore.location": "P12"}, r"invalid ssl\.keystore\.location .*it is not PEM; the type PKCS12 reads"),
+        ({"ssl.keystore.location": "P12", "ssl.keystore.type": "PKCS12"}, r"ssl\.keystore\.location .*readable PKCS12"),
+        (
+            {"ssl.keystore.location": "SERVER", "ssl.keystore.password": "secret"},
+            r"invalid ssl\.keystore\.password '\[hidden\]': expected nothing with PEM; ssl\.key\.password",
+        ),
+        (
             {"ssl.keystore.location": "SERVER", "ssl.enabled.protocols": ("SSLv3",)},
             r"invalid ssl\.enabled\.protocols 'SSLv3': expected any of TLSv1\.2, TLSv1\.3",
         ),
     ],
 )
-def test_settings_that_cannot_be_used_are_named(values: dict[str, Any], complaint: str) -> None:
+def test_settings_that_cannot_be_used_are_named(values: dict[str, Any], complaint: str, tmp_path: Path) -> None:
     files = {"CA": str(certificates() / "ca.pem"), "SERVER": str(certificates() / "server.pem")}
+    for name, start in (("JKS", b"\xfe\xed\xfe\xed"), ("P12", b"\x30\x82")):
+        (tmp_path / name).write_bytes(start + bytes(60))
+        files[name] = str(tmp_path / name)
     settings = {name: value if isinstance(value, tuple) else files.get(value, value) for name, value in values.items()}
     with pytest.raises(ConfigError, match=complaint):
         Tls(Config(settings), "IN")
@@ -338,6 +371,81 @@ def test_the_password_of_a_key_is_used() -> None:
     Tls(Config({**values, "ssl.key.password": "secret"}), "SSL")
     with pytest.raises(ConfigError, match=r"invalid ssl\.keystore\.key"):
         Tls(Config({**values, "ssl.key.password": "wrong"}), "SSL")
+
+
+def pkcs12(file: Path, name: str, *, password: str = "secret") -> dict[str, str]:
+    """Write a key, its certificate and the authority's to a PKCS12 file. Returns the settings of that key store."""
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key
+    from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+    from cryptography.x509 import load_pem_x509_certificate
+
+    text = (certificates() / f"{name}.pem").read_bytes()
+    key, own = load_pem_private_key(text, None), load_pem_x509_certificate(text)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    authority = load_pem_x509_certificate((certificates() / "ca.pem").read_bytes())
+    data = serialize_key_and_certificates(b"key", key, own, [authority], BestAvailableEncryption(password.encode()))
+    file.write_bytes(data)
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(file),
+        "ssl.keystore.password": password,
+    }
+
+
+def keytool(*words: str) -> None:
+    command = ["keytool", "-noprompt", *words]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+async def test_keys_and_authorities_may_be_in_pkcs12(tmp_path: Path) -> None:
+    """The trust store is one that Java's keytool has made, where there is one."""
+    trust = tmp_path / "trust.p12"
+    if shutil.which("keytool"):
+        authority = str(certificates() / "ca.pem")
+        keytool("-importcert", "-alias", "ca", "-file", authority, "-keystore", str(trust), "-storepass", "changeit")
+    else:
+        pkcs12(trust, "alice", password="changeit")
+    settings = pkcs12(tmp_path / "server.p12", "server") | {
+        "ssl.client.auth": "required",
+        "ssl.truststore.type": "PKCS12",
+        "ssl.truststore.location": str(trust),
+        "ssl.truststore.password": "changeit",
+    }
+    async with listening(tls=Tls(Config(dict(settings)), "IN")) as here:
+        await ask(await connect(here, client_context("alice")))
+        (link,) = here.poller._links.values()
+        assert str(link.connection.principal) == "User:CN=alice"
+    for name, other in (("ssl.keystore.password", "wrong"), ("ssl.truststore.password", "wrong")):
+        with pytest.raises(ConfigError, match=rf"invalid {name.replace('password', 'location')} .*password"):
+            Tls(Config(settings | {name: other}), "IN")
+
+
+@pytest.mark.skipif(shutil.which("keytool") is None, reason="needs Java's keytool")
+def test_a_key_store_of_java_is_told_apart_and_one_that_keytool_converts_is_read(tmp_path: Path) -> None:
+    settings = pkcs12(tmp_path / "server.p12", "server")
+    jks, new = str(tmp_path / "server.jks"), str(tmp_path / "new.p12")
+    ends = ("-srcstorepass", "secret", "-deststorepass", "secret")
+    keytool(
+        "-importkeystore",
+        "-srckeystore",
+        settings["ssl.keystore.location"],
+        "-destkeystore",
+        jks,
+        "-deststoretype",
+        "JKS",
+        *ends,
+    )
+    with pytest.raises(ConfigError, match="keytool -importkeystore -srckeystore FILE"):
+        Tls(Config({"ssl.keystore.location": jks}), "IN")
+    keytool("-importkeystore", "-srckeystore", jks, "-destkeystore", new, "-deststoretype", "PKCS12", *ends)
+    Tls(Config(settings | {"ssl.keystore.location": new}), "IN")
+
+
+def test_a_type_of_key_stores_that_is_not_read_is_refused_with_what_helps() -> None:
+    with pytest.raises(
+        ConfigError, match=r"invalid ssl\.keystore\.type 'JKS' .*: expected one of PEM, PKCS12; `keytool"
+    ):
+        read_pairs(["ssl.keystore.type=JKS"])
 
 
 # The names beside the certificates are what `X509Certificate.getSubjectX500Principal().getName()` of Java 17 prints.
