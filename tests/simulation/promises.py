@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
 from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.events import Cause
 from coordinator.metrics import error_counter
 from coordinator.runtime import loader
 from coordinator.runtime.node import Node
@@ -233,6 +234,7 @@ class Promises:
             if group_id not in server.node.partitions.owner(group_id).shard.groups:
                 self._latest.pop(group_id)  # it is gone: another of that name counts anew
                 self._owners.pop(group_id, None)
+        self._forget_ended(server)
         for partition in server.node.partitions:
             for group_id, group in partition.shard.groups.items():
                 kind, before = self._latest.get(group_id, (None, 0))
@@ -254,8 +256,16 @@ class Promises:
                     lambda g=group_id, n=number, b=before: f"{g} is at {n} after {b}",
                 )
 
+    def _forget_ended(self, server: Server) -> None:
+        """Forget groups that ended and began anew in one turn, as empty ones do whose members change the protocol."""
+        for event in server.take_events():
+            if event.cause is Cause.GROUP_CREATED:
+                self._latest.pop(event.group, None)
+                self._owners.pop(event.group, None)
+
     def ended(self, server: Server, how: str, lost: list[Request]) -> None:
         """The process has ended."""
+        self._forget_ended(server)
         self.note(server.clock.now_ms, how)
         self.unanswered(server, lost)
         if how == "power cut" and not server.is_synced:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
 from coordinator.core.verbs import VerbResponse
 from coordinator.runtime.janitor import Janitor
@@ -85,6 +86,13 @@ class Server:
     def node(self) -> Node:
         assert self.process is not None, "the server runs"
         return self.process.node
+
+    def take_events(self) -> list[Event]:
+        """Return what has happened to groups since this was last asked."""
+        if self.process is None:
+            return []
+        events, self.process.events[:] = self.process.events[:], []
+        return events
 
     def now_ms(self) -> int:
         """The server's own time."""

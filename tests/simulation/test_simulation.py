@@ -7,10 +7,11 @@ from tests.simulation.mutants import MUTANTS, Plant
 from tests.simulation.promises import Broken
 
 SEEDS = range(1, 11)
+FOUND = (100057,)  # seeds of long campaigns that broke a promise once: an empty group changed its type twice in a turn
 TRIES = 12
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", (*SEEDS, *FOUND))
 def test_a_history_keeps_all_promises(seed: int) -> None:
     report = play(seed)
     assert report.requests > 500
