@@ -225,7 +225,7 @@ class DataPlane:
         if gone:
             # That they are gone is on the disk before any of their files is: else a crash would leave half of them.
             self._runtime.ledger.flush()
-            self._runtime.ledger.log.sync()
+            self._runtime.ledger.sync()
         for change in gone:
             assert change.before is not None, "what is gone was there"
             self._state.logs.drop(change.name)

@@ -38,6 +38,9 @@ class LedgerLike(Protocol):
     def flush(self) -> bool:
         """Append what was recorded and is not in the log yet; whether there was anything."""
 
+    def sync(self) -> None:
+        """Return when everything appended is on the disk."""
+
 
 class EdgeLike(Protocol):
     """Where a failure of our own ends."""

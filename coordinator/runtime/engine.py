@@ -268,7 +268,7 @@ class Engine:
         if not self.ledger.flush():
             return False
         if self.is_synced:
-            self.ledger.log.sync()
+            self.ledger.sync()
         return True
 
     def next_deadline_ms(self) -> int | None:
@@ -318,12 +318,13 @@ class Engine:
 
     def append(self) -> None:
         """Append what was decided so far, in the middle of a step as well."""
-        written = [self.ledger.log] if self.ledger.flush() else []
+        self.ledger.flush()
+        syncs = [] if self.ledger.is_synced else [self.ledger.sync]
         dirty, self._dirty = self._dirty, {}
         for partition in dirty:
             self.dataplane.wake_fetches_of_offsets(partition.index, partition.flush())
-            written.append(partition.log)
-        syncs = [*[log.sync for log in written], *self.dataplane.take_syncs()]
+            syncs.append(partition.log.sync)
+        syncs += self.dataplane.take_syncs()
         if self.is_synced:
             if syncs:
                 began_s = monotonic()
@@ -333,7 +334,7 @@ class Engine:
                 self.ledger.leave_prepared(lost)
                 self._lost |= lost
         if self.ledger.settle() and self.is_synced:
-            self.ledger.log.sync()
+            self.ledger.sync()
 
     # -- within --------------------------------------------------------------------------------------------------------
 
@@ -372,7 +373,7 @@ class Engine:
         log that is being opened or replayed nothing may be written. The end of the loading writes the markers.
         """
         if self.is_synced:
-            self.ledger.log.sync()  # that it is decided is on the disk before any of its markers
+            self.ledger.sync()  # that it is decided is on the disk before any of its markers
         own = [self.partitions[index] for topic, index in markers.partitions if topic == OFFSETS_TOPIC]
         if not all(partition.is_loaded for partition in own):
             return

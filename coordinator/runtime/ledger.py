@@ -36,7 +36,8 @@ class Ledger:
         self._open = open_log
         self._log: Log | None = None
         self._waiting: list[LogRecord] = []
-        self._last: list[tuple[CatalogRecord, LogRecord]] = []  # that transactions are complete: behind their markers
+        self.is_synced = True  # whether all that was appended is on the disk
+        self._last: list[tuple[CatalogRecord, LogRecord]] = []  # what rests on other logs
 
     @property
     def log(self) -> Log:
@@ -79,9 +80,11 @@ class Ledger:
         return tuple(changes)
 
     def complete(self, result: Result[Any], now_ms: int) -> None:
-        """Gather what says that a transaction is complete, to be true and appended once its markers are in their logs.
+        """Gather what rests on other logs, to be true and appended once they are: that a transaction is complete,
+        behind its markers, and that a partition has a log.
 
-        Until then it is prepared, and who asks is told to come back: what is true and what the log says keep one order.
+        Until then a transaction is prepared, and who asks is told to come back: what is true and what the log says keep
+        one order.
         """
         self._last += zip(result.records, _write(result.records, now_ms), strict=True)
 
@@ -90,8 +93,15 @@ class Ledger:
         if not self._waiting:
             return False
         waiting, self._waiting = self._waiting, []
+        self.is_synced = False
         self.log.append(record_batch.encode(waiting))
         return True
+
+    def sync(self) -> None:
+        """Return when all that was appended is on the disk, whenever in the turn that was. Raises StorageError."""
+        if not self.is_synced:
+            self.log.sync()
+            self.is_synced = True
 
     def leave_prepared(self, lost: Container[tuple[str, int]]) -> None:
         """Forget that the transactions are complete of which a marker may be lost: the next start writes it again."""

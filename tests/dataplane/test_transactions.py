@@ -207,6 +207,17 @@ def crashed(version: int, is_synced: bool) -> list[Found]:
     return found
 
 
+def test_that_a_record_has_begun_a_transaction_is_on_the_disk_with_the_record() -> None:
+    """With --fsync: else a power cut would end a transaction of which the producer was told that it goes on."""
+    files = CrashingDisk()
+    broker = Broker(files, is_synced=True, topics={"t": 1}, **ONE_PARTITION)
+    producer = begin(broker)
+    assert broker.produce("t", 0, of(producer, "0"), txn="x").error_code == 0
+    for how, disk in files.crashes():
+        after = Broker(disk, is_synced=True, topics={"t": 1}, **ONE_PARTITION)
+        assert ("t", 0) in after.ledger.transactions.by_id["x"].partitions, how
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_an_offset_is_visible_if_and_only_if_its_transaction_committed(version: int, is_synced: bool) -> None:
