@@ -5,7 +5,8 @@ It answers each frame with an empty Heartbeat v4 answer. What the server costs a
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import trio
 
@@ -37,35 +38,47 @@ class NoNode:
         return None
 
 
-class Floor:
-    """A frontend as the poller knows it."""
+class NoTurn:
+    """A turn that has all the time there is."""
 
-    has_work = is_over = False
+    is_over = False
     now_ms = 0
-    gate = None
-    node = NoNode()
     real_s = staticmethod(time.monotonic)
+
+    def has_time(self) -> bool:
+        return True
+
+
+class Floor:
+    """A frontend as the poller knows it, and all parts of it that the poller asks."""
+
+    has_work = False
+    node = NoNode()
+    turn = NoTurn()
     responses: Budget[Connection] = Budget(1 << 62)
 
     def __init__(self) -> None:
         self._touched: list[Connection] = []
+        self.find: Callable[[int, Any], None]
 
-    def __getattr__(self, name: str) -> None:
-        """Nothing of what a frontend may wait for (`next_..._s`) ever comes."""
-        if not name.startswith("next_"):
-            raise AttributeError(name)
+    @property
+    def connections(self) -> "Floor":
+        return self
+
+    authenticator = connections
+
+    def next_release_s(self) -> float | None:
+        """Nothing is held back."""
+        return None
 
     def begin(self) -> None:
         """Nothing is left from the last turn."""
-
-    def has_time(self) -> bool:
-        return True
 
     def end_turn(self) -> None:
         """Nothing is counted."""
 
     def connect(self, host: str, listener: Listener, port: int) -> Connection:
-        return Connection(host, listener, 65_536, self.real_s())
+        return Connection(host, listener, 65_536, self.turn.real_s())
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
         for frame in connection.feed(chunk, connection.heard_s):

@@ -443,8 +443,8 @@ class Server:
 
         def held() -> Mapping[str, int]:
             return {
-                "requests": self._frontend.requests.total,
-                "responses": self._frontend.responses.total,
+                "requests": self._frontend.connections.requests.total,
+                "responses": self._frontend.connections.responses.total,
                 "events": self._events.ring.bytes,
             }
 

@@ -71,6 +71,8 @@ class Poller:
 
         One connection more than `connections_max` is closed; one more than `room` waits to be accepted."""
         self._frontend = frontend
+        self._turn = frontend.turn
+        self._responses = frontend.connections.responses
         self._clock = clock
         self._real = real or Clock.real()
         self._after_turn = after_turn  # what need not be done before the responses have left
@@ -104,7 +106,7 @@ class Poller:
         for fd in self._listening:
             self._selector.watch(fd, READ, 0)
         try:
-            self._frontend.find = self._find
+            self._frontend.authenticator.find = self._find
             async with trio.open_nursery() as self._nursery:
                 for task in (self._wait_for_sockets, self._wait_for_deadlines, self._sweep_now_and_then):
                     self._nursery.start_soon(task)
@@ -144,12 +146,9 @@ class Poller:
         if poll_ms is not None and poll_ms < self._poll_alarm_ms:
             self._poll_alarm_ms = poll_ms
             self._wake_at(self._real.trio_time(poll_ms))
-        if frontend.next_failure_s is not None:
-            self._wake_at(trio.current_time() + max(0.0, frontend.next_failure_s - frontend.real_s()))
-        if frontend.gate is not None and frontend.gate.next_s is not None:
-            self._wake_at(trio.current_time() + max(0.0, frontend.gate.next_s - frontend.real_s()))
-        if (unmuted_s := frontend.next_unmuted_s) is not None:
-            self._wake_at(trio.current_time() + max(0.0, unmuted_s - frontend.real_s()))
+        release_s = frontend.next_release_s()
+        if release_s is not None:
+            self._wake_at(trio.current_time() + max(0.0, release_s - self._turn.real_s()))
 
     def reset_alarm(self) -> None:
         """Set the alarm anew, because the coordinator's clock was moved or goes at another rate."""
@@ -168,7 +167,7 @@ class Poller:
         ready = self._ready or self._poll()
         self._ready = []
         for index, (fd, mask) in enumerate(ready):
-            if frontend.is_over:
+            if self._turn.is_over:
                 self._ready = ready[index:]
                 break
             self._look_at(fd, mask)
@@ -183,7 +182,7 @@ class Poller:
         `action` gets the coordinator's time of the turn. Timers that are due by then fire, whatever is about to arrive.
         """
         self._frontend.begin()
-        now_ms = self._frontend.now_ms
+        now_ms = self._turn.now_ms
         try:
             return action(now_ms)
         finally:
@@ -223,7 +222,7 @@ class Poller:
         frontend = self._frontend
         for connection in frontend.finish(read_by_ms):
             self._deliver(connection)
-        if frontend.responses.total > frontend.responses.bytes_max:
+        if self._responses.total > self._responses.bytes_max:
             self._close_offenders()
         frontend.end_turn()
         self._after_turn()
@@ -232,7 +231,7 @@ class Poller:
     def _poll(self) -> list[tuple[int, int]]:
         """Ask what is ready. A series of polls ends when it has reported every socket that was ready at its first."""
         if not self._polls_left:
-            self._polled_ms = self._frontend.now_ms
+            self._polled_ms = self._turn.now_ms
             self._polls_left = len(self._links) // EVENTS_MAX + 1
         ready = self._selector.ready()
         self._polls_left = self._polls_left - 1 if len(ready) == EVENTS_MAX else 0
@@ -249,7 +248,7 @@ class Poller:
                 self._send_kept(link)
             if not link.is_behind:
                 self._frontend.resume(link.connection)
-            self._frontend.has_time()
+            self._turn.has_time()
         if mask & READ and link.sock.fileno() == fd:
             try:
                 chunk = link.receive(CHUNK_BYTES) if not link.is_shaking else self._shake(link)
@@ -277,11 +276,11 @@ class Poller:
         try:
             chunk = link.shake()
         finally:
-            self._frontend.has_time()
+            self._turn.has_time()
         if not link.is_shaking:
             link.connection.principal = link.find_principal() or link.connection.principal
         if link.is_behind:
-            link.unsent_since_s = self._frontend.real_s()
+            link.unsent_since_s = self._turn.real_s()
         self._watch(link, READ | (WRITE if link.is_behind else 0))
         if chunk is None:
             raise BlockingIOError
@@ -298,7 +297,7 @@ class Poller:
             if len(self._links) >= self._room:
                 self._pause(listener, f"{self._room} clients are all that there are descriptors for")
                 return
-            if self._admission.must_wait(self._frontend.real_s()):
+            if self._admission.must_wait(self._turn.real_s()):
                 self._pause(listener, "there were too many new connections (max.connection.creation.rate)")
                 return
             try:
@@ -316,7 +315,7 @@ class Poller:
                 sock.close()
                 continue
             quotas = self._frontend.node.ledger.catalog.quotas
-            reason = self._admission.refuse(address[0], quotas, self._frontend.real_s())
+            reason = self._admission.refuse(address[0], quotas, self._turn.real_s())
             if reason is None:
                 self._admit(sock, address[0], address[1], listener)
             else:
@@ -325,7 +324,7 @@ class Poller:
 
     def _admit(self, sock: socket.socket, host: str, port: int, listener: Listener) -> None:
         kind = Link if listener.tls is None else SecureLink
-        link = kind(sock, self._frontend.connect(host, listener, port), self._frontend.real_s())
+        link = kind(sock, self._frontend.connect(host, listener, port), self._turn.real_s())
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -389,14 +388,14 @@ class Poller:
                 link.keep(response, sent)
         if link.is_behind:
             if not was_behind:  # else the socket has taken nothing since
-                link.unsent_since_s = self._frontend.real_s()
+                link.unsent_since_s = self._turn.real_s()
             link.connection.is_blocked = True
             self._frontend.note_unsent(link.connection, link.held_bytes)
 
     def _send_kept(self, link: Link) -> None:
         try:
             if link.send_kept(SEND_BYTES):
-                link.unsent_since_s = self._frontend.real_s()
+                link.unsent_since_s = self._turn.real_s()
         except OSError:
             self._close(link)
             return
@@ -405,7 +404,7 @@ class Poller:
 
     def _close_offenders(self) -> None:
         """Close the connections that hold the most of too many bytes of responses."""
-        while (offender := self._frontend.responses.offender()) is not None:
+        while (offender := self._responses.offender()) is not None:
             link = self._link_of[offender]
             log.warning(
                 "connection closed: it holds the most of too many bytes of responses (queued.max.response.bytes)",
@@ -435,8 +434,9 @@ class Poller:
         """Let a thread find out what follows from a token, and go on with its connection then."""
 
         async def find() -> None:
-            outcome = await trio.to_thread.run_sync(self._frontend.attempt, work, limiter=self._threads)
-            self._frontend.note_found(ticket, outcome)
+            authenticator = self._frontend.authenticator
+            outcome = await trio.to_thread.run_sync(authenticator.attempt, work, limiter=self._threads)
+            authenticator.note_found(ticket, outcome)
             self.turn()
 
         assert self._nursery is not None, "tokens come while running"
@@ -449,7 +449,7 @@ class Poller:
 
     def sweep(self) -> None:
         """Close connections that were silent for too long, do not take their responses, or wait for too long."""
-        now_s = self._frontend.real_s()
+        now_s = self._turn.real_s()
         for link in list(self._links.values()):
             if reason := self._overdue(link, now_s):
                 self._close(link, reason)

@@ -5,17 +5,23 @@ until it is back within, and its connection is not read meanwhile.
 """
 
 from collections import deque
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from coordinator.core.principal import Principal
 from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entity
 from coordinator.core.quotas.rules import QuotaRules
+from coordinator.runtime.node import NO_ANSWER, Node
+from coordinator.server.connection import Connection
+from coordinator.server.gate import throttle
 from protocol.apis import BY_NAME
 from protocol.messages.fetch import FetchResponse
 
 SAMPLES: Final = 11  # quota.window.num
 SAMPLE_S: Final = 1.0  # quota.window.size.seconds
 REQUEST_THROTTLE_MS_MAX: Final = 1_000
+THROTTLE_MS_MAX: Final = 3_600_000  # however far a client is over its quota
 RATES_MAX: Final = 100_000  # that are measured at once; the oldest go first
 PRODUCE: Final = BY_NAME["Produce"].key
 EXEMPT: Final = frozenset(BY_NAME[name].key for name in ("ApiVersions", "SaslHandshake", "SaslAuthenticate"))
@@ -104,6 +110,61 @@ class ClientQuotas:
         return FetchResponse(session_id=response.session_id), throttle_ms
 
 
-def is_fetch(response: Any) -> bool:
-    """Return whether a response is one of Fetch."""
-    return response.__class__ is FetchResponse
+class ThrottledClients:
+    """Charges requests to the quotas of their clients, and keeps those that have to wait.
+
+    Such a client is told so by its response, and its next request is not decided meanwhile.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._quotas = ClientQuotas()
+        self._waits_ms: dict[Connection, int] = {}  # of those whose request is parked: for how long they will wait
+        self._muted: list[tuple[float, int, Connection]] = []  # a heap: until when, and the connection's number
+
+    @property
+    def next_s(self) -> float | None:
+        """When a client that was told to wait goes on, by the real clock; None if none waits."""
+        return self._muted[0][0] if self._muted else None
+
+    def charge(
+        self, connection: Connection, api_key: int, size: int, used_s: float, response: Any, now_s: float
+    ) -> Any:
+        """Count a request for the quotas of its client. Returns the response, which may tell the client to wait."""
+        rules = self.node.ledger.catalog.quotas
+        principal, client_id = connection.principal, connection.client_id
+        wait_ms = self._quotas.charge_request(rules, api_key, principal, client_id, size, used_s, now_s)
+        if response is None:
+            self._waits_ms[connection] = wait_ms
+            return None
+        return self._throttle(connection, response, wait_ms, now_s)
+
+    def end_wait(self, connection: Connection, response: Any, now_s: float) -> Any:
+        """Return the response to a request that was parked, which may tell the client to wait."""
+        return self._throttle(connection, response, self._waits_ms.pop(connection, 0), now_s)
+
+    def _throttle(self, connection: Connection, response: Any, wait_ms: int, now_s: float) -> Any:
+        """Tell a client to wait if it is over a quota, and mute it."""
+        if response.__class__ is FetchResponse:
+            rules, principal = self.node.ledger.catalog.quotas, connection.principal
+            response, of_bytes_ms = self._quotas.charge_fetch(rules, response, principal, connection.client_id, now_s)
+            wait_ms = max(wait_ms, of_bytes_ms)
+        wait_ms = min(max(wait_ms, getattr(response, "throttle_time_ms", 0)), THROTTLE_MS_MAX)
+        if wait_ms:
+            connection.is_muted = True
+            heappush(self._muted, (now_s + wait_ms / 1000, connection.number, connection))
+        return response if response is NO_ANSWER else throttle(response, wait_ms)
+
+    def unmute(self, now_s: float) -> Iterator[Connection]:
+        """Yield the connections that have waited long enough."""
+        while self._muted and self._muted[0][0] <= now_s:
+            connection = heappop(self._muted)[2]
+            connection.is_muted = any(one is connection for _, _, one in self._muted)
+            yield connection
+
+    def forget(self, connection: Connection) -> None:
+        """Forget a client that has left."""
+        self._waits_ms.pop(connection, None)
+        if connection.is_muted:
+            self._muted = [one for one in self._muted if one[2] is not connection]
+            heapify(self._muted)

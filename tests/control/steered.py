@@ -33,7 +33,7 @@ class MemoryPoller:
     def perform(self, action: Callable[[int], T]) -> T:
         self._server.frontend.begin()
         try:
-            return action(self._server.frontend.now_ms)
+            return action(self._server.frontend.turn.now_ms)
         finally:
             self._server.turn()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.server import frontend
+from coordinator.server import encoder
 from protocol.batch_validation import Allowance
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
@@ -111,7 +111,7 @@ def test_a_request_in_steps_is_not_acknowledged_for_an_earlier_turn(monkeypatch:
     files, server = serving()
     peer = server.connect()
     monkeypatch.setattr(Allowance, "is_step_over", lambda self: True)
-    server.frontend._turn_s = -1.0  # every turn is over at once, and does one step
+    server.frontend.turn.seconds = -1.0  # every turn is over at once, and does one step
     fail(files, "sync", "t-0")
     peer.send(producing(0, 1, 2))
     server.turn()
@@ -154,8 +154,8 @@ def test_a_response_that_is_half_encoded_is_not_sent(monkeypatch: pytest.MonkeyP
         data = encode_response(*arguments)
         yield from (data[4:8], data[8:9], data[9:10], data[10:])
 
-    monkeypatch.setattr(frontend, "encode_response_in_pieces", encode_in_pieces)
-    server.frontend._turn_s = -1.0  # no turn has time for more than one piece
+    monkeypatch.setattr(encoder, "encode_response_in_pieces", encode_in_pieces)
+    server.frontend.turn.seconds = -1.0  # no turn has time for more than one piece
     fail(files, "sync", "t-0")
     writer.send(producing(0))
     for _ in range(10):
@@ -163,5 +163,5 @@ def test_a_response_that_is_half_encoded_is_not_sent(monkeypatch: pytest.MonkeyP
     assert codes(writer) == [(0, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert reader.connection.closing
     assert reader.answers == []
-    assert not server.frontend._encodings
-    assert not server.frontend._parked
+    assert not server.frontend.encoder._encodings
+    assert not server.frontend.connections.parked

@@ -45,7 +45,7 @@ def server() -> InMemory:
     topics = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 1),)),)
     for name in NAMES:
         assert peer.ask(OffsetCommitRequest(name, topics=topics), 8).topics[0].partitions[0].error_code == 0
-    made.frontend.real_s = Hurried()
+    made.frontend.turn.real_s = Hurried()
     return made
 
 
@@ -97,7 +97,7 @@ def test_many_offsets_of_a_group_are_fetched_in_steps(
     peer.send((OffsetCommitRequest("g", topics=topics), 8))
     while not peer.answers:
         server.turn()
-    server.frontend.real_s = Hurried()
+    server.frontend.turn.real_s = Hurried()
     if version < 8:
         named = tuple(OffsetFetchRequestTopic(each.name, tuple(range(len(each.partitions)))) for each in topics)
         response, turns = asked(server, OffsetFetchRequest("g", named if is_named else None), version)

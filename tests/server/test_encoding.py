@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from coordinator.server import frontend
+from coordinator.server import encoder
 from coordinator.server.encoding import ENCODINGS_MAX
 from protocol.encoder import PIECE_ELEMENTS
 from protocol.errors import ErrorCode, ProtocolError
@@ -42,8 +42,8 @@ class Ticking:
 def hurried() -> InMemory:
     """A server whose turns are over after five looks at the clock."""
     server = InMemory(topics={"wide": PARTITIONS})
-    server.frontend._turn_s = 0.0005
-    server.frontend.real_s = Ticking()
+    server.frontend.turn.seconds = 0.0005
+    server.frontend.turn.real_s = Ticking()
     return server
 
 
@@ -71,7 +71,7 @@ def test_a_large_response_is_encoded_in_steps() -> None:
     assert play(server, peer) > 1
     ((_, response),) = peer.answers
     assert [one.partition_index for one in response.topics[0].partitions] == list(range(PARTITIONS))
-    assert not server.frontend._parked
+    assert not server.frontend.connections.parked
     assert sum(server.stats.latency[3].buckets) == 1
     rest(server)
     assert [number for number, _ in peer.answers] == [1, 2], "what is behind it waits"
@@ -91,17 +91,17 @@ def test_a_client_that_leaves_in_the_middle_of_its_response_leaves_nothing() -> 
     peer = server.connect()
     peer.send(ALL_TOPICS)
     server.turn()
-    assert server.frontend._encodings
+    assert server.frontend.encoder._encodings
     server.frontend.disconnect(peer.connection)
     server.turn()
-    assert not server.frontend._encodings
-    assert not server.frontend._parked
+    assert not server.frontend.encoder._encodings
+    assert not server.frontend.connections.parked
     assert not server.frontend.has_work
 
 
 def test_a_response_that_no_budget_has_room_for_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     server = hurried()
-    server.frontend.responses.bytes_max = 100_000
+    server.frontend.connections.responses.bytes_max = 100_000
     peer = server.connect()
     peer.send(ALL_TOPICS)
     rest(server)
@@ -119,11 +119,11 @@ def test_few_large_responses_are_there_at_a_time() -> None:
     server.turn()
     most = 0
     while server.frontend.has_work:
-        most = max(most, len(server.frontend._encodings))
+        most = max(most, len(server.frontend.encoder._encodings))
         server.turn()
     assert most == ENCODINGS_MAX
     assert [[number for number, _ in peer.answers] for peer in peers] == [[1, 2]] * len(peers)
-    assert server.frontend.requests.total == 0
+    assert server.frontend.connections.requests.total == 0
 
 
 def test_what_members_send_does_not_wait_for_many_that_ask_for_much() -> None:
@@ -191,7 +191,7 @@ def test_a_large_read_whose_last_piece_has_no_bytes_is_answered_as_well(monkeypa
     peer = server.connect()
     topic = OffsetFetchRequestTopics("wide", b"x" * 16, partition_indexes=tuple(range(PARTITIONS)))
     request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=(topic,)),))
-    encode = frontend.encode_response_in_pieces
+    encode = encoder.encode_response_in_pieces
 
     def break_off(*arguments: Any) -> Iterator[bytes]:
         pieces = list(encode(*arguments))
@@ -199,13 +199,13 @@ def test_a_large_read_whose_last_piece_has_no_bytes_is_answered_as_well(monkeypa
         yield from pieces[:-1]
         raise ProtocolError("a mistake")
 
-    monkeypatch.setattr(frontend, "encode_response_in_pieces", break_off)
+    monkeypatch.setattr(encoder, "encode_response_in_pieces", break_off)
     peer.send((request, 10))
     rest(server)
     ((_, response),) = peer.answers
     assert response.groups[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert not peer.connection.closing
-    assert not server.frontend._encodings
+    assert not server.frontend.encoder._encodings
 
 
 def test_a_change_whose_response_has_no_bytes_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,8 +229,8 @@ def test_an_answer_that_cannot_be_written_is_our_error_and_closes_that_connectio
     def overlong_pieces(api_key: int, version: int, correlation_id: int, message: Any) -> Iterator[bytes]:
         yield overlong(api_key, version, correlation_id, message)[4:]
 
-    monkeypatch.setattr("coordinator.server.frontend.encode_response", overlong)
-    monkeypatch.setattr("coordinator.server.frontend.encode_response_in_pieces", overlong_pieces)
+    monkeypatch.setattr("coordinator.server.encoder.encode_response", overlong)
+    monkeypatch.setattr("coordinator.server.encoder.encode_response_in_pieces", overlong_pieces)
     server = InMemory(group_initial_rebalance_delay_ms=1_000)
     peer, other = server.connect(), server.connect()
     peer.send(VERSIONS, asked, VERSIONS)
@@ -299,7 +299,7 @@ def hurried(step_s: float = 0.004, **values: Any) -> InMemory:
     """A server whose requests take `step_s` each, so that few of them fit into a turn."""
     server = InMemory(**values)
     ticking = Ticking()
-    server.frontend.real_s = ticking
+    server.frontend.turn.real_s = ticking
     ticking.step_s = step_s
     return server
 
@@ -329,7 +329,7 @@ def test_a_connection_in_the_middle_of_its_backlog_is_not_read_and_goes_on_by_it
     while server.frontend.has_work:
         server.turn()
     assert not peer.connection.is_full
-    assert server.frontend.requests.total == 0
+    assert server.frontend.connections.requests.total == 0
 
 
 def test_expensive_connections_have_their_turns_one_request_each() -> None:
@@ -357,7 +357,7 @@ def test_expensive_connections_have_their_turns_one_request_each() -> None:
 def test_a_connection_is_not_heavy_because_the_machine_is_busy() -> None:
     """Each look at the real clock shows 20 ms more, in which the server had no processor at first."""
     server = hurried(step_s=0.02)
-    server.frontend.cpu_s = lambda: 0.0
+    server.frontend.turn.cpu_s = lambda: 0.0
     peer = server.connect()
     peer.send(*[VERSIONS] * 3)
     server.turn()
@@ -365,7 +365,7 @@ def test_a_connection_is_not_heavy_because_the_machine_is_busy() -> None:
     assert peer.connection.heavy_until_s == 0
     spent = Ticking()
     spent.step_s = 0.02
-    server.frontend.cpu_s = spent
+    server.frontend.turn.cpu_s = spent
     server.turn()
     assert peer.connection.heavy_until_s > 0
 
@@ -402,7 +402,7 @@ def test_timers_wait_for_what_has_arrived_and_not_for_a_flood() -> None:
     member, flood = server.connect(), server.connect()
     beat = stable_member(server, member)
     ticking = Ticking()
-    server.frontend.real_s = ticking
+    server.frontend.turn.real_s = ticking
     ticking.step_s = 0.004
     server.seconds += 11  # the process was stopped for longer than the session
     flood.send(*[VERSIONS] * 100)
@@ -434,22 +434,22 @@ def test_timers_fire_only_for_a_time_by_which_everything_was_read() -> None:
 
 def test_over_the_budget_of_requests_the_largest_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     server = InMemory()
-    server.frontend.requests.bytes_max = 100_000
+    server.frontend.connections.requests.bytes_max = 100_000
     peers = [server.connect() for _ in range(4)]
     unfinished = struct.pack(">i", 60_000) + bytes(29_996)
     for peer in peers[:2]:
         server.frontend.receive(peer.connection, unfinished)
     server.frontend.receive(peers[2].connection, unfinished[:20_000])
     server.frontend.receive(peers[1].connection, bytes(100))
-    assert server.frontend.requests.total == 80_100
+    assert server.frontend.connections.requests.total == 80_100
     server.frontend.receive(peers[3].connection, unfinished)
     assert [peer.connection.closing for peer in peers] == [False, True, False, False]
-    assert server.frontend.requests.total == 80_000
+    assert server.frontend.connections.requests.total == 80_000
     assert server.stats.connections_closed == {"request memory": 1}
     assert caplog.text.count("queued.max.request.bytes") == 1
     for peer in peers:
         server.frontend.disconnect(peer.connection)
-    assert server.frontend.requests.total == 0
+    assert server.frontend.connections.requests.total == 0
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,13 @@ async def test_a_wait_is_bounded_whatever_the_client_asked_for() -> None:
         here.poller._parked_s = 60.0
         waiting = await here.connect()
         await waiting.send_all(JOIN)
-        while not here.server.frontend._parked:
+        while not here.server.frontend.connections.parked:
             await trio.lowlevel.checkpoint()
         here.sweep(59)
         assert here.poller.connections == 1
         here.sweep(1)
         assert await waiting.receive_some() == b""
-        assert not here.server.frontend._parked and not here.poller.connections
+        assert not here.server.frontend.connections.parked and not here.poller.connections
 
 
 async def test_a_listener_that_is_stopped_refuses_clients_and_comes_back_where_it_was() -> None:
@@ -111,11 +111,11 @@ async def test_a_client_is_not_idle_right_after_a_long_wait() -> None:
     async with listening(group_initial_rebalance_delay_ms=2 * IDLE_MS) as here:
         waiting = await here.connect()
         await waiting.send_all(JOIN)
-        while not here.server.frontend._parked:
+        while not here.server.frontend.connections.parked:
             await trio.lowlevel.checkpoint()
         here.server.seconds += 2 * IDLE_MS / 1000 + 1
         here.poller.turn()
-        assert not here.server.frontend._parked, "its JoinGroup is answered"
+        assert not here.server.frontend.connections.parked, "its JoinGroup is answered"
         here.sweep(IDLE_MS / 1000 - 1)
         assert here.poller.connections == 1
         here.sweep(1)
@@ -225,9 +225,9 @@ async def test_timers_wait_until_every_socket_that_was_ready_is_read(monkeypatch
 
         for sock in socks:
             sock.sendall(JOIN)
-        while len(here.server.frontend._parked) < len(socks):
+        while len(here.server.frontend.connections.parked) < len(socks):
             here.poller.turn()
-        while here.server.frontend._parked:
+        while here.server.frontend.connections.parked:
             here.server.seconds += 1
             here.poller.turn()
         joined = [decode_response(11, 3, receive(sock)).body for sock in socks]
@@ -275,11 +275,11 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_and_loses_noth
             await trio.lowlevel.checkpoint()
         assert link.connection.backlog, "it asked for more than it was told"
         assert link.unsent_bytes + link.connection.owed_bytes < 2 * OWED_BYTES_MAX
-        assert here.server.frontend.responses.total == link.unsent_bytes
+        assert here.server.frontend.connections.responses.total == link.unsent_bytes
         await receive_all(stream)
         while link.unsent:
             await trio.lowlevel.checkpoint()
-        assert here.server.frontend.responses.total == 0
+        assert here.server.frontend.connections.responses.total == 0
 
 
 async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
@@ -292,7 +292,7 @@ async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:
         assert here.poller.connections == 1
         here.sweep(2)
         assert here.poller.connections == 0
-        assert here.server.frontend.responses.total == 0
+        assert here.server.frontend.connections.responses.total == 0
         nursery.cancel_scope.cancel()
 
 

@@ -98,7 +98,7 @@ def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
     server = InMemory()
     limit(server, "request_percentage", 0.000001, ("client-id", "r"))
     ticks = iter(range(10**6))
-    server.frontend.real_s = lambda: server.seconds + next(ticks) / 1e5
+    server.frontend.turn.real_s = lambda: server.seconds + next(ticks) / 1e5
     assert 0 < server.connect("r").ask(*BEAT).throttle_time_ms <= 1_000
     assert server.connect("s").ask(*BEAT).throttle_time_ms == 0
 
@@ -128,7 +128,7 @@ def test_quotas_are_there_after_a_restart_and_a_client_that_leaves_is_forgotten(
     peer = one.connect("p")
     assert peer.ask(*producing()).throttle_time_ms > 0
     one.frontend.disconnect(peer.connection)
-    assert one.frontend.next_unmuted_s is None
+    assert one.frontend.throttled.next_s is None
     one.node.close()
     two = InMemory(files)
     (entry,) = two.connect().ask(DescribeClientQuotasRequest(), 1).entries

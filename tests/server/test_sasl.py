@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from coordinator.config import Config, ConfigError
 from coordinator.core.scram import SHA_256
-from coordinator.server.frontend import LINGER_S
+from coordinator.server.authenticator import LINGER_S
 from coordinator.server.sasl.issuer import Issuer
 from coordinator.server.sasl.listener import Sasl
 from coordinator.server.sasl.oauthbearer import InvalidToken, OAuthBearer, Rules, Verifier
@@ -396,7 +396,7 @@ async def test_a_failure_is_told_though_nothing_else_happens() -> None:
             encode_request(17, 1, 1, "x", SaslHandshakeRequest("PLAIN"))
             + encode_request(36, 2, 2, "x", SaslAuthenticateRequest(plain("alice", "wrong")))
         )
-        while not here.server.frontend._failures:
+        while not here.server.frontend.authenticator._failures:
             await trio.lowlevel.checkpoint()
         assert here.poller._alarm.deadline < trio.current_time() + 60
         here.server.seconds += 1

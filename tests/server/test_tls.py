@@ -126,10 +126,10 @@ async def test_what_a_slow_client_does_not_take_arrives_whole_and_in_order() -> 
         nursery.start_soon(stream.send_all, b"".join(question(number) for number in numbers))
         await until(lambda: link.is_behind and link.unsent)
         assert link._outgoing.pending + len(link._sealed) < 2 * RECORD_BYTES, "encrypted one record at a time"
-        assert here.server.frontend.responses.total == link.held_bytes
+        assert here.server.frontend.connections.responses.total == link.held_bytes
         assert await answers(stream, len(numbers)) == list(numbers)
         await until(lambda: not link.is_behind)
-        assert here.server.frontend.responses.total == 0
+        assert here.server.frontend.connections.responses.total == 0
 
 
 async def test_the_principal_is_the_name_in_the_clients_certificate() -> None:

@@ -18,7 +18,7 @@ from coordinator.runtime.engine import Engine
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
-from coordinator.server.frontend import Frontend
+from coordinator.server.encoder import Encoder
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
@@ -284,15 +284,16 @@ def answers_twice(patch: pytest.MonkeyPatch) -> None:
     seen = [0]
 
     def owe(
-        method: Any, frontend: Frontend, connection: Any, key: int, version: int, number: int, response: Any
-    ) -> None:
-        method(frontend, connection, key, version, number, response)
+        method: Any, encoder: Encoder, connection: Any, key: int, version: int, number: int, response: Any
+    ) -> bytes:
+        data = method(encoder, connection, key, version, number, response)
         seen[0] += isinstance(response, OffsetCommitResponse)
         if seen[0] == 20:
             seen[0] = 0
-            method(frontend, connection, key, version, number, response)
+            method(encoder, connection, key, version, number, response)
+        return data
 
-    _instead(patch, Frontend, "_owe", owe)
+    _instead(patch, Encoder, "owe_short", owe)
 
 
 @mutant
@@ -301,15 +302,15 @@ def answers_nothing(patch: pytest.MonkeyPatch) -> None:
     seen = [0]
 
     def owe(
-        method: Any, frontend: Frontend, connection: Any, key: int, version: int, number: int, response: Any
-    ) -> None:
+        method: Any, encoder: Encoder, connection: Any, key: int, version: int, number: int, response: Any
+    ) -> bytes:
         seen[0] += isinstance(response, OffsetCommitResponse)
         if seen[0] == 20:
             seen[0] = 0
-            return
-        method(frontend, connection, key, version, number, response)
+            return b""
+        return method(encoder, connection, key, version, number, response)
 
-    _instead(patch, Frontend, "_owe", owe)
+    _instead(patch, Encoder, "owe_short", owe)
 
 
 # -- recovery ----------------------------------------------------------------------------------------------------------

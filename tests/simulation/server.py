@@ -183,7 +183,7 @@ class Server:
             process.frontend.begin()
             for verb in verbs:
                 self.promises.note(self.now_ms(), repr(verb))
-                done = process.node.command(verb, process.frontend.now_ms, process.frontend.fresh_id)
+                done = process.node.command(verb, process.frontend.turn.now_ms, process.frontend.fresh_id)
                 promise(done == VerbResponse(), "a coordinator can always move", lambda d=done: repr(d))
 
         self._guard(act)
@@ -314,7 +314,7 @@ class Server:
         assert self.process is not None, "the server runs"
         frontend = self.process.frontend
         frontend.begin()
-        while self._inbox and not frontend.is_over:
+        while self._inbox and not frontend.turn.is_over:
             session, act = self._inbox.pop(0)
             if not session.is_closed:
                 act()

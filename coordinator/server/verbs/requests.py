@@ -19,7 +19,8 @@ class RequestVerbs:
         self._node = node
         self._frontend = frontend
         self._poller = poller
-        self._gate = frontend.gate = Gate(None, FaultPlan(), self.topic_name)
+        self._gate = Gate(None, FaultPlan(), self.topic_name)
+        frontend.set_gate(self._gate)
 
     @property
     def journal(self) -> Journal:

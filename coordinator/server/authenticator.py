@@ -1,0 +1,173 @@
+"""The way of a token: what follows from it is found out, on the loop or off it, and its client is told.
+
+SaslHandshake ─► token ─► Authentication.step ─► Work, in a thread ─► settle ─► the response to a success, at once
+                                          └───────── else ──────────────┘  └─► to a failure, after a while
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Final
+
+from coordinator.core.refusal import truncate
+from coordinator.core.scram import Credential
+from coordinator.runtime.node import Node
+from coordinator.server.authentication import SASL_AUTHENTICATE, Authentication, Settled
+from coordinator.server.connection import Connection, ParkedRequest
+from coordinator.server.connections import Connections
+from coordinator.server.encoder import Encoder
+from coordinator.server.sasl.outcome import Failure, Success, Work
+from coordinator.server.turn import Turn
+from protocol.codec import decode_request
+from protocol.errors import ErrorCode
+from protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+log = logging.getLogger("muster.server")
+
+LINGER_S: Final = 0.05  # between the response to a failed authentication and the end of the connection
+BARE: Final = -1  # in place of the version of SaslAuthenticate: its token is a frame of its own
+
+
+class Authenticator:
+    """The authentications of all connections whose listener asks for one."""
+
+    def __init__(self, node: Node, turn: Turn, connections: Connections, encoder: Encoder, *, failure_s: float) -> None:
+        """`failure_s`: how long the response to a failure is held back."""
+        self.node = node
+        self._turn = turn
+        self._connections = connections
+        self._encoder = encoder
+        self._failure_s = failure_s
+        self.find: Callable[[int, Work], None] = self._find  # off the loop, where there is one
+        self._found: deque[tuple[int, Settled]] = deque()  # what was found out, by ticket
+        self._failures: list[tuple[float, int, str]] = []  # when to tell, by ticket: a heap
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something was found out and is not settled."""
+        return bool(self._found)
+
+    @property
+    def next_failure_s(self) -> float | None:
+        """When the next client is told that its authentication has failed, or is let go, by the real clock."""
+        return self._failures[0][0] if self._failures else None
+
+    def authenticate(self, connection: Connection, authentication: Authentication, frame: bytes) -> int | None:
+        """Handle a frame that belongs to the authentication, and return its API key, or -1 if it is parked.
+
+        Returns None for a request that is decided like any other. Raises ProtocolError for one that must not come now.
+        """
+        if authentication.takes_tokens:
+            parked = ParkedRequest(self._connections.next_ticket(), SASL_AUTHENTICATE, BARE, 0, connection.heard_s)
+            return self._take_token(connection, authentication, frame, parked)
+        now_s = self._turn.checked_s
+        if not authentication.is_concerned(int.from_bytes(frame[:2], "big", signed=True), now_s):
+            return None
+        request = decode_request(frame)
+        connection.client_id = request.client_id
+        api_key, version, correlation_id = request.api_key, request.version, request.correlation_id
+        if isinstance(request.body, SaslHandshakeRequest):
+            response = authentication.shake_hands(request.body, version, now_s, self._stored_credential)
+            self._encoder.owe_short(connection, api_key, version, correlation_id, response)
+            if response.error_code:
+                self._connections.close(connection, "authentication failed")
+            return api_key
+        ticket = self._connections.next_ticket()
+        parked = ParkedRequest(ticket, api_key, version, correlation_id, connection.heard_s)
+        return self._take_token(connection, authentication, request.body.auth_bytes, parked)
+
+    def _stored_credential(self, user: str, mechanism: int) -> Credential | None:
+        found = self.node.ledger.catalog.scram.get((user, mechanism))
+        if found is None:
+            return None
+        return Credential(found.salt, found.stored_key, found.server_key, found.iterations)
+
+    def _take_token(
+        self, connection: Connection, authentication: Authentication, token: bytes, parked: ParkedRequest
+    ) -> int:
+        outcome = authentication.step(token)
+        if isinstance(outcome, Work):
+            self._connections.park(connection, parked)
+            self.find(parked.ticket, outcome)
+            return -1
+        return self._settle(connection, authentication, outcome, parked)
+
+    # -- what follows from a token -------------------------------------------------------------------------------------
+
+    def _find(self, ticket: int, work: Work) -> None:
+        """Find out here and now what follows: a simulation has no threads."""
+        self.note_found(ticket, self.attempt(work))
+
+    def attempt(self, work: Work) -> Settled:
+        """Find out what follows from a token. A failure of our own is one of the client's."""
+        try:
+            return work.find()
+        except Exception as error:
+            self.node.edge.report("authentication", error)
+            return Failure("Authentication failed: internal error")
+
+    def note_found(self, ticket: int, outcome: Settled) -> None:
+        """Go on with a connection in the next turn, because it was found out what follows from its token."""
+        self._found.append((ticket, outcome))
+
+    def _settle(
+        self, connection: Connection, authentication: Authentication, outcome: Settled, parked: ParkedRequest
+    ) -> int:
+        """Owe the response to a token, or hold it back for a while if the client has failed."""
+        lifetime_ms = 0
+        if isinstance(outcome, Success):
+            completed = authentication.complete(outcome, self._turn.checked_s)
+            if isinstance(completed, Failure):
+                outcome = completed
+            else:
+                lifetime_ms = completed
+        if isinstance(outcome, Failure):
+            self._connections.park(connection, parked)
+            connection.backlog.clear()
+            at_s = self._turn.checked_s + self._failure_s
+            heappush(self._failures, (at_s, parked.ticket, truncate(outcome.message)))
+            return -1
+        if isinstance(outcome, Success):
+            self._connections.authenticate(connection)
+        self._owe(connection, parked, SaslAuthenticateResponse(0, None, outcome.token, lifetime_ms))
+        return parked.api_key
+
+    def _owe(self, connection: Connection, parked: ParkedRequest, response: SaslAuthenticateResponse) -> None:
+        if parked.version != BARE:
+            self._encoder.owe_short(connection, parked.api_key, parked.version, parked.correlation_id, response)
+        elif not response.error_code:  # a client of bare tokens learns of a failure by the end of the connection
+            token = response.auth_bytes
+            self._encoder.owe_bytes(connection, len(token).to_bytes(4, "big") + token)
+
+    def go_on(self) -> None:
+        """Settle what was found out, and tell clients that have failed once their time has come.
+
+        A client reads the response before it sees the end of the connection: kafka-python looks at neither if both
+        arrive together.
+        """
+        while self._found:
+            ticket, outcome = self._found.popleft()
+            connection = self._connections.parked.get(ticket)
+            if connection is None:
+                continue  # it has left
+            parked = self._connections.unpark(connection)
+            assert connection.authentication is not None, "only such connections send tokens"
+            connection.heard_s = self._turn.checked_s
+            self._settle(connection, connection.authentication, outcome, parked)
+            self._connections.enqueue(connection)
+        while self._failures and self._failures[0][0] <= self._turn.checked_s:
+            _, ticket, message = heappop(self._failures)
+            connection = self._connections.parked.get(ticket)
+            if connection is None or connection.parked is None:
+                continue  # it has left
+            if message:
+                log.warning("authentication failed: %s", message, extra={"client": connection.host})
+                response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+                self._owe(connection, connection.parked, response)
+                self._connections.touched[connection] = None
+                heappush(self._failures, (self._turn.checked_s + LINGER_S, ticket, ""))
+            else:
+                self._connections.unpark(connection)
+                self._connections.close(connection, "authentication failed")

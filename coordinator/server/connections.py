@@ -1,0 +1,138 @@
+"""All connections: whose request is parked, who waits for what, who may have something to send, and what they hold."""
+
+import itertools
+import logging
+from collections import deque
+from typing import Final
+
+from coordinator.metrics import Stats
+from coordinator.server.budget import Budget
+from coordinator.server.connection import Connection, ParkedRequest
+from coordinator.server.encoding import is_short
+from coordinator.server.foreign import foreign_protocol
+from coordinator.server.listener import Listener
+from coordinator.server.turn import Turn
+from coordinator.server.urgency import is_urgent
+from protocol.errors import ProtocolError
+
+log = logging.getLogger("muster.server")
+
+PEERS_MAX: Final = 1_024  # hosts of which is known that the log has named their mistake
+
+
+class Connections:
+    """The connections of all clients, as far as the parts of the server share them."""
+
+    def __init__(
+        self, turn: Turn, stats: Stats, *, frame_bytes_max: int, request_bytes_max: int, response_bytes_max: int
+    ) -> None:
+        self._turn = turn
+        self._stats = stats
+        self._frame_bytes_max = frame_bytes_max
+        self._numbers = itertools.count(1)
+        self._tickets = itertools.count(1)
+        self.parked: dict[int, Connection] = {}  # by ticket
+        self.touched: dict[Connection, None] = {}  # those that may have something to send, in order
+        self.interrupted: deque[Connection] = deque()  # with a backlog, to go on first
+        self.yielding: deque[Connection] = deque()  # with a backlog, to go on when there is time, one request each
+        self.is_crowded = False  # so many large responses are being encoded that requests for more wait
+        self.crowded: deque[Connection] = deque()  # whose next request does so
+        self.requests: Budget[Connection] = Budget(request_bytes_max)  # that are not decided
+        self.responses: Budget[Connection] = Budget(response_bytes_max)  # that are not sent
+        self._told_hosts: set[str] = set()
+
+    def connect(self, host: str, listener: Listener, port: int) -> Connection:
+        """Make the state of a client that has connected."""
+        number = next(self._numbers)
+        return Connection(host, listener, self._frame_bytes_max, self._turn.real_s(), port=port, number=number)
+
+    def authenticate(self, connection: Connection) -> None:
+        """Let a connection go on as the client that it has proved to be, with frames of any size."""
+        assert connection.authentication is not None, "only such a connection has something to prove"
+        assert connection.authentication.principal is not None, "it is complete"
+        connection.principal = connection.authentication.principal
+        connection.frames.limit = self._frame_bytes_max
+
+    def close(self, connection: Connection, reason: str) -> None:
+        """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
+        self._stats.count_closed_connection(reason)
+        connection.closing = True
+        connection.backlog.clear()
+        connection.frames = type(connection.frames)(connection.frames.limit)
+        self.requests.set(connection, 0)
+        self.touched[connection] = None
+
+    def refuse(self, connection: Connection, error: ProtocolError, start: bytes = b"") -> None:
+        """Say once why the bytes of a connection cannot be read, and close it behind the responses that it is owed."""
+        self._stats.connections_refused += 1
+        self.close(connection, "unreadable")
+        foreign = None if connection.requests else foreign_protocol(start)
+        if foreign is None:
+            log.warning("connection closed: %s", error, extra={"client": connection.host})
+        elif connection.host not in self._told_hosts:
+            if len(self._told_hosts) >= PEERS_MAX:
+                self._told_hosts.clear()
+            self._told_hosts.add(connection.host)
+            log.warning(
+                "connection closed: looks like %s, and this port speaks Kafka's protocol %s",
+                foreign,
+                "without encryption" if connection.listener.tls is None else "behind TLS",
+                extra={"client": connection.host},
+            )
+
+    # -- parked requests -----------------------------------------------------------------------------------------------
+
+    def next_ticket(self) -> int:
+        """Return the number under which a request may be parked."""
+        return next(self._tickets)
+
+    def park(self, connection: Connection, request: ParkedRequest) -> None:
+        """Decide nothing more of a connection until there is a response to this request."""
+        connection.parked = request
+        self.parked[request.ticket] = connection
+
+    def unpark(self, connection: Connection) -> ParkedRequest:
+        """Park the request of a connection no longer, and return it."""
+        request = connection.parked
+        assert request is not None, "a ticket in the table belongs to a connection with a parked request"
+        connection.parked = None
+        self.parked.pop(request.ticket, None)
+        self.touched[connection] = None
+        return request
+
+    # -- what waits to be decided --------------------------------------------------------------------------------------
+
+    def enqueue(self, connection: Connection) -> None:
+        """Go on with the backlog of a connection later."""
+        if connection.backlog and connection.may_decide and not connection.is_queued:
+            connection.is_queued = True
+            frame = connection.backlog[0]
+            if self.is_crowded and not is_short(frame):
+                self.crowded.append(connection)
+            elif connection.heavy_until_s > self._turn.checked_s or not is_urgent(frame):
+                self.yielding.append(connection)
+            else:
+                self.interrupted.append(connection)
+
+    def set_crowded(self, is_crowded: bool) -> None:
+        """Let requests for large responses wait, or go on."""
+        self.is_crowded = is_crowded
+        while self.crowded and not is_crowded:
+            connection = self.crowded.popleft()
+            connection.is_queued = False
+            self.enqueue(connection)
+
+    def keep(self, connection: Connection) -> None:
+        """Keep what cannot be decided now, within the budget of all connections."""
+        self.enqueue(connection)
+        self.requests.set(connection, connection.unread_bytes)
+        while (offender := self.requests.offender()) is not None:
+            log.warning(
+                "connection closed: it holds the most of too many bytes of requests (queued.max.request.bytes)",
+                extra={"client": offender.host, "bytes": offender.unread_bytes},
+            )
+            self.close(offender, "request memory")
+
+    def waiting(self) -> tuple[Connection, ...]:
+        """Return the connections with requests that are not decided and could be."""
+        return (*self.interrupted, *self.yielding, *self.crowded)

@@ -1,0 +1,237 @@
+"""The way of a response: it becomes bytes, which are owed to its connection; large ones do so in steps."""
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from coordinator.control.passage import Passage
+from coordinator.dataplane.withdrawal import RESTING
+from coordinator.metrics import Stats, error_counter, error_walker
+from coordinator.runtime.error_response import error_response
+from coordinator.runtime.node import Node
+from coordinator.server.connection import Connection, ParkedRequest
+from coordinator.server.connections import Connections
+from coordinator.server.encoding import ENCODINGS_MAX, Encoding, frame_of
+from coordinator.server.gate import Gate, throttle
+from coordinator.server.turn import Turn
+from protocol.apis import APIS
+from protocol.codec import encode_response, encode_response_in_pieces
+from protocol.errors import ErrorCode, ProtocolError
+
+log = logging.getLogger("muster.server")
+
+
+class Encoder:
+    """Makes bytes of responses, counts the errors in them, and withdraws those whose records are lost."""
+
+    def __init__(self, node: Node, turn: Turn, connections: Connections, stats: Stats) -> None:
+        self.node = node
+        self.gate: Gate | None = None
+        self._turn = turn
+        self._connections = connections
+        self._stats = stats
+        self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
+        self._encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
+        self._resting: list[tuple[Connection, ParkedRequest, Any, list[bytes]]] = []
+        """Responses of this turn that may rest on what it appends to topics, with the bytes that are owed of each."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a large response is being encoded."""
+        return bool(self._encodings)
+
+    def set_node(self, node: Node) -> None:
+        """Forget the responses of the old node."""
+        self.node = node
+        self._encodings.clear()
+        self._connections.set_crowded(False)
+
+    def owe_short(
+        self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any
+    ) -> bytes:
+        """Encode a short response, and owe it. Returns its bytes."""
+        try:
+            data = encode_response(api_key, version, correlation_id, response)
+        except ProtocolError as error:
+            self._fail(connection, error)
+            return b""
+        for code in (self._error_counters.get(response.__class__) or self._error_counter(response.__class__))(response):
+            self._stats.count_error(api_key, code)
+        if self.node.is_synced and type(response) in RESTING:
+            request = ParkedRequest(0, api_key, version, correlation_id, connection.heard_s)
+            self._resting.append((connection, request, response, [data]))
+        size = len(data)
+        connection.owed.append(data)
+        connection.owed_bytes += size
+        self._turn.owed_bytes += size
+        return data
+
+    def _error_counter(self, cls: type[Any]) -> Callable[[Any], Iterable[int]]:
+        """Return a function to the error codes in a response, which is made once for each class of responses."""
+        codes = self._error_counters.get(cls)
+        if codes is None:
+            codes = self._error_counters[cls] = error_counter(cls)
+        return codes
+
+    def owe(self, connection: Connection, request: ParkedRequest, response: Any, *, is_reply: bool = False) -> bool:
+        """Encode the response to a request, and owe it. Returns False if it is large, and will be owed later.
+
+        `is_reply`: the request was parked.
+        """
+        passage = request.passage
+        if passage is not None:
+            response = throttle(response, passage.action.throttle_ms)
+        try:
+            later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
+            pieces = list(itertools.islice(later, 2))
+        except ProtocolError as error:
+            if request.body is None:
+                self._fail(connection, error)
+                return True
+            response, pieces = self._say_failure(request, error)
+        if len(pieces) > 1:
+            codes = iter(error_walker(response.__class__)(response))
+            self._encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
+            self._connections.is_crowded = len(self._encodings) >= ENCODINGS_MAX
+            self._connections.park(connection, request)
+            frame: list[bytes] = []
+        else:
+            for code in self._error_counter(response.__class__)(response):
+                self._stats.count_error(request.api_key, code)
+            frame = self._owe_frame(connection, request, pieces)
+        if self.node.is_synced and type(response) in RESTING:
+            self._resting.append((connection, request, response, frame))
+        return len(pieces) == 1
+
+    def _owe_frame(self, connection: Connection, request: ParkedRequest, pieces: list[bytes]) -> list[bytes]:
+        """Owe the pieces of a frame, or what a fault makes of them. Returns what is owed."""
+        pieces = frame_of(pieces)
+        frame = [b"".join(pieces)] if len(pieces) == 2 or request.passage is not None else pieces
+        if request.passage is not None:
+            self._pass(connection, request, request.passage, frame[0])
+            return frame
+        for data in frame:
+            self.owe_bytes(connection, data)
+        return frame
+
+    def owe_bytes(self, connection: Connection, data: bytes) -> None:
+        """Owe bytes that are no response of an API."""
+        connection.owed.append(data)
+        connection.owed_bytes += len(data)
+        self._turn.owed_bytes += len(data)
+
+    def _say_failure(self, request: ParkedRequest, error: ProtocolError) -> tuple[Any, list[bytes]]:
+        """Return the response to a request that has changed nothing and whose response has no bytes, and its bytes."""
+        self.node.edge.report("response", error)
+        response = error_response(request.body, request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return response, [encode_response(request.api_key, request.version, request.correlation_id, response)[4:]]
+
+    def _fail(self, connection: Connection, error: ProtocolError) -> None:
+        """Close a connection whose response has no bytes: the server's fault, and the client would wait for ever."""
+        self.node.edge.report("response", error)
+        self._connections.close(connection, "internal error")
+
+    # -- large responses -----------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Do some more of the first large response, and owe it when that is done."""
+        encoding = self._encodings[0]
+        connection = self._connections.parked.get(encoding.request.ticket)
+        if connection is not None:  # else the client has left
+            try:
+                for code in encoding.step():
+                    self._stats.count_error(encoding.request.api_key, code)
+            except ProtocolError as error:
+                if encoding.request.body is None:
+                    self._fail(connection, error)
+                else:
+                    _, encoding.pieces = self._say_failure(encoding.request, error)
+                    encoding.is_done = True
+            else:
+                if not encoding.is_done and encoding.size <= self._connections.responses.bytes_max:
+                    return
+            self._end_encoding(connection, encoding)
+        self._encodings.popleft()
+        self._ease()
+
+    def _end_encoding(self, connection: Connection, encoding: Encoding) -> None:
+        """Owe a response that is encoded, or close the connection if it is too large."""
+        request = self._connections.unpark(connection)
+        if encoding.is_done:
+            if not encoding.is_counted:
+                self._turn.decided_late.append((request.api_key, request.since_s))
+            self._owe_frame(connection, request, encoding.pieces)
+        elif not connection.closing:
+            log.warning(
+                "connection closed: its response is larger than queued.max.response.bytes",
+                extra={"client": connection.host, "api": APIS[request.api_key].name},
+            )
+            self._connections.close(connection, "response memory")
+        self._connections.enqueue(connection)
+
+    def _ease(self) -> None:
+        """Let requests for large responses go on, if there are few of these by now."""
+        self._connections.set_crowded(len(self._encodings) >= ENCODINGS_MAX)
+
+    # -- records that are lost -----------------------------------------------------------------------------------------
+
+    def withdraw(self, lost: Collection[tuple[str, int]]) -> None:
+        """Replace the responses of this turn that rest on records of these partitions, which are lost.
+
+        One that a fault delays or shortens cannot be replaced: its connection is closed.
+        """
+        for connection, request, response, frame in self._resting:
+            without = self.node.dataplane.withdraw(response, lost)
+            if without is response:
+                continue
+            self._stats.count_error(request.api_key, ErrorCode.KAFKA_STORAGE_ERROR)
+            at = next((at for at, data in enumerate(connection.owed) if frame and data is frame[0]), None)
+            if at is None:  # it is not whole yet, or no longer what it was
+                self._drop(connection, request)
+                continue
+            data = encode_response(request.api_key, request.version, request.correlation_id, without)
+            connection.owed[at : at + len(frame)] = [data]
+            connection.owed_bytes += len(data) - sum(map(len, frame))
+
+    def end_turn(self) -> None:
+        """What this turn's responses rest on is in the log."""
+        self._resting.clear()
+
+    def _drop(self, connection: Connection, request: ParkedRequest) -> None:
+        """Close a connection without the responses that it is owed."""
+        connection.take()
+        for encoding in [one for one in self._encodings if one.request is request]:
+            self._encodings.remove(encoding)
+            self._connections.unpark(connection)
+            self._ease()
+        self._connections.close(connection, "internal error")
+
+    # -- faults --------------------------------------------------------------------------------------------------------
+
+    def _pass(self, connection: Connection, parked: ParkedRequest, passage: Passage, data: bytes) -> None:
+        """Owe the bytes of a response, what a fault has left of them, or all of them later."""
+        assert self.gate is not None, "a passage is the gate's"
+        action = passage.action
+        if action.delay_ms and not passage.is_delayed:
+            passage.is_delayed = True
+            self._connections.park(connection, parked)
+            self.gate.delay(self._turn.checked_s + action.delay_ms / 1000, parked.ticket, data)
+            return
+        left = self.gate.finish(passage, data, self._turn.now_ms)
+        if left:
+            self.owe_bytes(connection, left)
+        if action.disconnect == "after" or action.truncate is not None:
+            self._connections.close(connection, "fault")
+
+    def owe_delayed(self, gate: Gate) -> None:
+        """Owe the responses whose delay is over."""
+        for delayed in gate.pop_due(self._turn.real_s()):
+            connection = self._connections.parked.get(delayed.ticket)
+            if connection is None or connection.parked is None or connection.parked.passage is None:
+                continue  # it has left
+            parked = self._connections.unpark(connection)
+            assert parked.passage is not None, "it was looked at"
+            self._pass(connection, parked, parked.passage, delayed.data)
+            self._connections.enqueue(connection)

@@ -1,0 +1,82 @@
+"""One cycle of the poll loop: how long it may take, and what it has decided."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from coordinator.metrics import Stats
+from coordinator.server.connection import Connection
+
+TURN_S: Final = 0.010  # after which a turn decides nothing more
+TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
+HEAVY_S: Final = 0.0005  # of processor time: a connection that keeps a turn for longer is heavy for a while
+CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a connection may be charged too much
+
+
+class Turn:
+    """The turn, over and over again. The parts of the server read its times, and ask it for more."""
+
+    def __init__(self, stats: Stats, real_s: Callable[[], float], cpu_s: Callable[[], float] | None, seconds: float):
+        """`real_s` counts real seconds, `cpu_s` those in which the loop's thread had a processor, if anybody does."""
+        self._stats = stats
+        self.real_s = real_s
+        self.cpu_s = cpu_s
+        self._cpu_looked_s = 0.0  # the processor time at the latest look
+        self.next_look_s = 0.0 if cpu_s else math.inf  # when to look at it again, by the real clock
+        self.seconds = seconds  # of the budget
+        self.now_ms = 0  # the coordinator's time of the turn, 0 between turns
+        self.began_s = 0.0
+        self._over_s = 0.0  # from when on it decides nothing more
+        self.is_over = False
+        self.checked_s = 0.0  # the latest look at the real clock
+        self.owed_bytes = 0  # of responses, by this turn
+        self.decided: dict[int, int] = {}  # how many requests that arrived in this turn, by API key
+        self.decided_late: list[tuple[int, float]] = []  # of those that arrived before: API key, and when
+
+    def begin(self, now_ms: int) -> None:
+        """Begin a turn at the coordinator's time."""
+        self.now_ms = now_ms
+        self.began_s = self.checked_s = began_s = self.real_s()
+        self._over_s = began_s + self.seconds
+        self.is_over = False
+
+    def end(self) -> None:
+        """End the turn: nothing more is decided until the next one begins."""
+        self.now_ms = self.owed_bytes = 0
+
+    def has_time(self) -> bool:
+        """Return whether the turn may decide more."""
+        self.checked_s = now_s = self.real_s()
+        self.is_over = is_over = now_s >= self._over_s or self.owed_bytes >= TURN_OWED_BYTES_MAX
+        return not is_over
+
+    def look_at_cpu(self) -> float:
+        """Return the processor time since the latest look. A look is a system call, and therefore rare."""
+        if self.cpu_s is None:
+            return math.inf
+        before, self._cpu_looked_s = self._cpu_looked_s, self.cpu_s()
+        self.next_look_s = self.checked_s + CPU_LOOK_S
+        return self._cpu_looked_s - before
+
+    def charge(self, connection: Connection, began_s: float) -> float:
+        """Make a connection heavy if its requests were expensive. Returns the processor time that they took."""
+        used_s = min(self.checked_s - began_s, self.look_at_cpu())
+        if used_s > HEAVY_S:
+            connection.charge(used_s, self.checked_s)
+        return used_s
+
+    def count_latencies(self) -> None:
+        """Count the latencies of what was decided: from the arrival of the request to the end of the append."""
+        if not (self.decided or self.decided_late):
+            return
+        now_s, stats = self.real_s(), self._stats
+        for api_key, times in self.decided.items():
+            stats.count_response(api_key, now_s - self.began_s, times)
+        self.decided.clear()
+        for api_key, arrived_s in self.decided_late:
+            stats.count_response(api_key, now_s - arrived_s)
+        self.decided_late.clear()
+
+    def count(self) -> None:
+        """Count how long the turn took, now that its responses have been sent."""
+        self._stats.count_turn(self.began_s, self.real_s())
