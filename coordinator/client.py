@@ -6,11 +6,12 @@ It belongs to no group, and it retries nothing.
         response = client.ask(ListGroupsRequest())
 """
 
+import math
 import socket
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from protocol.apis import API, APIS, api_of
 from protocol.codec import decode_response, encode_request
@@ -20,11 +21,22 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.schema import Message
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
+RENEWAL_SHARE: Final = 0.85  # of the time that an authentication counts, after which it is done again, as by Kafka's
 PATIENCE_SECONDS: Final = 1.0  # a response that takes longer is worth a word to the user
 
 
 class ClientError(Exception):
     """The broker cannot be reached, or does not support a request. The message is one line for a person."""
+
+
+class Security(Protocol):
+    """How a client's connections are encrypted and authenticated."""
+
+    def secure(self, sock: socket.socket, host: str) -> socket.socket:
+        """Encrypt a new connection, if it is to be. Raises OSError."""
+
+    def authenticate(self, client: "Client") -> float:
+        """Authenticate. Returns for how many seconds that counts. Raises ClientError."""
 
 
 class Client:
@@ -38,6 +50,7 @@ class Client:
         address: str = "the broker",
         seconds: float = 30.0,
         on_wait: Callable[[str], None] | None = None,
+        security: Security | None = None,
     ) -> None:
         """`seconds` bounds the wait for one response. `on_wait` is told `address` once a response takes longer than
         PATIENCE_SECONDS."""
@@ -49,6 +62,8 @@ class Client:
         self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
         self._correlation_id = 0
         self._versions: dict[int, range] = {}
+        self._security = security
+        self._authenticate_at_s = -math.inf if security is not None else math.inf
 
     @classmethod
     def to(
@@ -58,17 +73,24 @@ class Client:
         seconds: float = 30.0,
         client_id: str = "muster",
         on_wait: Callable[[str], None] | None = None,
+        security: Security | None = None,
     ) -> "Client":
         """Connect to `HOST:PORT`. Raises ClientError."""
         host, _, port = address.rpartition(":")
+        host = host.strip("[]") or "127.0.0.1"
         try:
-            sock = socket.create_connection((host.strip("[]") or "127.0.0.1", int(port)), timeout=seconds)
+            sock = socket.create_connection((host, int(port)), timeout=seconds)
+            try:
+                sock = sock if security is None else security.secure(sock, host)
+            except BaseException:
+                sock.close()
+                raise
         except TimeoutError:
             raise ClientError(f"cannot connect to {address}: no reply within {seconds:g} s") from None
         except (OSError, ValueError) as error:
             raise ClientError(f"cannot connect to {address}: {getattr(error, 'strerror', None) or error}") from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(sock, client_id, address=address, seconds=seconds, on_wait=on_wait)
+        return cls(sock, client_id, address=address, seconds=seconds, on_wait=on_wait, security=security)
 
     def __enter__(self) -> "Client":
         return self
@@ -86,6 +108,8 @@ class Client:
 
         Raises ClientError when the broker does not support such a version, or closes the connection.
         """
+        if time.monotonic() >= self._authenticate_at_s:
+            self._authenticate()
         api = api_of(message)
         if version is None:
             version = self._newest(api, up_to)
@@ -107,6 +131,13 @@ class Client:
         """Return the versions of this request that both sides support; empty for none. Raises ClientError as `ask`
         does."""
         return self._common(api_of(message))
+
+    def _authenticate(self) -> None:
+        """Authenticate, for the first time or again before the broker closes the connection (KIP-368)."""
+        assert self._security is not None, "there is a time for it only then"
+        self._authenticate_at_s = math.inf  # its own requests
+        began_s = time.monotonic()
+        self._authenticate_at_s = began_s + RENEWAL_SHARE * self._security.authenticate(self)
 
     def _newest(self, api: API, up_to: int | None) -> int:
         known = [version for version in self._common(api) if up_to is None or version <= up_to]

@@ -57,7 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help()
         return 0
-    args = parser.parse_args(words, argparse.Namespace(bootstrap_server=None, timeout=None, json=False))
+    args = parser.parse_args(
+        words, argparse.Namespace(bootstrap_server=None, command_config=None, timeout=None, json=False)
+    )
     _refuse_useless_options(parser, args)
     try:
         code: int = args.run(args)
@@ -74,6 +76,8 @@ def _refuse_useless_options(parser: Parser, args: argparse.Namespace) -> None:
     """An option before the command is read by the outermost parser, which does not know what the command needs."""
     if args.bootstrap_server and args.command not in BROKER_COMMANDS:
         parser.error(f"invalid --bootstrap-server: muster {args.command} connects to no broker")
+    if args.command_config and args.command not in BROKER_COMMANDS:
+        parser.error(f"invalid --command-config: muster {args.command} connects to no broker")
     if args.timeout and args.command not in {*BROKER_COMMANDS, "events", "why"}:
         parser.error(f"invalid --timeout: muster {args.command} waits for no response")
 

@@ -13,13 +13,15 @@ from typing import Any, Final
 
 from coordinator.cli.addresses import EXPECTED, parse_addresses
 from coordinator.cli.explanations import explain
-from coordinator.client import Client, ClientError
+from coordinator.client import Client, ClientError, Security
+from coordinator.config import ConfigError
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.schema import Message
 
 BOOTSTRAP_VARIABLE: Final = "MUSTER_BOOTSTRAP"
+COMMAND_CONFIG_VARIABLE: Final = "MUSTER_COMMAND_CONFIG"
 BOOTSTRAP_DEFAULT: Final = ("127.0.0.1:9092",)
 TIMEOUT_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.2
@@ -49,9 +51,12 @@ def check(task: str, code: int, message: str | None = None, sentences: Mapping[i
 class Cluster:
     """The brokers behind a bootstrap address, with a connection to each that was needed."""
 
-    def __init__(self, bootstrap: Sequence[str], timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, bootstrap: Sequence[str], timeout: float = TIMEOUT_SECONDS, security: Security | None = None
+    ) -> None:
         """Connect to the first of the addresses that can be reached. Raises ClientError."""
         self.timeout = timeout
+        self._security = security
         self._clients: dict[str, Client] = {}
         self._coordinators: dict[str, Client] = {}
         self.any = self._connect_to_first(bootstrap)
@@ -59,7 +64,8 @@ class Cluster:
     @classmethod
     def of(cls, args: argparse.Namespace) -> "Cluster":
         """Connect as the command line and the environment say. Raises ClientError."""
-        return cls(bootstrap_of(args), args.timeout or TIMEOUT_SECONDS)
+        timeout = args.timeout or TIMEOUT_SECONDS
+        return cls(bootstrap_of(args), timeout, security_of(args, timeout))
 
     def __enter__(self) -> "Cluster":
         return self
@@ -112,7 +118,9 @@ class Cluster:
 
     def _connect_to(self, address: str) -> Client:
         if address not in self._clients:
-            self._clients[address] = Client.to(address, seconds=self.timeout, on_wait=_report_wait)
+            self._clients[address] = Client.to(
+                address, seconds=self.timeout, on_wait=_report_wait, security=self._security
+            )
         return self._clients[address]
 
     def _connect_to_first(self, addresses: Sequence[str]) -> Client:
@@ -136,6 +144,19 @@ def bootstrap_of(args: argparse.Namespace) -> Sequence[str]:
         return parse_addresses(text) if text else BOOTSTRAP_DEFAULT
     except ValueError:
         raise WrongUse(f"invalid {BOOTSTRAP_VARIABLE} {text!r}: expected {EXPECTED}") from None
+
+
+def security_of(args: argparse.Namespace, timeout: float) -> Security | None:
+    """Return how connections are secured, by `--command-config` or the environment. Raises WrongUse."""
+    file = args.command_config or os.environ.get(COMMAND_CONFIG_VARIABLE, "")
+    if not file:
+        return None
+    from coordinator.cli.command_config import CommandConfig  # most commands connect plainly
+
+    try:
+        return CommandConfig(file, timeout)
+    except ConfigError as error:
+        raise WrongUse(str(error)) from None
 
 
 def _report_wait(address: str) -> None:

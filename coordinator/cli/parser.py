@@ -160,6 +160,12 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="brokers to try in turn ($MUSTER_BOOTSTRAP, or 127.0.0.1:9092); the port may be left out",
     )
+    group.add_argument(
+        "--command-config",
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="a file with settings of Kafka's clients for TLS and SASL ($MUSTER_COMMAND_CONFIG)",
+    )
     add_timeout_option(group)
 
 

@@ -26,6 +26,10 @@ class ScramMechanism(Struct, frozen=True):
     number: int
     digest: str
 
+    def hash(self, data: bytes) -> bytes:
+        """Return the hash of `data`."""
+        return hashlib.new(self.digest, data).digest()
+
 
 SHA_256: Final = ScramMechanism("SCRAM-SHA-256", 1, "sha256")
 SHA_512: Final = ScramMechanism("SCRAM-SHA-512", 2, "sha512")
@@ -45,7 +49,7 @@ class Credential(Struct, frozen=True):
 def derive_credential(mechanism: ScramMechanism, salt: bytes, iterations: int, salted_password: bytes) -> Credential:
     """Derive what is kept from the salted password."""
     client_key = sign(mechanism, salted_password, b"Client Key")
-    stored_key = hashlib.new(mechanism.digest, client_key).digest()
+    stored_key = mechanism.hash(client_key)
     return Credential(salt, stored_key, sign(mechanism, salted_password, b"Server Key"), iterations)
 
 
@@ -65,4 +69,4 @@ def is_proof(mechanism: ScramMechanism, credential: Credential, message: bytes, 
     if len(proof) != len(signature):
         return False
     client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
-    return hmac.compare_digest(hashlib.new(mechanism.digest, client_key).digest(), credential.stored_key)
+    return hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)

@@ -9,7 +9,7 @@ from coordinator.server.distinguished_name import subject_of
 from coordinator.server.key_stores import StoreError, load_key, load_trust
 from coordinator.server.principal_mapping import MappingRules
 
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENTS: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -50,9 +50,9 @@ class Tls:
 
     def _versions(self) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
         words = self._value("ssl.enabled.protocols")
-        if not words or not set(words) <= _VERSIONS.keys():
-            raise self._complaint("ssl.enabled.protocols", ",".join(words), f"any of {', '.join(_VERSIONS)}")
-        versions = [_VERSIONS[word] for word in words]
+        if not words or not set(words) <= VERSIONS.keys():
+            raise self._complaint("ssl.enabled.protocols", ",".join(words), f"any of {', '.join(VERSIONS)}")
+        versions = [VERSIONS[word] for word in words]
         return min(versions), max(versions)
 
     def _load_key(self, context: ssl.SSLContext) -> None:

@@ -81,7 +81,7 @@ def test_an_unknown_option_names_its_command_and_the_nearest_option(capsys: pyte
 )
 def test_options_of_a_connection_may_stand_anywhere(words: list[str]) -> None:
     args = build_parser(["groups"]).parse_args(
-        words, argparse.Namespace(timeout=None, bootstrap_server=None, json=False)
+        words, argparse.Namespace(timeout=None, bootstrap_server=None, command_config=None, json=False)
     )
     assert (args.timeout, args.bootstrap_server, args.json) == (3.0, None, False)
 

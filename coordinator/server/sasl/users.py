@@ -5,7 +5,6 @@ alice:secret          a line of `sasl.users.file`; what begins with # is a comme
 org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="other";
 """
 
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Final
 
 from coordinator.config import Config, ConfigError
 from coordinator.core.scram import BY_NAME, ITERATIONS_MIN, Credential, derive_credential, hash_password
+from coordinator.server.sasl.jaas import read_options
 
 USERS_MAX: Final = 1_000  # each takes some 4 ms at start, to derive its credentials
-_OPTION: Final = re.compile(r"\s+([A-Za-z0-9_.@-]+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|[^\s;\"]+)")
-_MODULE: Final = re.compile(rf"\s*[\w.$]+\s+(?:required|requisite|sufficient|optional)((?:{_OPTION.pattern})*)\s*;\s*")
 _USER: Final = "user_"
 
 
@@ -80,12 +78,8 @@ def _read_file(name: str, file: str) -> dict[str, str]:
 
 
 def _read_jaas(name: str, text: str) -> dict[str, str]:
-    match = _MODULE.fullmatch(text)
-    if match is None:  # the text is not shown: it holds passwords
-        raise ConfigError(f'invalid {name}: expected MODULE required user_NAME="PASSWORD" ... ;')
-    options = {key: _unquote(value) for key, value in _OPTION.findall(match[1])}
+    try:
+        options = read_options(text)
+    except ValueError:
+        raise ConfigError(f'invalid {name}: expected MODULE required user_NAME="PASSWORD" ... ;') from None
     return {key.removeprefix(_USER): value for key, value in options.items() if key.startswith(_USER)}
-
-
-def _unquote(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
