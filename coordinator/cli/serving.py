@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -38,14 +38,15 @@ from coordinator.server.admission import Admission
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
-from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller
-from coordinator.server.sasl.issuer import Issuer
-from coordinator.server.tls import Tls
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
 from storage import reserve
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
 from storage.layout import DamagedLog
+
+if TYPE_CHECKING:  # what not every server needs is imported where it is made
+    from coordinator.server.operator import Operator
+    from coordinator.server.sasl.issuer import Issuer
 
 log = logging.getLogger("muster")
 group_log = logging.getLogger("muster.group")
@@ -111,7 +112,7 @@ def _bind(
     endpoint: Endpoint,
     config: Config | None = None,
     node_id: int = 0,
-    issuer: Issuer | None = None,
+    issuer: "Issuer | None" = None,
 ) -> Listener:
     """Bind a listener, with its key, certificates and users.
 
@@ -119,6 +120,8 @@ def _bind(
     """
     tls = sasl = None
     if config is not None and endpoint.protocol in ENCRYPTED:
+        from coordinator.server.tls import Tls
+
         tls = Tls(config, endpoint.name, is_sasl=endpoint.protocol in AUTHENTICATED)
     if config is not None and endpoint.protocol in AUTHENTICATED:
         from coordinator.server.sasl.listener import Sasl
@@ -145,7 +148,9 @@ def _read_admin_token(file: str | None) -> str | None:
         raise ConfigError(f"invalid --admin-token-file {file!r}: {reason}") from None
 
 
-def _make_issuer() -> Issuer:
+def _make_issuer() -> "Issuer":
+    from coordinator.server.sasl.issuer import Issuer
+
     try:
         return Issuer()
     except ImportError:
@@ -194,7 +199,7 @@ class Server:
         files: Files,
         data_dir: str,
         lines: QueuedHandler,
-        issuer: Issuer | None = None,
+        issuer: "Issuer | None" = None,
     ) -> None:
         self._options = options
         self._listeners = listeners
@@ -237,7 +242,7 @@ class Server:
         )
         self._poller: Poller  # once the node is open
         self._brokers: VirtualBrokers
-        self._operator: Operator
+        self._operator: Operator | None = None  # once it has something to do
         self._files = files
         self._started_ms = self._clock.now_ms()
         self._opened_ms, self._ids_before = self._started_ms, 0  # of the node of the moment
@@ -263,9 +268,10 @@ class Server:
             real=self._real,
         )
         self._brokers = VirtualBrokers(self._listeners, self._poller)
-        self._operator = Operator(lambda: self._node, self._frontend, self._poller, self._clock, self, self._brokers)
-        self._operator.requests.set_journal(config["journal.max.bytes"])
-        self._operator.requests.begin_journal(self.origin)
+        if config["journal.max.bytes"]:
+            requests = self._make_operator().requests
+            requests.set_journal(config["journal.max.bytes"])
+            requests.begin_journal(self.origin)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._poller.run)
@@ -335,7 +341,17 @@ class Server:
     def _end_turn(self) -> None:
         """Do what need not be done before the responses have left."""
         self._events.flush()
-        self._operator.wake()
+        if self._operator is not None:
+            self._operator.wake()
+
+    def _make_operator(self) -> "Operator":
+        """Return what does the operator's verbs; it is imported and made at the first call."""
+        if self._operator is None:
+            from coordinator.server.operator import Operator
+
+            node = lambda: self._node  # noqa: E731
+            self._operator = Operator(node, self._frontend, self._poller, self._clock, self, self._brokers)
+        return self._operator
 
     def _room_for_clients(self) -> int:
         """Keep the descriptors that the logs and the admin port may need from the clients: an append that finds no
@@ -463,7 +479,7 @@ class Server:
             stats=self._stats,
             snapshot=snapshot,
             ring=self._events.ring,
-            operator=self._operator if self._options.config["admin.control"] else None,
+            operator=self._make_operator() if self._options.config["admin.control"] else None,
             server_port=self._listeners[0].port,
             issuer=self._issuer,
             token=self._admin_token,

@@ -84,7 +84,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
     else:
         given_by, file = FILE_VARIABLE, os.environ.get(FILE_VARIABLE, "")
     text = _read(given_by, file) if file else ""
-    table = _parse(file, text)
+    table = _parse(file, text) if text else {}
 
     def source(name: str) -> str:
         line = find_line(text, name)

@@ -14,85 +14,34 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final
 
 from coordinator.config import Config
-from coordinator.core.catalog.alter_configs import alter_configs
-from coordinator.core.catalog.alter_user_scram_credentials import alter_user_scram_credentials
-from coordinator.core.catalog.catalog import Catalog, Change
-from coordinator.core.catalog.create_partitions import create_partitions
-from coordinator.core.catalog.create_topics import create_topics
-from coordinator.core.catalog.delete_topics import delete_topics
-from coordinator.core.catalog.describe_configs import describe_configs
-from coordinator.core.catalog.describe_user_scram_credentials import describe_user_scram_credentials
-from coordinator.core.catalog.incremental_alter_configs import incremental_alter_configs
-from coordinator.core.catalog.list_config_resources import list_config_resources
+from coordinator.core.catalog.catalog import Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
-from coordinator.core.quotas.alter_client_quotas import alter_client_quotas
-from coordinator.core.quotas.describe_client_quotas import describe_client_quotas
-from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Result
+from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers
 from coordinator.core.transactions.add_partitions_to_txn import add_partitions_to_txn
-from coordinator.core.transactions.describe_transactions import describe_transactions
 from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
-from coordinator.core.transactions.list_transactions import list_transactions
-from coordinator.core.transactions.transactions import Transactions
-from coordinator.dataplane.alter_partition_reassignments import alter_partition_reassignments
-from coordinator.dataplane.alter_replica_log_dirs import alter_replica_log_dirs
 from coordinator.dataplane.brokers import Broker, Where
-from coordinator.dataplane.delete_records import delete_records
-from coordinator.dataplane.describe_cluster import describe_cluster
-from coordinator.dataplane.describe_log_dirs import describe_log_dirs
-from coordinator.dataplane.describe_producers import describe_producers
-from coordinator.dataplane.describe_quorum import describe_quorum
-from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
-from coordinator.dataplane.elect_leaders import elect_leaders
 from coordinator.dataplane.fetch import fetch, overdue, resume
+from coordinator.dataplane.handlers import Handler, by_transactions
 from coordinator.dataplane.list_offsets import list_offsets
-from coordinator.dataplane.list_partition_reassignments import list_partition_reassignments
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
 from coordinator.dataplane.produce import NO_ANSWER, produce
-from coordinator.dataplane.raft_voters import add_raft_voter, remove_raft_voter
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
-from coordinator.dataplane.unregister_broker import unregister_broker
 from coordinator.dataplane.withdrawal import RESTING, withdraw
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from protocol.messages.add_raft_voter import AddRaftVoterRequest
-from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
-from protocol.messages.alter_configs import AlterConfigsRequest
-from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
-from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from protocol.messages.create_partitions import CreatePartitionsRequest
-from protocol.messages.create_topics import CreateTopicsRequest
-from protocol.messages.delete_records import DeleteRecordsRequest
-from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
-from protocol.messages.describe_cluster import DescribeClusterRequest
-from protocol.messages.describe_configs import DescribeConfigsRequest
-from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from protocol.messages.describe_producers import DescribeProducersRequest
-from protocol.messages.describe_quorum import DescribeQuorumRequest
-from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from protocol.messages.describe_transactions import DescribeTransactionsRequest
-from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
-from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
-from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.records import EndMarker
 from storage.files import Files, StorageError
 from storage.log import Log
@@ -123,7 +72,8 @@ class DataPlane:
         """Decide a request. Returns its response; None while a fetch waits under `call.ticket`; NO_ANSWER to a producer
         that wants none."""
         self._now_ms = call.now_ms
-        return HANDLERS[type(request)](self._state, request, Env(call, where, self._running(where)))
+        handle = HANDLERS.get(type(request)) or _handler_for_administrators(request)
+        return handle(self._state, request, Env(call, where, self._running(where)))
 
     def _running(self, where: Where) -> Sequence[Broker]:
         """Return the brokers that run."""
@@ -329,74 +279,59 @@ class DataPlane:
         self._state.logs.abandon()
 
 
-Handler = Callable[[State, Any, Env], Any]
-
-
-def _catalog(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
-    return lambda state, request, env: state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
-
-
-def _configs(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
-    """Return the same for what may change the settings of topics, which their open logs are to follow."""
-
-    def handle(state: State, request: Any, env: Env) -> Any:
-        response = state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
-        state.logs.reconfigure()
-        return response
-
-    return handle
-
-
-def _transactions(decide: Callable[[Transactions, Any, Call], Result[Any]]) -> Handler:
-    return lambda state, request, env: state.runtime.record(
-        decide(state.transactions, request, env.call), env.call.now_ms
-    )
-
-
 def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env: Env) -> Any:
     result = add_partitions_to_txn(state.transactions, state.catalog.topics, request, env.call)
     return state.runtime.record(result, env.call.now_ms)
 
 
-def _list_transactions(state: State, request: ListTransactionsRequest, env: Env) -> Any:
-    return list_transactions(state.transactions, request, env.call)
+def _handler_for_administrators(request: Any) -> Handler:
+    from coordinator.dataplane.administration import HANDLERS  # fifty modules
+
+    return HANDLERS[type(request)]
 
 
 HANDLERS: Final[Mapping[type, Handler]] = {
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
-    AddRaftVoterRequest: add_raft_voter,
-    AlterClientQuotasRequest: _catalog(alter_client_quotas),
-    AlterConfigsRequest: _configs(alter_configs),
-    AlterPartitionReassignmentsRequest: alter_partition_reassignments,
-    AlterUserScramCredentialsRequest: _catalog(alter_user_scram_credentials),
-    AlterReplicaLogDirsRequest: alter_replica_log_dirs,
-    CreatePartitionsRequest: _catalog(create_partitions),
-    CreateTopicsRequest: _catalog(create_topics),
-    DeleteRecordsRequest: delete_records,
-    DeleteTopicsRequest: _catalog(delete_topics),
-    DescribeClientQuotasRequest: _catalog(describe_client_quotas),
-    DescribeClusterRequest: describe_cluster,
-    DescribeConfigsRequest: _catalog(describe_configs),
-    DescribeLogDirsRequest: describe_log_dirs,
-    DescribeProducersRequest: describe_producers,
-    DescribeQuorumRequest: describe_quorum,
-    DescribeTopicPartitionsRequest: describe_topic_partitions,
-    DescribeTransactionsRequest: _transactions(describe_transactions),
-    DescribeUserScramCredentialsRequest: _catalog(describe_user_scram_credentials),
-    ElectLeadersRequest: elect_leaders,
-    EndTxnRequest: _transactions(end_txn),
+    EndTxnRequest: by_transactions(end_txn),
     FetchRequest: fetch,
-    IncrementalAlterConfigsRequest: _configs(incremental_alter_configs),
-    InitProducerIdRequest: _transactions(init_producer_id),
-    ListConfigResourcesRequest: _catalog(list_config_resources),
+    InitProducerIdRequest: by_transactions(init_producer_id),
     ListOffsetsRequest: list_offsets,
-    ListTransactionsRequest: _list_transactions,
-    ListPartitionReassignmentsRequest: list_partition_reassignments,
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: offset_for_leader_epoch,
     ProduceRequest: produce,
-    RemoveRaftVoterRequest: remove_raft_voter,
-    UnregisterBrokerRequest: unregister_broker,
 }
 """Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`, or is
 a generator that is decided in steps."""
+
+ADMINISTRATION: Final = (
+    "AddRaftVoter",
+    "AlterClientQuotas",
+    "AlterConfigs",
+    "AlterPartitionReassignments",
+    "AlterReplicaLogDirs",
+    "AlterUserScramCredentials",
+    "CreatePartitions",
+    "CreateTopics",
+    "DeleteRecords",
+    "DeleteTopics",
+    "DescribeClientQuotas",
+    "DescribeCluster",
+    "DescribeConfigs",
+    "DescribeLogDirs",
+    "DescribeProducers",
+    "DescribeQuorum",
+    "DescribeTopicPartitions",
+    "DescribeTransactions",
+    "DescribeUserScramCredentials",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "ListConfigResources",
+    "ListPartitionReassignments",
+    "ListTransactions",
+    "RemoveRaftVoter",
+    "UnregisterBroker",
+)
+"""The APIs whose handlers `administration.py` has."""
+
+APIS: Final = (*(request.__name__.removesuffix("Request") for request in HANDLERS), *ADMINISTRATION)
+"""All that are answered here, by Kafka's names."""

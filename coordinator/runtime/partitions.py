@@ -1,6 +1,7 @@
 """All partitions of `__consumer_offsets`, and which of them owns a group."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from struct import Struct
 from sys import getsizeof
 from typing import Final
@@ -9,19 +10,23 @@ from coordinator.runtime.partition import Partition
 
 OWNERS_BYTES_MAX: Final = 8 * 1_048_576  # of group ids whose partition is remembered, unless told otherwise
 ENTRY_BYTES: Final = 128  # of a group id in the table, besides the id itself
+SHORT_UNITS: Final = 256  # of most group ids: the masks of longer ones, 256 KiB, are made for the first of them
 UNITS_MAX: Final = 32_768  # of a text that is hashed: a string of the protocol has at most 32,767 bytes
 
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(17)]
 _LANE: Final = Struct(">28xI")  # the low 32 bits of a lane of sixteen units
 
 
-def _right_lanes(bits: int) -> int:
+@cache
+def _folds(units: int) -> list[tuple[int, int, int]]:
+    """Return the folds of a text of up to so many units: bits of a lane, the power of 31, and a mask of right lanes."""
+    return [(bits, _POWERS[bits // 16], _right_lanes(bits, units)) for bits in (16, 32, 64, 128)]
+
+
+def _right_lanes(bits: int, units: int) -> int:
     """Return a mask of every second lane of `bits` bits, beginning with the lowest."""
     pair = bytes(bits // 8) + b"\xff" * (bits // 8)
-    return int.from_bytes(pair * (UNITS_MAX * 2 // len(pair)), "big")
-
-
-_FOLDS: Final = [(bits, _POWERS[bits // 16], _right_lanes(bits)) for bits in (16, 32, 64, 128)]
+    return int.from_bytes(pair * (units * 2 // len(pair)), "big")
 
 
 def java_hash(text: str) -> int:
@@ -32,8 +37,9 @@ def java_hash(text: str) -> int:
     which takes an eighth of the time of a loop over the units of a long text.
     """
     assert len(text) <= UNITS_MAX, "a string of the protocol has at most 32,767 bytes"
-    lanes = int.from_bytes(text.encode("utf-16-be", "surrogatepass"), "big")
-    for bits, power, mask in _FOLDS:
+    units = text.encode("utf-16-be", "surrogatepass")
+    lanes = int.from_bytes(units, "big")
+    for bits, power, mask in _folds(SHORT_UNITS if len(units) <= 2 * SHORT_UNITS else UNITS_MAX):
         lanes = ((lanes >> bits) & mask) * power + (lanes & mask)
     number = 0
     for (lane,) in _LANE.iter_unpack(lanes.to_bytes(-(-lanes.bit_length() // 256) * 32, "big")):

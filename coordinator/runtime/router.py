@@ -8,11 +8,9 @@ from msgspec import Struct
 from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
-from coordinator.dataplane.dataplane import HANDLERS as DATAPLANE
+from coordinator.dataplane.dataplane import APIS as DATAPLANE
 from coordinator.runtime import groups, transactions
 from coordinator.runtime.api_versions import api_versions
-from coordinator.runtime.authorization.guard import guard_handler
-from coordinator.runtime.authorization.needs import NEEDS
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
 from coordinator.runtime.mutation_quota import LIMITED, with_mutation_quota
@@ -63,7 +61,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         ("CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"),
         delegation_token,
     ),
-    **{request.__name__.removesuffix("Request"): _dataplane for request in DATAPLANE},
+    **dict.fromkeys(DATAPLANE, _dataplane),
     **{api: with_mutation_quota(api, _dataplane) for api in LIMITED},
     "AddPartitionsToTxn": transactions.add_partitions_to_txn,
     "DescribeTransactions": transactions.describe_transactions,
@@ -90,11 +88,17 @@ def intersect_versions(ranges: Mapping[int, range]) -> dict[int, range]:
 
 def routes(versions: Mapping[int, range], authorizer: Authorizer | None) -> dict[tuple[int, int], Route]:
     """Return the handlers by API key and version; with an authorizer they stand behind their guards."""
-    by_key = {BY_NAME[name].key: Route(name, _behind_guard(name, authorizer)) for name in HANDLERS}
+    handlers = HANDLERS if authorizer is None else _guard(HANDLERS, authorizer)
+    by_key = {BY_NAME[name].key: Route(name, handle) for name, handle in handlers.items()}
     served = {(key, version) for key, span in versions.items() for version in span} - ADVERTISED_ONLY
     return {(key, version): by_key[key] for key, version in served}
 
 
-def _behind_guard(name: str, authorizer: Authorizer | None) -> Handler:
-    guard = NEEDS.get(name)
-    return HANDLERS[name] if authorizer is None or guard is None else guard_handler(HANDLERS[name], guard, authorizer)
+def _guard(handlers: Mapping[str, Handler], authorizer: Authorizer) -> dict[str, Handler]:
+    from coordinator.runtime.authorization.guard import guard_handler
+    from coordinator.runtime.authorization.needs import NEEDS
+
+    return {
+        name: guard_handler(handle, NEEDS[name], authorizer) if name in NEEDS else handle
+        for name, handle in handlers.items()
+    }

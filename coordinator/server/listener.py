@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from coordinator.dataplane.brokers import Broker
 from coordinator.runtime.node import Where
-from coordinator.server.tls import Tls
 
-if TYPE_CHECKING:  # the mechanisms are imported where a listener has SASL
+if TYPE_CHECKING:  # imported where a listener has SASL or TLS
     from coordinator.server.sasl.listener import Sasl
+    from coordinator.server.tls import Tls
 
 BACKLOG: Final = 4096
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds, seconds, probes
@@ -26,7 +26,7 @@ class Listener(Struct, frozen=True):
     port: int
     where: Where
     name: str = "PLAINTEXT"  # by which advertised addresses and metrics tell listeners apart
-    tls: Tls | None = None  # the connections are encrypted
+    tls: "Tls | None" = None  # the connections are encrypted
     sasl: "Sasl | None" = None  # clients authenticate first
     bound: Any = None  # where the socket was bound that `suspend` has closed
 
@@ -64,7 +64,7 @@ def listen(
     *,
     name: str = "PLAINTEXT",
     node_id: int = 0,
-    tls: Tls | None = None,
+    tls: "Tls | None" = None,
     sasl: "Sasl | None" = None,
 ) -> Listener:
     """Bind to `HOST:PORT`; port 0 takes a free one. Raises ValueError for the text, OSError for the binding."""

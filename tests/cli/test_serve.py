@@ -47,6 +47,21 @@ def test_version() -> None:
     assert muster("--version").stdout == f"muster {__version__}\n"
 
 
+def test_a_start_imports_nothing_that_a_plain_server_can_do_without() -> None:
+    rare = [
+        "coordinator.admin.control", "coordinator.dataplane.administration", "coordinator.runtime.authorization",
+        "coordinator.server.operator", "coordinator.server.sasl.listener", "coordinator.server.tls", "cramjam", "h11",
+        "prometheus_client", "re2", "storage.repair", "tomllib",
+    ]  # fmt: skip
+    program = f"""if True:
+        import os, sys
+        from coordinator.cli import main, serving
+        serving.Server._say_ready = lambda server: (print(*[name for name in {rare} if name in sys.modules]), os._exit(0))
+        main(["serve", "--ephemeral", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])"""
+    done = subprocess.run([sys.executable, "-uc", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "\n", done
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

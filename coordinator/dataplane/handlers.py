@@ -1,0 +1,34 @@
+"""How handlers are made of functions that decide: catalog and transactions know neither logs nor connections."""
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.core.catalog.catalog import Catalog
+from coordinator.core.result import Call, Result
+from coordinator.core.transactions.transactions import Transactions
+from coordinator.dataplane.state import Env, State
+
+Handler = Callable[[State, Any, Env], Any]
+
+
+def by_catalog(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
+    """Make the handler of what the catalog decides."""
+    return lambda state, request, env: state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
+
+
+def by_configs(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
+    """Make the same for what may change the settings of topics, which their open logs are to follow."""
+
+    def handle(state: State, request: Any, env: Env) -> Any:
+        response = state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
+        state.logs.reconfigure()
+        return response
+
+    return handle
+
+
+def by_transactions(decide: Callable[[Transactions, Any, Call], Result[Any]]) -> Handler:
+    """Make the handler of what the transactions decide."""
+    return lambda state, request, env: state.runtime.record(
+        decide(state.transactions, request, env.call), env.call.now_ms
+    )
