@@ -42,7 +42,7 @@ one commit are one campaign; `python -m tests.campaign --full --seed 1` is a who
 
 def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
     """The whole page: what `shown` chooses of each part, each seed that has broken a promise since, and of mutation
-    testing the latest result of each area."""
+    testing the latest results of each area."""
     results = list(results)
     chosen = sorted(shown(results).items())
     lines = [HEAD + "| what | date | commit | seeds | seconds | figures | broken |", "|---|---|---|---|---|---|---|"]
@@ -55,8 +55,8 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
     broken = [line for what, one in chosen for line in _broken(one, [other for other in results if other.what == what])]
     if broken:
         lines += ["", "### Broken promises", "In the runs above, and in all later ones:", "", *broken]
-    areas = {figures.area: figures for figures in mutation}
-    if areas:
+    figures = latest_figures(mutation)
+    if figures:
         lines += [
             *("", "## Planted faults that the tests find", ""),
             "| part | date | commit | seed | mutants | tried | found | goal |",
@@ -65,12 +65,20 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
         lines += [
             f"| {one.area} | {one.date} | {one.commit} | {one.seed} | {one.mutants:,} | {one.tried:,} | "
             f"{one.found:,} ({one.found / one.tried:.0%}) | {one.goal:.0%} |"
-            for _, one in sorted(areas.items())
+            for one in figures
         ]
-        survivors = [f"- {survivor}" for _, one in sorted(areas.items()) for survivor in one.survivors]
+        survivors = [f"- {survivor}" for one in figures for survivor in one.survivors]
         if survivors:
-            lines += ["", "### Survivors", "What no test of that part notices, by mutmut's names:", "", *survivors]
+            lines += ["", "### Survivors", "What no test of that part notices:", "", *survivors]
     return "\n".join(lines) + "\n"
+
+
+def latest_figures(mutation: Iterable[Figures]) -> list[Figures]:
+    """Return the figures of each area's latest commit, one for each seed."""
+    everything = list(mutation)
+    commits = {one.area: one.commit for one in everything}
+    latest = {(one.area, one.seed): one for one in everything if one.commit == commits[one.area]}
+    return [one for _, one in sorted(latest.items())]
 
 
 def _broken(campaign: Result, results: list[Result]) -> list[str]:

@@ -4,24 +4,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.mutation.areas import EQUIVALENT
+from tests.mutation.mutants import Mutant
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-
-
-class Survivor(Struct, frozen=True):
-    """A mutant that no test finds: mutmut's name for it, the line that it takes out and the one that it puts in."""
-
-    name: str
-    before: str
-    after: str
-
-    @property
-    def is_equivalent(self) -> bool:
-        return self.after in EQUIVALENT
-
-    def __str__(self) -> str:
-        return f"{self.name}: `{self.before}` became `{self.after}`"
 
 
 class Figures(Struct, frozen=True):
@@ -35,4 +20,4 @@ class Figures(Struct, frozen=True):
     tried: int
     found: int
     goal: float
-    survivors: tuple[Survivor, ...]
+    survivors: tuple[Mutant, ...]

@@ -14,6 +14,7 @@ from protocol import record_batch
 from protocol.record_batch import encode, encode_marker
 from protocol.records import EndMarker, Record
 from storage import cleaner, compaction
+from storage.index import RELATIVE_MAX
 from storage.log import Log, LogConfig, scan
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -299,3 +300,14 @@ def test_marks_and_keys_say_the_same(seed: int, keys_max: int, marked_max: int) 
             for _ in cleaner.compact(log, 0, keys_max=keys_max):
                 pass
     assert records(log) == sorted((offset, key, value) for key, (offset, value) in latest.items())
+
+
+def test_a_gap_is_covered_by_batches_that_reach_as_far_as_one_can() -> None:
+    end_offset = 2 * (RELATIVE_MAX + 1) + 5
+    repacker = compaction.Repacker(0)
+    headers = [record_batch.header_at(batch) for batch in repacker.upto(end_offset, leader_epoch=3)]
+    assert [header.base_offset for header in headers] == [0, RELATIVE_MAX + 1, 2 * (RELATIVE_MAX + 1)]
+    assert [header.next_offset for header in headers] == [RELATIVE_MAX + 1, 2 * (RELATIVE_MAX + 1), end_offset]
+    assert {header.leader_epoch for header in headers} == {3}
+    (following,) = repacker.upto(end_offset + 1, leader_epoch=4)
+    assert record_batch.header_at(following).base_offset == end_offset

@@ -1,0 +1,149 @@
+"""Small faults, one in one function each. mutmut's operators make them; here they are named, drawn and planted."""
+
+import ast
+import difflib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from importlib import import_module
+from inspect import getattr_static
+from itertools import groupby, islice
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import libcst
+from libcst.metadata import MetadataWrapper
+from msgspec import Struct
+from mutmut.mutation.file_mutation import Mutation, MutationVisitor, deep_replace
+from mutmut.mutation.mutators import mutation_operators
+from mutmut.mutation.pragma_handling import IgnoredCode
+
+from tests.mutation.areas import EQUIVALENT, OF_OTHER_SYSTEMS
+
+
+class Mutant(Struct, frozen=True):
+    """A fault: where it is, the line that it takes out and the one that it puts in."""
+
+    path: str
+    line: int
+    function: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} `{self.function}`: `{self.before}` became `{self.after}`"
+
+
+class Candidate:
+    """A fault that can be drawn. Its name stays the same while other functions change."""
+
+    def __init__(self, path: Path, text: str, function: str, number: int, write: partial[str]) -> None:
+        self.name = f"{path}:{function}:{number}"
+        self.function = Function(path, text, function)
+        self._write = write  # returns the file's text with the fault in it
+
+    @cached_property
+    def mutant(self) -> Mutant:
+        texts = self.function.text.splitlines(), self._write().splitlines()
+        diff = list(difflib.unified_diff(*texts, "", "", "", "", 0, ""))[2:]
+        line = int(diff[0].split()[1].lstrip("-").partition(",")[0])
+        before, after = (" ".join(text[1:].strip() for text in diff if text.startswith(sign)) for sign in "-+")
+        return Mutant(str(self.function.path), line, self.function.name, before, after)
+
+    def is_equivalent(self) -> bool:
+        """Whether nobody could see the fault. Default values of parameters are left alone as well."""
+        same = self.function.compile(self._write()) == self.function.compile(self.function.text)
+        return same or self.mutant.after in EQUIVALENT
+
+    def plant(self) -> None:
+        """Give the function its faulty code, in this process."""
+        self.function.replace(self.function.compile(self._write()))
+
+
+class Function(Struct, frozen=True):
+    """A function or method of the product, in the text of its file."""
+
+    path: Path
+    text: str
+    name: str
+
+    def compile(self, source: str | ast.Module) -> CodeType:
+        """Return the function's code in a version of the file."""
+
+        def search(code: CodeType) -> Iterator[CodeType]:
+            for constant in code.co_consts:
+                if isinstance(constant, CodeType):
+                    yield from [constant] if constant.co_qualname == self.name else search(constant)
+
+        return next(search(compile(source, str(self.path.resolve()), "exec")))
+
+    def replace(self, code: CodeType, **names: object) -> None:
+        """Give the function another code, for whoever holds it, and some more names."""
+        module = import_module(".".join(self.path.with_suffix("").parts).removesuffix(".__init__"))
+        owner, _, name = self.name.rpartition(".")
+        found = getattr_static(getattr(module, owner) if owner else module, name)
+        function = getattr(found, "__func__", found)
+        assert isinstance(function, FunctionType), f"{self.name} is a function"
+        function.__code__ = code
+        function.__globals__.update(names)
+
+
+def plant_probes(candidates: Iterable[Candidate], reach: Callable[[str], None]) -> None:
+    """Let the statement that holds a fault call `reach` with the fault's name before it runs, in this process."""
+    for function, group in groupby(sorted(candidates, key=lambda one: one.name), key=lambda one: one.function):
+        tree = ast.parse(function.text)
+        blocks = [block for node in ast.walk(tree) for _, block in ast.iter_fields(node) if is_block(block)]
+        for candidate in group:
+            line = candidate.mutant.line
+            around = [
+                (statement.end_lineno - statement.lineno, number, block)
+                for block in blocks
+                for number, statement in enumerate(block)
+                if statement.lineno <= line <= statement.end_lineno
+            ]
+            _, number, block = min(around, key=lambda one: one[0])
+            probe = ast.parse(f"muster_reach({candidate.name!r})").body[0]
+            block.insert(number, ast.fix_missing_locations(ast.copy_location(probe, block[number])))
+        function.replace(function.compile(tree), muster_reach=reach)
+
+
+def is_block(field: object) -> bool:
+    return isinstance(field, list) and bool(field) and isinstance(field[0], ast.stmt)
+
+
+def find_candidates(folders: Iterable[str]) -> Iterator[Candidate]:
+    """Yield all faults of some folders. Code of modules and class bodies, and of decorated functions, is left alone."""
+    for path in sorted(path for folder in folders for path in Path(folder).rglob("*.py")):
+        text = path.read_text("utf-8")
+        visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
+        module = MetadataWrapper(libcst.parse_module(text)).visit(visitor)
+        names = dict(name_functions(module.body))
+        numbers: Counter[str] = Counter()
+        for mutation in visitor.mutations:
+            name = names.get(mutation.contained_by_top_level_function)
+            if name is not None and not name.startswith(OF_OTHER_SYSTEMS):
+                numbers[name] += 1
+                yield Candidate(path, text, name, numbers[name], partial(write, module, mutation))
+
+
+def name_functions(body: Iterable[libcst.CSTNode], prefix: str = "") -> Iterator[tuple[libcst.CSTNode | None, str]]:
+    """Yield the functions of a module and the methods of its classes, with their names."""
+    for child in body:
+        if isinstance(child, libcst.FunctionDef):
+            yield child, prefix + child.name.value
+        elif isinstance(child, libcst.ClassDef) and not prefix:
+            yield from name_functions(child.body.body, f"{child.name.value}.")
+
+
+def write(module: libcst.Module, mutation: Mutation) -> str:
+    """Return the module's text with the fault in it."""
+    changed = deep_replace(module, mutation.original_node, mutation.mutated_node)
+    assert isinstance(changed, libcst.Module), "a fault is smaller than its module"
+    return changed.code
+
+
+def draw(candidates: Iterable[Candidate], sample: int, seed: int) -> list[Candidate]:
+    """Draw a sample. Whether a fault is in it depends on its name and the seed, so that it changes little with the tree."""
+    order = sorted(candidates, key=lambda candidate: random.Random(f"{seed} {candidate.name}").random())
+    return list(islice((candidate for candidate in order if not candidate.is_equivalent()), sample))

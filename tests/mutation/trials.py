@@ -1,0 +1,133 @@
+"""The tests of an area inside one pytest: collected once, then run in a forked process for each mutant."""
+
+import os
+import resource
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+import pytest
+
+from tests.mutation.areas import Area
+from tests.mutation.mutants import Candidate, plant_probes
+
+# A mutant may wait for ever (a test has so many seconds), loop for ever (it has so much more time of the processor than
+# its tests took before), or fill the memory.
+OPTIONS = ("-n", "0", "-q", "-m", "not long", "-p", "no:cacheprovider", "--timeout=600")
+CPU_SECONDS, CPU_FACTOR = 20, 3
+MEMORY_BYTES = 6 << 30
+FORK = get_context("fork")
+
+T = TypeVar("T")
+
+
+class Trials:
+    """A pytest plugin that records which tests reach which mutants, and runs those against a mutant."""
+
+    def __init__(self, area: Area, measure: Callable[["Trials"], None]) -> None:
+        self._measure = measure
+        self._items: dict[str, pytest.Item] = {}
+        self._has_failed = False
+        self._context = ""  # the test that runs; its file while a fixture is set up, which other tests may use as well
+        self._contexts: defaultdict[str, set[str]] = defaultdict(set)  # that reach each mutant
+        self._seconds: dict[str, float] = {}  # of the processor, for each test
+        if pytest.main([*OPTIONS, *(f"--deselect={path}" for path in area.ignored), *area.tests], plugins=[self]):
+            raise SystemExit("the tests cannot be collected")
+
+    def record(self, candidates: Sequence[Candidate]) -> None:
+        """Run all tests once, to know what each costs, and which of the mutants it reaches."""
+        failed, self._contexts, self._seconds = in_fork(partial(self._record, candidates))
+        if failed is not None:
+            raise SystemExit(f"{failed} fails without any mutant")
+
+    def is_found(self, candidate: Candidate) -> bool:
+        """Plant a mutant, and run the tests that reach it, the quickest first, until one fails.
+
+        That one must pass without the mutant: a test that fails now and then finds nothing.
+        """
+        contexts = self._contexts[candidate.name]
+        tests = [test for test in self._seconds if test in contexts or file_of(test) in contexts]
+        tests.sort(key=self._seconds.__getitem__)
+        try:
+            while tests and (failed := in_fork(partial(self._run, tests, candidate), self._limit(tests))):
+                if in_fork(partial(self._run, [failed])) is None:
+                    return True
+                tests = tests[tests.index(failed) + 1 :]
+        except EOFError:  # the process has died
+            return True
+        return False
+
+    def _limit(self, tests: Iterable[str]) -> float:
+        return CPU_SECONDS + CPU_FACTOR * sum(self._seconds[test] for test in tests)
+
+    def _record(
+        self, candidates: Iterable[Candidate]
+    ) -> tuple[str | None, defaultdict[str, set[str]], dict[str, float]]:
+        plant_probes(candidates, lambda name: self._contexts[name].add(self._context))
+        return self._run(self._items), self._contexts, self._seconds
+
+    def _run(self, tests: Iterable[str], candidate: Candidate | None = None) -> str | None:
+        """Run tests until one fails, and return that one."""
+        if candidate is not None:
+            candidate.plant()
+        for test, following in pairwise([*tests, None]):
+            assert test is not None, "only the last one is followed by none"
+            item, before = self._items[test], time.process_time()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=self._items.get(following or ""))
+            self._seconds[test] = time.process_time() - before
+            if self._has_failed:
+                item.session._setupstate.teardown_exact(None)
+                return test
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Measure instead of running the tests as they come."""
+        capture = session.config.pluginmanager.get_plugin("capturemanager")
+        assert capture is not None, "pytest captures what tests print"
+        capture.suspend_global_capture()
+        session.config.pluginmanager.unregister(name="terminalreporter")
+        self._items = {item.nodeid: item for item in session.items}
+        self._measure(self)
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        self._context = file_of(item.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        self._context = item.nodeid
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._has_failed |= report.failed
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def in_fork(run: Callable[[], T], cpu_seconds: float = 0) -> T:
+    """Run something in a process of its own, and return what it returns. Raises EOFError if the process dies."""
+
+    def work(sender: Connection) -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+        sender.send(run())
+        os._exit(0)  # whatever threads it has left
+
+    receiver, sender = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=work, args=[sender])
+    process.start()
+    sender.close()
+    try:
+        result: T = receiver.recv()
+        return result
+    finally:
+        process.join()
