@@ -10,7 +10,7 @@ from protocol.record_batch import encode
 from protocol.records import Record
 from storage import outdated, removal
 from storage.log import Log, LogConfig
-from storage.outdated import OutdatedRecords
+from storage.outdated import OutdatedRecords, segments_size
 from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/orders-0"
@@ -91,3 +91,12 @@ def test_a_segment_that_cannot_be_read_is_to_be_opened() -> None:
     files.put(path, files.contents()[path][:-1])
     assert told(files, 100, 50, FOR_EVER)
     assert not told(files, 100, 100, FOR_EVER)
+
+
+def test_the_size_is_that_of_the_log_when_it_is_open() -> None:
+    files = a_log(*range(30))
+    files.put(f"{DIRECTORY}/00000000000000000007.index", bytes(1000))
+    log = Log.open(files.copy(), DIRECTORY, CONFIG)
+    assert len(log.segments) > 1
+    assert segments_size(files, DIRECTORY) == sum(segment.size for segment in log.segments)
+    assert segments_size(files, "data/no-log-0") == 0
