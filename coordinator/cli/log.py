@@ -20,7 +20,9 @@ from coordinator.cli.parser import add_actions
 from coordinator.cli.settings import add_settings, read_settings
 from coordinator.config import ConfigError
 from coordinator.dataplane.settings import own_log_config
-from coordinator.runtime.contents import check_of
+from coordinator.runtime.contents import check_of, missing_logs
+from coordinator.runtime.damage import MISSING
+from coordinator.runtime.ledger import DIRECTORY
 from storage import cleaner, layout, recovery, repair
 from storage.files import DirectoryLocked, Files, RealFiles, StorageError
 from storage.layout import DamagedLog
@@ -111,6 +113,8 @@ def _format_value(value: Any) -> str:
 def _verify(args: argparse.Namespace) -> int:
     """Verify every log, also those after a damaged one."""
     files, code = RealFiles(), 0
+    for missing in missing_logs(files, args.path):
+        code = fail("log", DamagedLog(missing, 0, MISSING), DAMAGED)
     for log in logs_of(args.path):
         try:
             found = recovery.examine(files, log, layout.look(files, log), LogConfig().index_interval_bytes, _progress)
@@ -134,7 +138,7 @@ def _progress(done: int, total: int) -> None:
 
 def _repair(args: argparse.Namespace) -> int:
     files = RealFiles()
-    is_needed = False
+    is_needed = _repair_missing(files, args.path, args.accept_loss)
     for log in logs_of(args.path):
         # A repair must be of the log as it is: no other process may write between the survey and the repair.
         with _hold(files, log) if args.accept_loss else contextlib.nullcontext():
@@ -143,6 +147,17 @@ def _repair(args: argparse.Namespace) -> int:
         print("nothing was changed; --accept-loss changes it")
         return DAMAGED
     return 0
+
+
+def _repair_missing(files: Files, data_dir: str, accept_loss: bool) -> bool:
+    """Show which logs are gone, and with `accept_loss` make their directories. Returns whether there are any."""
+    missing = missing_logs(files, data_dir)
+    for log in missing:
+        print(f"{log}: LOSES all records, and begins at offset 0 again, unless a copy is put there: {MISSING}")
+        if accept_loss:
+            with _hold(files, f"{data_dir}/{DIRECTORY}"):
+                files.make_directory(log)
+    return bool(missing)
 
 
 def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:

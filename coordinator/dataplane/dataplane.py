@@ -44,6 +44,7 @@ from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochReques
 from protocol.messages.produce import ProduceRequest
 from protocol.records import EndMarker
 from storage.files import Files, StorageError
+from storage.layout import DamagedLog
 from storage.log import Log
 
 __all__ = ["NO_ANSWER", "DataPlane"]
@@ -121,6 +122,18 @@ class DataPlane:
         """End the turn: return what syncs the logs that it has written to. A failure closes the partition."""
         self._state.given_bytes = 0
         return self._state.logs.take_syncs()
+
+    def take_begun_logs(self) -> list[tuple[str, int, int]]:
+        """Return the logs that were begun since this was last asked: topic, partition, time of the first batch."""
+        return self._state.logs.take_begun()
+
+    def stored_partitions(self) -> list[TopicPartition]:
+        """Return the partitions that have a directory."""
+        return self._state.logs.on_disk()
+
+    def close_missing(self, topic: str, partition: int, failure: DamagedLog) -> None:
+        """Close a partition whose log is gone."""
+        self._state.logs.close_failed((topic, partition), failure)
 
     def close_not_synced(self) -> frozenset[TopicPartition]:
         """Close the partitions that could not be synced, and return all whose records of this turn may be lost."""

@@ -52,6 +52,7 @@ class TopicLogs:
         self._lost: set[TopicPartition] = set()  # in this turn
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
+        self._new: list[tuple[str, int, int]] = []  # with the time of the first batch
         self._outdated = OutdatedRecords(files)
         self._unopened = UnopenedLogs(files, self.on_disk, self._directory)
 
@@ -131,7 +132,8 @@ class TopicLogs:
 
         A segment holds records of `segment.ms` at most, counted from its first batch: so old ones can go as a whole.
         """
-        if log.segments and log.segments[-1].size:
+        is_new = not log.segments
+        if not is_new and log.segments[-1].size:
             begun = self._first_batch_ms(partition, log)
             if timestamp - begun > self._governing(partition[0]).segment_ms:
                 log.roll()
@@ -139,6 +141,8 @@ class TopicLogs:
         active = log.segments[-1]
         if active.size == len(batch):
             self._begun[partition] = active.base_offset, timestamp
+        if is_new:
+            self._new.append((*partition, timestamp))
         self._dirty[partition] = log
         self._hold(partition)
         return offset
@@ -151,6 +155,11 @@ class TopicLogs:
         if base_offset != active.base_offset:
             begun = next(active.batches()).header.max_timestamp
             self._begun[partition] = active.base_offset, begun
+        return begun
+
+    def take_begun(self) -> list[tuple[str, int, int]]:
+        """Return the logs that were begun since this was last asked: topic, partition, time of the first batch."""
+        begun, self._new = self._new, []
         return begun
 
     def take_syncs(self) -> list[Callable[[], None]]:
@@ -193,6 +202,7 @@ class TopicLogs:
         for partition in [key for key in self._open if key[0] == topic]:
             if (gone := self._forget(partition)) is not None:
                 gone.abandon()
+        self._new = [new for new in self._new if new[0] != topic]
         self._loss_of = {partition: number for partition, number in self._loss_of.items() if partition[0] != topic}
         self.closed_partitions = {
             partition: reason for partition, reason in self.closed_partitions.items() if partition[0] != topic

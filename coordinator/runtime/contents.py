@@ -1,4 +1,5 @@
-"""Whether the records of the coordinator's own logs can be read, judged as a start does: decoded and replayed."""
+"""Whether the records of the coordinator's own logs can be read, judged as a start does: decoded and replayed. And
+which logs should be there by what the catalog says."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -13,10 +14,14 @@ from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.settings import catalog_settings
+from coordinator.runtime.ledger import DIRECTORY
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record, read_end_marker
-from storage.repair import Check
+from storage import layout
+from storage.files import Files
+from storage.names import partition_directory, partition_of
+from storage.repair import Check, survey
 
 
 def check_of(topic: str) -> Check | None:
@@ -49,9 +54,18 @@ def _check_groups() -> Check:
     return check
 
 
-def _check_catalog() -> Check:
+def missing_logs(files: Files, data_dir: str) -> list[str]:
+    """Return the directories of the logs that were written to and are gone, by what of the catalog can be read."""
+    catalog, directory = Catalog(), f"{data_dir}/{DIRECTORY}"
+    if files.list(directory):
+        survey(files, directory, layout.look(files, directory, is_repair=True), _check_catalog(catalog))
+    stored = {found for name in files.list(data_dir) if (found := partition_of(name)) is not None}
+    return [f"{data_dir}/{partition_directory(*one)}" for one in catalog.missing_logs(stored)]
+
+
+def _check_catalog(catalog: Catalog | None = None) -> Check:
     settings = catalog_settings(Config(), (0,))
-    catalog, transactions = Catalog(settings), Transactions(settings)
+    catalog, transactions = catalog or Catalog(settings), Transactions(settings)
 
     def check(header: BatchHeader, batch: list[Record]) -> Mapping[int, str]:
         reasons: dict[int, str] = {}

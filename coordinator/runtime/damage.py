@@ -4,12 +4,15 @@ To go on without what cannot be read would be to forget what was acknowledged. S
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record
 from storage.layout import DamagedLog
 from storage.log import Log, scan
+
+MISSING: Final = "the log is missing, though it was written to"
 
 
 def readable(source: Log, start: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:

@@ -321,9 +321,12 @@ class Engine:
         self.ledger.flush()
         syncs = [] if self.ledger.is_synced else [self.ledger.sync]
         dirty, self._dirty = self._dirty, {}
+        has_log, begun = self.ledger.catalog.has_log, []
         for partition in dirty:
             self.dataplane.wake_fetches_of_offsets(partition.index, partition.flush())
             syncs.append(partition.log.sync)
+            if not has_log(OFFSETS_TOPIC, partition.index):
+                begun.append((OFFSETS_TOPIC, partition.index, partition.log.segments[-1].max_timestamp))
         syncs += self.dataplane.take_syncs()
         if self.is_synced:
             if syncs:
@@ -333,6 +336,9 @@ class Engine:
             if lost := self.dataplane.close_not_synced():
                 self.ledger.leave_prepared(lost)
                 self._lost |= lost
+        for topic, index, timestamp in (*begun, *self.dataplane.take_begun_logs()):
+            # Behind the log itself: the catalog must not say of a log that it is there before its directory is.
+            self.ledger.complete(Result(records=self.ledger.catalog.logs_of([(topic, index)])), timestamp)
         if self.ledger.settle() and self.is_synced:
             self.ledger.sync()
 

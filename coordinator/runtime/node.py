@@ -24,6 +24,7 @@ from coordinator.dataplane.settings import catalog_settings, own_log_config
 from coordinator.dataplane.topic_logs import remove_topics
 from coordinator.runtime import assignors, loader, router
 from coordinator.runtime.coordinators import Coordinators
+from coordinator.runtime.damage import MISSING
 from coordinator.runtime.edge import FAILED
 from coordinator.runtime.engine import Engine, failure_response, marker
 from coordinator.runtime.failover import Failover
@@ -33,6 +34,7 @@ from coordinator.runtime.partitions import Partitions
 from coordinator.runtime.security import authorizer_of
 from protocol.errors import UnsupportedVersion
 from storage.files import Files
+from storage.layout import DamagedLog
 from storage.log import Log
 from storage.names import partition_directory
 
@@ -125,6 +127,7 @@ class Node(Engine):
         for kind, name in self.ledger.catalog.configs:
             if kind == GROUP:
                 self._configure(name)
+        self._compare_logs(now_ms)
 
     @staticmethod
     def _compare(there: int, wanted: int) -> None:
@@ -134,6 +137,22 @@ class Node(Engine):
                 there,
                 wanted,
             )
+
+    def _compare_logs(self, now_ms: int) -> None:
+        """Find out which logs are gone with their directories, and note those of which the catalog does not know.
+
+        Raises `DamagedLog` for one of groups; a partition of another topic is closed.
+        """
+        catalog = self.ledger.catalog
+        stored = set(self.dataplane.stored_partitions())
+        for topic, index in catalog.missing_logs(stored):
+            missing = DamagedLog(self._directory(topic, index), 0, MISSING)
+            if topic == OFFSETS_TOPIC:
+                raise missing
+            self.dataplane.close_missing(topic, index, missing)
+        known = [(topic, index) for topic, index in sorted(stored) if index < catalog.partitions_of(topic)]
+        self.ledger.record(Result(records=catalog.logs_of(known)), now_ms)
+        self.ledger.flush()
 
     @property
     def cluster_id(self) -> str:

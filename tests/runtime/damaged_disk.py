@@ -104,7 +104,7 @@ def _compress_at(data: bytes, at: int, header: Any, codec: Compression) -> bytes
 
 
 class Damage(NamedTuple):
-    """One thing that has happened to one file."""
+    """One thing that has happened to one file, or to one directory."""
 
     kind: str
     path: str
@@ -115,7 +115,10 @@ class Damage(NamedTuple):
         """A disk to which it has happened."""
         disk = CrashingDisk()
         for path, data in whole.contents().items():
-            if path != self.path or self.kind == "foreign":
+            if self.kind == "lose":
+                if not path.startswith(f"{self.path}/"):
+                    disk.put(path, data)
+            elif path != self.path or self.kind == "foreign":
                 disk.put(path, data)
             elif self.kind == "flip":
                 disk.put(path, data[: self.at] + bytes([data[self.at] ^ 1 << self.bit]) + data[self.at + 1 :])
@@ -130,7 +133,7 @@ FOREIGN: Final = ("notes.txt", ".DS_Store", f"{7:020d}.log.bak", f"{7:020d}.snap
 
 
 def damages(whole: CrashingDisk, dice: Random, each: int) -> Iterator[Damage]:
-    """Yield `each` bits and `each` lengths of every file, its absence, and files of others beside it."""
+    """Yield `each` bits and `each` lengths of every file, its absence and that of its directory, and files of others."""
     contents = {path: data for path, data in whole.contents().items() if "-" in path and not path.endswith(".lock")}
     for path, data in contents.items():
         for _ in range(each if data else 0):
@@ -139,6 +142,7 @@ def damages(whole: CrashingDisk, dice: Random, each: int) -> Iterator[Damage]:
         yield Damage("remove", path)
     for directory in sorted({path.rpartition("/")[0] for path in contents}):
         yield Damage("foreign", f"{directory}/{dice.choice(FOREIGN)}")
+        yield Damage("lose", directory)
     yield Damage("foreign", f"data/{dice.choice(('photos-0/cat.jpg', 'readme', 't-9/notes', 'u-0/x.log'))}")
 
 

@@ -16,10 +16,15 @@ from coordinator.core.records import (
     ConsumerGroupMetadataValue,
 )
 from protocol import record_batch
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.memory_files import MemoryFiles
+from tests.dataplane.broker import batch
 from tests.server.in_memory import InMemory
 from tests.storage.test_repair import muster_log
 
@@ -149,6 +154,102 @@ def test_a_missing_catalog_beside_logs_of_this_server_is_damage(left: list[str])
             files.remove(f"{CATALOG}/{name}")
     with pytest.raises(DamagedLog, match="missing"):
         InMemory(files, **ONE)
+
+
+# -- a log that is gone with its directory -----------------------------------------------------------------------------
+
+
+def commit(server: InMemory) -> None:
+    partitions = (OffsetCommitRequestPartition(committed_offset=7),)
+    topics = (OffsetCommitRequestTopic("orders", partitions=partitions),)
+    answer = server.connect().ask(OffsetCommitRequest("g", topics=topics), 8)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+def produce(server: InMemory, partition: int = 0) -> int:
+    data = ProduceRequestTopicData("orders", partition_data=(ProduceRequestPartitionData(partition, batch("a")),))
+    answer = server.connect().ask(ProduceRequest(None, -1, 1_000, (data,)), 9)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def lose(files: MemoryFiles, directory: str) -> None:
+    for name in files.list(directory):
+        files.remove(f"{directory}/{name}")
+    files.remove_directory(directory)
+
+
+def test_a_log_of_groups_that_is_gone_ends_the_start() -> None:
+    files = MemoryFiles()
+    commit(InMemory(files, **ONE))
+    lose(files, OFFSETS)
+    with pytest.raises(DamagedLog, match="missing") as damage:
+        InMemory(files, **ONE)
+    assert damage.value.path == OFFSETS
+    assert not files.list(OFFSETS)
+
+
+def test_a_log_of_a_topic_that_is_gone_closes_its_partition() -> None:
+    files = MemoryFiles()
+    server = InMemory(files, **ONE)
+    assert [produce(server, partition) for partition in (0, 1)] == [0, 0]
+    lose(files, "data/orders-0")
+    again = InMemory(files, **ONE)
+    assert "missing" in again.node.dataplane.closed_partitions["orders", 0]
+    assert [produce(again, partition) for partition in (0, 1, 2)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0, 0]
+    assert not files.list("data/orders-0")
+
+
+def test_a_log_that_was_never_written_to_is_not_missing() -> None:
+    files = MemoryFiles()
+    InMemory(files, **ONE)
+    InMemory(files, **ONE)
+
+
+def test_a_log_that_the_catalog_does_not_know_is_noted_by_a_start() -> None:
+    """As it is in a directory of an earlier version, and where a crash came between the log and the catalog."""
+    files = MemoryFiles()
+    InMemory(files, **ONE)
+    Log.open(files, OFFSETS).append(record_batch.encode([Record(b"\0\x0bfuture", b"")]))
+    InMemory(files, **ONE)
+    lose(files, OFFSETS)
+    with pytest.raises(DamagedLog, match="missing"):
+        InMemory(files, **ONE)
+
+
+def test_a_topic_that_was_deleted_and_made_anew_has_no_missing_log() -> None:
+    files = MemoryFiles()
+    server = InMemory(files, **ONE)
+    assert produce(server) == ErrorCode.NONE
+    server.connect().ask(DeleteTopicsRequest(topic_names=("orders",)), 5)
+    assert not server.node.ledger.catalog.logs.get("orders")
+    again = InMemory(files, **ONE)  # which makes it anew
+    assert not again.node.dataplane.closed_partitions
+    assert produce(again) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("directory", [OFFSETS, "data/orders-0"])
+def test_a_repair_says_which_log_is_gone_and_then_it_begins_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], directory: str
+) -> None:
+    files = MemoryFiles()
+    server = InMemory(files, **ONE)
+    commit(server)
+    produce(server)
+    lose(files, directory)
+    copy_out(files, tmp_path)
+    data, name = str(tmp_path / "data"), str(tmp_path / directory)
+    assert muster_log("verify", data) == 3
+    assert f"{name}:0: the log is missing" in capsys.readouterr().err
+    assert muster_log("repair", data) == 3
+    assert f"{name}: LOSES all records" in capsys.readouterr().out
+    assert muster_log("verify", data) == 3, "nothing was changed"
+    assert muster_log("repair", data, "--accept-loss") == 0
+    assert muster_log("verify", data) == 0
+    again = MemoryFiles()
+    copy_in(tmp_path, again)
+    server = InMemory(again, **ONE)
+    commit(server)
+    assert produce(server) == ErrorCode.NONE
 
 
 def test_logs_of_another_broker_need_no_catalog() -> None:

@@ -33,6 +33,7 @@ def play(codec: Compression, seed: int, share: float, each: int) -> None:
         (damage.kind, check(whole, before, damage)) for damage in damages(whole, dice, each) if dice.random() < share
     )
     assert found["flip", "refused"] and found["flip", "closed"] and found["remove", "refused"]
+    assert {how for kind, how in found if kind == "lose"} <= {"refused", "closed"}
     assert found["foreign", "whole"] == sum(n for (kind, _), n in found.items() if kind == "foreign")
 
 

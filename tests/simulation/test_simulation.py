@@ -11,7 +11,7 @@ FOUND = (100057,)  # seeds of long campaigns that broke a promise once: an empty
 TRIES = 12
 
 
-@pytest.mark.parametrize("seed", (*SEEDS, *FOUND))
+@pytest.mark.parametrize("seed", [*SEEDS, *FOUND])
 def test_a_history_keeps_all_promises(seed: int) -> None:
     report = play(seed)
     assert report.requests > 500

@@ -4,7 +4,7 @@ A machine without I/O: `replay` applies records, new ones or those of the log, s
 is the one that wrote it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +18,8 @@ from coordinator.core.catalog.records import (
     CatalogRecord,
     ConfigKey,
     ConfigValue,
+    LogKey,
+    LogValue,
     QuotaKey,
     QuotaValue,
     ScramKey,
@@ -68,6 +70,7 @@ class Catalog:
         self.scram: dict[tuple[str, int], ScramValue] = {}  # credentials by user and Kafka's number of the mechanism
         self.acls = AclRules()
         self.quotas = QuotaRules()
+        self.logs: dict[str, dict[int, bytes]] = {}  # by topic: its partitions with a log, and its id at the time
         self.partitions = 0  # of all topics together
         self.gone: dict[str, set[bytes]] = {}  # ids of topics that are no more, as far as the log still says they were
         self._metric_names: dict[str, str] = {}
@@ -112,11 +115,40 @@ class Catalog:
                 self.acls.remove(acl)
             case QuotaKey(parts, name), (QuotaValue() | None) as quota:
                 self.quotas.put(entity_of(parts), name, None if quota is None else quota.value)
+            case LogKey(topic, partition), LogValue(topic_id):
+                self.logs.setdefault(topic, {})[partition] = topic_id
+            case LogKey(topic, partition), None:
+                self.logs.get(topic, {}).pop(partition, None)
         return None
 
     def apply(self, records: Iterable[CatalogRecord]) -> tuple[Change, ...]:
         """Replay these; the changes of topics among them."""
         return tuple([change for record in records if (change := self.replay(record)) is not None])
+
+    def partitions_of(self, topic: str) -> int:
+        """Return how many partitions a topic has, 0 if there is no such topic."""
+        fact = self.topics_by_name.get(topic)
+        return 0 if fact is None else fact.partitions
+
+    def missing_logs(self, stored: Container[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Return the partitions that were written to, and whose logs are not among those that are stored."""
+        noted = [(topic, partition) for topic in self.topics_by_name for partition in self.logs.get(topic, ())]
+        return sorted(one for one in noted if one not in stored and self.has_log(*one))
+
+    def has_log(self, topic: str, partition: int) -> bool:
+        """Return whether anything was ever written to a partition of a topic that exists."""
+        noted = self.logs.get(topic, {}).get(partition)
+        return noted is not None and noted == self.topics_by_name[topic].id
+
+    def logs_of(self, partitions: Iterable[tuple[str, int]]) -> tuple[CatalogRecord, ...]:
+        """Return the facts that these partitions of topics that exist have a log, as far as they are new."""
+        return tuple(
+            [
+                CatalogRecord(LogKey(topic, partition), LogValue(self.topics_by_name[topic].id))
+                for topic, partition in partitions
+                if not self.has_log(topic, partition)
+            ]
+        )
 
     def colliding(self, name: str) -> str | None:
         """Return a topic whose metrics could not be told from those of a topic called `name`, if there is one."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from coordinator.core.catalog.catalog import TOPIC, Catalog
 from coordinator.core.catalog.names import INTERNAL
-from coordinator.core.catalog.records import NO_ID, CatalogRecord, ConfigKey, TopicKey
+from coordinator.core.catalog.records import NO_ID, CatalogRecord, ConfigKey, LogKey, TopicKey
 from coordinator.core.result import Call, Result
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import (
@@ -62,5 +62,6 @@ def _tombstones(catalog: Catalog, name: str) -> list[CatalogRecord]:
     settings = catalog.configs.get((TOPIC, name), {})
     return [
         *(CatalogRecord(ConfigKey(TOPIC, name, key), None) for key in settings),
+        *(CatalogRecord(LogKey(name, partition), None) for partition in catalog.logs.get(name, {})),
         CatalogRecord(TopicKey(name), None),
     ]

@@ -1,4 +1,5 @@
-"""The facts of the log `__muster_catalog-0`: topics, settings, producer ids, transactions, credentials, ACLs, quotas.
+"""The facts of the log `__muster_catalog-0`: topics, settings, producer ids, transactions, credentials, ACLs, quotas,
+and which partitions have a log.
 
 A key is an INT16 that says what it is about, then its fields; a value is an INT16 with the layout's version, then its
 fields; no value at all takes the fact back. The log may be compacted: the latest value of a key is all there is to it.
@@ -139,8 +140,21 @@ class QuotaValue(Message):
     value: float = 0.0
 
 
-Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey | ScramKey | AclKey | QuotaKey
-Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramValue | AclValue | QuotaValue
+class LogKey(Message):
+    """The log of a partition."""
+
+    topic: str = ""
+    partition: int = 0
+
+
+class LogValue(Message):
+    """Something was written to it, when the topic had this id: if its directory is missing, records are."""
+
+    topic_id: bytes = NO_ID
+
+
+Key = TopicKey | ConfigKey | ProducerIdKey | TransactionKey | ScramKey | AclKey | QuotaKey | LogKey
+Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramValue | AclValue | QuotaValue | LogValue
 
 
 class CatalogRecord(Struct, frozen=True, gc=False):
@@ -186,6 +200,10 @@ _KEYS: Final[tuple[Schema, ...]] = (
         Field("entity", Array(_PART)),
         Field("key", STRING),
     )),
+    Schema(LogKey, (
+        Field("topic", STRING),
+        Field("partition", INT32),
+    )),
 )  # fmt: skip
 
 _VALUES: Final[tuple[Schema, ...]] = (
@@ -218,6 +236,7 @@ _VALUES: Final[tuple[Schema, ...]] = (
     )),
     Schema(AclValue, (Field("created_ms", INT64),)),
     Schema(QuotaValue, (Field("value", FLOAT64),)),
+    Schema(LogValue, (Field("topic_id", UUID),)),
 )  # fmt: skip
 
 _TYPE_OF: Final[dict[type, int]] = {schema.cls: number for number, schema in enumerate(_KEYS)}

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from coordinator.core.catalog.catalog import FORMATTED, Catalog
 from coordinator.core.catalog.names import reason_invalid
-from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue, decode, encode
+from coordinator.core.catalog.records import (
+    CatalogRecord,
+    ConfigKey,
+    ConfigValue,
+    LogKey,
+    LogValue,
+    TopicKey,
+    TopicValue,
+    decode,
+    encode,
+)
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode, ProtocolError
@@ -215,6 +225,12 @@ RECORDS = st.one_of(
         st.sampled_from("abc"),
         st.one_of(st.none(), st.builds(ConfigValue, st.sampled_from(["1", "2"]))),
     ),
+    st.builds(
+        lambda name, partition, value: CatalogRecord(LogKey(name, partition), value),
+        st.sampled_from("abc"),
+        st.integers(0, 1),
+        st.one_of(st.none(), st.builds(lambda name: LogValue(name.ljust(16, "-").encode()), st.sampled_from("abc"))),
+    ),
 )
 
 
@@ -234,6 +250,7 @@ def test_the_latest_fact_of_each_key_is_all_there_is_to_it(records: list[Catalog
         compacted.partitions,
     )
     assert {**whole.topics} == {**compacted.topics}
+    assert whole.missing_logs(()) == compacted.missing_logs(())
 
 
 def test_bytes_that_are_no_fact_are_refused() -> None:
