@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.principal import USER, Principal
-from coordinator.server.sasl.outcome import Challenge, Failure, Machine, Outcome, Refusing, Success
+from coordinator.server.sasl.outcome import Challenge, Failure, Machine, Outcome, Success
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -64,20 +64,20 @@ class Authentication:
     def shake_hands(
         self, request: SaslHandshakeRequest, version: int, now_s: float, stored: "StoredCredentials"
     ) -> SaslHandshakeResponse:
-        """Begin an exchange. With an error in the response, the connection is to be closed."""
+        """Begin an exchange. With an error in the response, the connection is to be closed.
+
+        Raises ProtocolError for another mechanism than before. Kafka closes as well, for one that is enabled with the
+        first token.
+        """
         mechanisms = self._sasl.mechanisms
+        if self.principal is not None:
+            if request.mechanism != self._mechanism:
+                raise ProtocolError(f"authentication by {request.mechanism}, and before by {self._mechanism}")
+            self._again_s = now_s
         if request.mechanism not in mechanisms:
             return SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms)
-        if self.principal is not None:
-            self._again_s = now_s
-        if self.principal is not None and request.mechanism != self._mechanism:
-            self._machine = Refusing(
-                f"Request to reauthenticate with SASL mechanism {request.mechanism} but original authentication used"
-                f" mechanism {self._mechanism}"
-            )
-        else:
-            self._machine = self._sasl.begin(request.mechanism, stored)
-            self._mechanism = request.mechanism
+        self._machine = self._sasl.begin(request.mechanism, stored)
+        self._mechanism = request.mechanism
         self._expected = (SASL_AUTHENTICATE,)
         self.takes_tokens = version == 0
         return SaslHandshakeResponse(mechanisms=mechanisms)

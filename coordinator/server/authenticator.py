@@ -131,7 +131,7 @@ class Authenticator:
             return -1
         if isinstance(outcome, Success):
             self._connections.authenticate(connection)
-        self._owe(connection, parked, SaslAuthenticateResponse(0, None, outcome.token, lifetime_ms))
+        self._owe(connection, parked, SaslAuthenticateResponse(0, "", outcome.token, lifetime_ms))
         return parked.api_key
 
     def _owe(self, connection: Connection, parked: ParkedRequest, response: SaslAuthenticateResponse) -> None:

@@ -91,7 +91,8 @@ class Wire:
 class Pump:
     """All connections of one story to one broker, by TCP and in real time.
 
-    A connection with a user goes to `users_port` and authenticates itself by SASL/PLAIN; the others are anonymous.
+    A connection with a user goes to `users_port` and authenticates itself by SASL/PLAIN, or by the story's own requests
+    if the user is empty; the others are anonymous.
     """
 
     def __init__(self, host: str, port: int, users_port: int | None = None) -> None:
@@ -113,7 +114,7 @@ class Pump:
         assert port is not None, "no listener of this server knows users"
         made = self.sockets[one] = socket.create_connection((self.host, port), timeout=10)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if one.user is not None:
+        if one.user:
             authenticate(made, one.user)
         self.selector.register(made, selectors.EVENT_READ, one)
         return made

@@ -5,11 +5,12 @@ clock jumps to whatever is due next.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from coordinator.config import read_pairs
+from coordinator.config import Config, read_pairs
 from coordinator.core.principal import Principal
+from coordinator.server.sasl.listener import Sasl
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage.files import Files
 from storage.memory_files import MemoryFiles
@@ -25,8 +26,12 @@ TICK_S: Final = 0.001  # the clock of the server counts whole milliseconds: no s
 class InProcess(Pump):
     """All connections of one story to a server of its own."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], users: Iterable[str] = ()) -> None:
         self._settings = read_pairs(pairs(settings)).values
+        known = "".join(f' user_{user}="{user}"' for user in users)
+        self.sasl = (
+            Sasl(Config({**self._settings, "sasl.jaas.config": f"Plain required{known};"}), "SASL") if known else None
+        )
         self._starts = 0
         self._started_s = 0.0  # when the server that runs now was started, on the pump's clock
         self._server = self._start(MemoryFiles(), int(time.time() * 1000))
@@ -57,7 +62,7 @@ class InProcess(Pump):
         return self._started_s + self._server.seconds
 
     def connect(self, one: Wire) -> "Client":
-        return Client(self._server, one)
+        return Client(self._server, one, self.sasl)
 
     def disconnect(self, one: Wire) -> None:
         """Nothing listens that a wire would have to be taken from."""
@@ -78,17 +83,19 @@ class InProcess(Pump):
         if frontend.has_work:
             return TICK_S
         deadlines = (frontend.next_deadline_ms(), frontend.next_poll_ms())
-        due_ms = min((at_ms for at_ms in deadlines if at_ms is not None), default=None)
-        return float("inf") if due_ms is None else max((due_ms - self._server.clock.now_ms()) / 1000, TICK_S)
+        due_s = [(at_ms - self._server.clock.now_ms()) / 1000 for at_ms in deadlines if at_ms is not None]
+        if (release_s := frontend.next_release_s()) is not None:
+            due_s.append(release_s - self._server.seconds)
+        return max(min(due_s, default=float("inf")), TICK_S)
 
 
 class Client:
     """A wire's end at the server: takes what either side sends to the other."""
 
-    def __init__(self, server: InMemory, wire: Wire) -> None:
+    def __init__(self, server: InMemory, wire: Wire, sasl: Sasl | None) -> None:
         self._server, self._wire = server, wire
-        self._connection = server.attach(self)
-        if wire.user is not None:
+        self._connection = server.attach(self, sasl=sasl if wire.user == "" else None)
+        if wire.user:
             self._connection.principal = Principal("User", wire.user)
 
     def sendall(self, data: bytes) -> None:

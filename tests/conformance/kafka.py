@@ -2,7 +2,7 @@
 
     with kafka.running({"group.max.size": "2"}) as port: ...
 
-With an authorizer there is a second listener, which authenticates users by SASL/PLAIN; their passwords are their names.
+Where a server has users there is a second listener, which authenticates them by SASL; their passwords are their names.
 Needs Java 17 and Maven. The jars go once into `MUSTER_KAFKA_JARS`, else `~/.cache/muster/kafka-4.3.1`. The node's data is
 in a temporary directory; it is stopped by its pid, and nothing of it stays.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.conformance.client import Pump
 from tests.conformance.muster import stop
+from tests.conformance.servers import MECHANISMS, has_users
 
 VERSION = "4.3.1"
 HEAP = "512M"
@@ -69,13 +70,16 @@ def listener_of_users(port: int, controller: int, users_port: int, users: Iterab
     """The settings of a second listener, for users."""
     known = "".join(f' user_{user}="{user}"' for user in users)
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
         "listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{users_port},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{users_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
+        MECHANISMS: "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{plain} required{known};",
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{scram} required;",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{scram} required;",
     }
 
 
@@ -132,9 +136,9 @@ def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[B
     """A fresh Kafka with these settings, stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="muster-kafka-") as home:
         directory, port, controller = Path(home), free_port(), free_port()
-        users_port = free_port() if "authorizer.class.name" in settings else None
+        users_port = free_port() if has_users(settings) else None
         if users_port is not None:
-            settings = {**settings, **listener_of_users(port, controller, users_port, users)}
+            settings = {**listener_of_users(port, controller, users_port, users), **settings}
         conf = directory / "server.properties"
         conf.write_text(properties(directory, port, controller, settings))
         form = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(conf)]

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.conformance import kafka
 from tests.conformance.compare import differences
-from tests.conformance.servers import RESTARTING, SERVERS, USERS, settings
+from tests.conformance.servers import MECHANISMS, RESTARTING, SERVERS, USERS, settings
 from tests.conformance.stage import prefix_of
 from tests.conformance.story import Story, play, tell_all, warm
 
@@ -49,6 +49,8 @@ def session(server: str, stories: list[Story], at_once: int, check: bool) -> int
     users = [prefix_of(one.name) + user for one in stories for user in USERS]
     with kafka.broker(settings(server), users) as broker:
         warm(kafka.Connections(broker))
+        if MECHANISMS in settings(server):  # the first authentications take Java half a second
+            play(stories[0], kafka.Connections(broker))
         with ThreadPoolExecutor(1 if server in RESTARTING else at_once) as pool:
             failed = sum(pool.map(lambda one: checked(one, broker) if check else kept(one, broker), stories))
     print(f"{server}: {len(stories)} stories in {time.monotonic() - started:.0f} s", flush=True)

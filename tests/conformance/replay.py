@@ -16,14 +16,15 @@ from tests.conformance.client import Pump
 from tests.conformance.compare import Difference, differences
 from tests.conformance.in_process import InProcess
 from tests.conformance.listed import LISTED
-from tests.conformance.servers import ONLY_IN_PROCESS, SERVERS, settings
-from tests.conformance.stage import Event
+from tests.conformance.servers import MECHANISMS, ONLY_IN_PROCESS, SERVERS, USERS, settings
+from tests.conformance.stage import Event, prefix_of
 from tests.conformance.story import Story, play, tell_all, warm
 
 
 def replay(one: Story) -> list[Event]:
     """What Muster says to a story, in this process, on a clock that jumps to what happens next."""
-    return play(one, InProcess(settings(one.server)))
+    users = [prefix_of(one.name) + user for user in USERS] if MECHANISMS in settings(one.server) else ()
+    return play(one, InProcess(settings(one.server), users))
 
 
 def replay_over_tcp(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:

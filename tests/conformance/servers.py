@@ -24,6 +24,9 @@ AUTHORIZER: Settings = {  # the stage is anonymous, and may do everything
     "super.users": "User:ANONYMOUS;User:root",
 }
 
+MECHANISMS = "sasl.enabled.mechanisms"
+SASL: Settings = {MECHANISMS: "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
+
 SERVERS: Mapping[str, Settings] = {
     "plain": {},
     "delay": {"group.initial.rebalance.delay.ms": "1000", "group.consumer.assignment.interval.ms": "1500"},
@@ -38,14 +41,21 @@ SERVERS: Mapping[str, Settings] = {
     "restart": {},  # stories that restart their broker, one after the other
     "acls": AUTHORIZER,
     "open": {**AUTHORIZER, "allow.everyone.if.no.acl.found": "true"},
+    "sasl": SASL,
+    "reauth": {**SASL, "connections.max.reauth.ms": "2000"},
 }
 
 
 # Not over TCP: the least retention that Kafka can be told is a minute, and here it takes no time.
 # Where there are users, each story has a server of its own, for all ACLs of the cluster are its.
-ONLY_IN_PROCESS = {"expiry", "epochs", "deletion", "restart", "acls", "open"}
+ONLY_IN_PROCESS = {"expiry", "epochs", "deletion", "restart", "acls", "open", "sasl", "reauth"}
 RESTARTING = {"restart"}  # no two stories at once
-USERS = ("alice", "bob")  # of each story on a server with an authorizer
+USERS = ("alice", "bob")  # of each story on a server with a listener for users
+
+
+def has_users(settings: Settings) -> bool:
+    """Whether a server has a listener for users, beside the one that authenticates nobody."""
+    return "authorizer.class.name" in settings or MECHANISMS in settings
 
 
 def settings(server: str) -> dict[str, str]:

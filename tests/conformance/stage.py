@@ -6,6 +6,7 @@ A line of a transcript is one event, in the order of the story, so it is the sam
     {"on": "a", "answer": "heartbeat", "n": 3, "after": 0.0, "is": {...}}     its answer, and the seconds it took
     {"on": "a", "silent": "join_group", "n": 2, "for": 0.3}                   it was not answered in that time
     {"on": "a", "closed": "heartbeat", "n": 3}                                the connection was closed instead
+    {"on": "a", "ends": true}                                                 the connection was closed
     {"pause": 0.5}                                                            the story let time pass
     {"restart": "g"}                                                          the broker was stopped and started, and has loaded g
 """
@@ -139,6 +140,10 @@ class Line:
             )
         return wire.response_values(flight.api, flight.version, flight.frame)
 
+    def ends(self, within_ms: float = 3_000) -> None:
+        """Write down whether the connection is closed by then."""
+        self.stage.events.append({"on": self.name, "ends": self.stage.pump.run(within_ms, self.wire)})
+
     def close(self) -> None:
         """Hang up, as a client that dies does."""
         self.wire.close()
@@ -172,6 +177,10 @@ class Stage:
     def user(self, short: str = "alice") -> Line:
         """The connection of a user of this story, who has no rights but those that the story gives."""
         return self.line(short, user=self.name(short))
+
+    def stranger(self, short: str = "a") -> Line:
+        """A connection to the listener of users that is not authenticated."""
+        return self.line(short, user="")
 
     def name(self, short: str) -> str:
         """A name for a group, topic or transactional id that no other story uses; the transcript shows `short`."""

@@ -149,9 +149,10 @@ class InMemory:
         """Every connection that was ever made, with its client."""
         return dict(self._receivers)
 
-    def attach(self, receiver: Receiver, *, broker: int = 0) -> Connection:
-        """Make a connection to a broker whose client is `receiver`."""
-        connection = self.frontend.connect("127.0.0.1", self.listeners[broker])
+    def attach(self, receiver: Receiver, *, broker: int = 0, sasl: Sasl | None = None) -> Connection:
+        """Make a connection to a broker whose client is `receiver`; with `sasl`, to a listener that has it."""
+        listener = self.listeners[broker]
+        connection = self.frontend.connect("127.0.0.1", listener if sasl is None else replace(listener, sasl=sasl))
         self._receivers[connection] = receiver
         return connection
 

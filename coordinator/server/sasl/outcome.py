@@ -42,13 +42,3 @@ class Machine(Protocol):
 
     def step(self, token: bytes) -> Outcome:
         """Take the client's next token."""
-
-
-class Refusing:
-    """A machine that fails whatever the client says."""
-
-    def __init__(self, message: str) -> None:
-        self._message = message
-
-    def step(self, token: bytes) -> Outcome:
-        return Failure(self._message)

@@ -59,7 +59,7 @@ class Scram:
     def _begin(self, text: str) -> Outcome:
         match = _FIRST.fullmatch(text)
         if match is None:
-            return Failure("Invalid SASL/SCRAM message: expected n,,n=USER,r=NONCE")
+            return self._failure()
         self._header, authorization_id, self._client_first, name, client_nonce, extensions = match.groups()
         self._user = _unescape(name)
         if authorization_id and _unescape(authorization_id) != self._user:
