@@ -232,8 +232,7 @@ class Promises:
             if not server.node.partitions.owner(group_id).is_loaded:
                 return
             if group_id not in server.node.partitions.owner(group_id).shard.groups:
-                self._latest.pop(group_id)  # it is gone: another of that name counts anew
-                self._owners.pop(group_id, None)
+                self._forget(group_id)  # it is gone: another of that name counts anew
         self._forget_ended(server)
         for partition in server.node.partitions:
             for group_id, group in partition.shard.groups.items():
@@ -257,11 +256,16 @@ class Promises:
                 )
 
     def _forget_ended(self, server: Server) -> None:
-        """Forget groups that ended and began anew in one turn, as empty ones do whose members change the protocol."""
+        """Forget groups that others of their names have replaced, as empty ones are when the protocol changes."""
         for event in server.take_events():
-            if event.cause is Cause.GROUP_CREATED:
-                self._latest.pop(event.group, None)
-                self._owners.pop(event.group, None)
+            is_replaced = event.cause is Cause.PROTOCOL_UPGRADED and event.before == "Empty"
+            if is_replaced or event.cause is Cause.GROUP_CREATED:
+                self._forget(event.group)
+
+    def _forget(self, group_id: str) -> None:
+        self._latest.pop(group_id, None)
+        self._owners.pop(group_id, None)
+        self._dealt = {key: sizes for key, sizes in self._dealt.items() if key[0] != group_id}
 
     def ended(self, server: Server, how: str, lost: list[Request]) -> None:
         """The process has ended."""
