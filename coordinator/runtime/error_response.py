@@ -70,8 +70,16 @@ def error_response(request: Any, version: int, code: int) -> Any:
         users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
         results = [AlterUserScramCredentialsResponseAlterUserScramCredentialsResult(user, code) for user in users]
         return AlterUserScramCredentialsResponse(results=tuple(results))
-    api = _BY_MODULE[type(request).__module__.rpartition(".")[2]]
-    return _error_of(api.response, version, request, code, {})
+    return _error_of(_response_of(request), version, request, code, {})
+
+
+def error_everywhere(request: Any, version: int, code: int) -> Any:
+    """Return the same with the error in the response and in each of its entries."""
+    return _error_of(_response_of(request), version, request, code, {}, is_everywhere=True)
+
+
+def _response_of(request: Any) -> Schema:
+    return _BY_MODULE[type(request).__module__.rpartition(".")[2]].response
 
 
 def _directories_response(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
@@ -128,12 +136,14 @@ def groups_full_response(request: Any, version: int) -> Any:
     return response
 
 
-def _error_of(schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any]) -> Any:
+def _error_of(
+    schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any], *, is_everywhere: bool = False
+) -> Any:
     present = [field for field in schema.fields if field.is_in(version)]
     values: dict[str, Any] = {field.name: _UNKNOWN[field.name] for field in present if field.name in _UNKNOWN}
     values |= ids
     codes = {field.name: code for field in present if field.name in _CODES}
-    for field in () if codes else present:
+    for field in () if codes and not is_everywhere else present:
         entries = _array_with_codes(field, version)
         if entries is not None:
             answers = (

@@ -1,7 +1,7 @@
 """Requests about groups: each is given to the partition that owns the group, or split over all and put together
 again."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from coordinator.core.offsets.offset_fetch import (
     split_groups,
 )
 from coordinator.core.result import Call
+from coordinator.core.shard import Shard
 from coordinator.core.transactions import add_offsets_to_txn as adding
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
 from coordinator.dataplane.brokers import Where
@@ -67,6 +68,7 @@ from protocol.messages.offset_fetch import (
 )
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
+Describe = Callable[[Shard, str], Any]
 GROUP_OPERATIONS: Final = ALL_OPERATIONS[Resource.GROUP]
 _GROUP_WORK: Final = 5  # what a group costs beside its offsets, counted in partitions
 _JOINS_SINCE: Final = 5  # KIP-890: a transactional commit joins its group's partition to the transaction
@@ -146,40 +148,40 @@ def describe_groups(
     engine: Engine, request: DescribeGroupsRequest, call: Call, where: Where
 ) -> Generator[None, None, DescribeGroupsResponse]:
     """Describe each group by itself, in steps."""
-    described: list[DescribeGroupsResponseDescribedGroup] = []
-    pace = Pace()
-    for group_id in request.groups:
-        if pace.is_due(group_id):
-            yield
-        partition = engine.partitions.owner(group_id)
-        if code := engine.refuse(partition, where):
-            described.append(DescribeGroupsResponseDescribedGroup(error_code=code, group_id=group_id))
-            continue
-        group = partition.shard.describe(group_id, call.version)
-        if request.include_authorized_operations and not group.error_code:
-            group = replace(group, authorized_operations=GROUP_OPERATIONS)
-        described.append(group)
-    return DescribeGroupsResponse(groups=tuple(described))
+    is_told = request.include_authorized_operations
+    groups = yield from _describe(engine, request.groups, where, is_told, DescribeGroupsResponseDescribedGroup,
+                                  lambda shard, group_id: shard.describe(group_id, call.version))  # fmt: skip
+    return DescribeGroupsResponse(groups=groups)
 
 
 def consumer_group_describe(
     engine: Engine, request: ConsumerGroupDescribeRequest, call: Call, where: Where
 ) -> Generator[None, None, ConsumerGroupDescribeResponse]:
     """Describe each group by itself, in steps."""
-    described: list[ConsumerGroupDescribeResponseDescribedGroup] = []
+    is_told = request.include_authorized_operations
+    groups = yield from _describe(engine, request.group_ids, where, is_told,
+                                  ConsumerGroupDescribeResponseDescribedGroup, Shard.describe_consumer)  # fmt: skip
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _describe(
+    engine: Engine, group_ids: Iterable[str], where: Where, is_told: bool, entry: type, describe: Describe
+) -> Generator[None, None, tuple[Any, ...]]:
+    """Return an entry of the response for each group; with `is_told`, with all operations that there are."""
+    described: list[Any] = []
     pace = Pace()
-    for group_id in request.group_ids:
+    for group_id in group_ids:
         if pace.is_due(group_id):
             yield
         partition = engine.partitions.owner(group_id)
         if code := engine.refuse(partition, where):
-            described.append(ConsumerGroupDescribeResponseDescribedGroup(error_code=code, group_id=group_id))
+            described.append(entry(error_code=code, group_id=group_id))
             continue
-        group = partition.shard.describe_consumer(group_id)
-        if request.include_authorized_operations and not group.error_code:
+        group = describe(partition.shard, group_id)
+        if is_told and not group.error_code:
             group = replace(group, authorized_operations=GROUP_OPERATIONS)
         described.append(group)
-    return ConsumerGroupDescribeResponse(groups=tuple(described))
+    return tuple(described)
 
 
 def list_groups(

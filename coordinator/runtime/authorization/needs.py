@@ -25,9 +25,7 @@ from coordinator.runtime.authorization.refusals import (
     AUTHORIZATION_FAILED,
     no_log_dirs,
     refuse_credentials,
-    refuse_elections,
     refuse_quotas,
-    refuse_reassignments,
     refuse_to_alter_quotas,
     refuse_to_list_reassignments,
 )
@@ -60,6 +58,7 @@ from coordinator.runtime.authorization.transaction_needs import (
     produce_transaction,
     transaction_topics,
 )
+from coordinator.runtime.error_response import error_everywhere
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
 from coordinator.runtime.find_coordinator import TRANSACTION
 from protocol.errors import ErrorCode
@@ -201,8 +200,8 @@ NEEDS: Final[Mapping[str, Guard]] = {
     ),
     "DescribeLogDirs": Guard((cluster_check(_O.DESCRIBE, refuse=no_log_dirs),)),
     "AlterReplicaLogDirs": Guard((cluster_check(_O.ALTER),)),
-    "ElectLeaders": Guard((cluster_check(_O.ALTER, refuse=refuse_elections),)),
-    "AlterPartitionReassignments": Guard((cluster_check(_O.ALTER, refuse=refuse_reassignments),)),
+    "ElectLeaders": Guard((cluster_check(_O.ALTER, refuse=error_everywhere),)),
+    "AlterPartitionReassignments": Guard((cluster_check(_O.ALTER, refuse=error_everywhere),)),
     "ListPartitionReassignments": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_to_list_reassignments),)),
     "DescribeQuorum": Guard((cluster_check(_O.DESCRIBE),)),
     "DescribeAcls": Guard((cluster_check(_O.DESCRIBE),)),

@@ -9,24 +9,12 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasResponseEntityData,
     AlterClientQuotasResponseEntryData,
 )
-from protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    AlterPartitionReassignmentsResponseReassignablePartitionResponse,
-    AlterPartitionReassignmentsResponseReassignableTopicResponse,
-)
 from protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
 from protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult,
-)
-from protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ElectLeadersResponsePartitionResult,
-    ElectLeadersResponseReplicaElectionResult,
 )
 from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -41,32 +29,6 @@ AUTHORIZATION_FAILED: Final = "Authorization failed."
 def no_log_dirs(request: Any, version: int, error: ErrorCode) -> DescribeLogDirsResponse:
     """Before version 3 the response has no place for an error."""
     return DescribeLogDirsResponse(error_code=error)
-
-
-def refuse_elections(request: ElectLeadersRequest, version: int, error: ErrorCode) -> ElectLeadersResponse:
-    results = [
-        ElectLeadersResponseReplicaElectionResult(
-            topic.topic, tuple([ElectLeadersResponsePartitionResult(index, error) for index in topic.partitions])
-        )
-        for topic in request.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(error_code=error, replica_election_results=tuple(results))
-
-
-def refuse_reassignments(
-    request: AlterPartitionReassignmentsRequest, version: int, error: ErrorCode
-) -> AlterPartitionReassignmentsResponse:
-    responses = [
-        AlterPartitionReassignmentsResponseReassignableTopicResponse(
-            topic.name,
-            tuple([
-                AlterPartitionReassignmentsResponseReassignablePartitionResponse(one.partition_index, error)
-                for one in topic.partitions
-            ]),
-        )
-        for topic in request.topics
-    ]  # fmt: skip
-    return AlterPartitionReassignmentsResponse(error_code=error, responses=tuple(responses))
 
 
 def refuse_to_list_reassignments(
