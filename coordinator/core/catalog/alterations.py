@@ -1,7 +1,8 @@
-"""Validate new settings of a resource, for AlterConfigs and IncrementalAlterConfigs."""
+"""What AlterConfigs and IncrementalAlterConfigs have in common: new settings of resources, validated, as records."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
@@ -12,9 +13,47 @@ from coordinator.core.refusal import Refusal
 from protocol.errors import ErrorCode
 
 Settings = Mapping[str, str]
+SettingsOf = Callable[[Resource, Settings, Any], "Refusal | Settings"]
+"""Returns what the settings of a resource shall be: by what they are, and by the resource's entry in the request."""
 
 
-def refusal(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal | None:
+def alter_resources(
+    catalog: Catalog, request: Any, entry: type, settings_of: SettingsOf
+) -> tuple[tuple[Any, ...], tuple[CatalogRecord, ...]]:
+    """Return an `entry` of the response for each resource, and the records: all that is asked of a resource happens, or
+    none of it."""
+    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
+    entries: list[Any] = []
+    facts: list[CatalogRecord] = []
+    for asked in request.resources:
+        resource = (asked.resource_type, asked.resource_name)
+        kept = _resource_key(catalog, resource)
+        before = catalog.configs.get(kept, {})
+        wanted = _refuse_repetition(asked, times[resource]) or settings_of(resource, before, asked)
+        wrong = wanted if isinstance(wanted, Refusal) else _refuse_settings(catalog, resource, wanted)
+        error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
+        entries.append(entry(error, message, *resource))
+        if wrong is None:
+            assert not isinstance(wanted, Refusal), "what is not refused is a set of settings"
+            facts += _records(kept, before, wanted)
+    return tuple(entries), () if request.validate_only else tuple(facts)
+
+
+def refuse_nulls(names: list[str]) -> Refusal | None:
+    """Refuse settings that are null, if there are any."""
+    message = f"Null value not supported for : {', '.join(names)}"
+    return Refusal(ErrorCode.INVALID_REQUEST, message) if names else None
+
+
+def _refuse_repetition(asked: Any, times: int) -> Refusal | None:
+    if times > 1:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len({config.name for config in asked.configs}) != len(asked.configs):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    return None
+
+
+def _refuse_settings(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal | None:
     """Return why the resource cannot have exactly the settings `wanted`, or None when it can."""
     check = _CHECKS.get(resource[0])
     if check is None:
@@ -22,13 +61,13 @@ def refusal(catalog: Catalog, resource: Resource, wanted: Settings) -> Refusal |
     return check(catalog, resource[1], wanted)
 
 
-def resource_key(catalog: Catalog, resource: Resource) -> Resource:
+def _resource_key(catalog: Catalog, resource: Resource) -> Resource:
     """Return the key under which the settings of a resource are stored. All broker ids of one process share a key."""
     kind, name = resource
     return (BROKER, catalog.broker) if kind == BROKER and name else resource
 
 
-def records(resource: Resource, before: Settings, wanted: Settings) -> tuple[CatalogRecord, ...]:
+def _records(resource: Resource, before: Settings, wanted: Settings) -> tuple[CatalogRecord, ...]:
     """Return the facts that turn the settings `before` into `wanted`."""
     gone = [CatalogRecord(ConfigKey(*resource, name), None) for name in before if name not in wanted]
     new = [
