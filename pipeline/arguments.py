@@ -25,7 +25,7 @@ def _number(least: int) -> Callable[[str], int]:
         except ValueError:
             value = least - 1
         if value < least:
-            raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a whole number from {least} on")
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {least} on")
         return value
 
     return number
@@ -37,14 +37,14 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected seconds")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds")
     return value
 
 
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.startswith("spark."):
-        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected spark.NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected spark.NAME=VALUE")
     return name, value
 
 

@@ -1,6 +1,7 @@
 """The jobs as commands: arguments in, lines or JSON out, an exit code.
 
-Whatever can be checked without Spark is checked before it starts.
+Whatever can be checked without Spark is checked before it starts, and before anything is imported that decodes: wrong
+use is told in less than a second.
 """
 
 import argparse
@@ -15,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from pipeline import manifest
+from pipeline import locks, manifest
 from pipeline.decode.files import Store, is_uri, normalize, without_secrets
-from pipeline.errors import UsageError
-from pipeline.session import JavaNotFoundError, Settings, check
+from pipeline.decode.layout import TOPIC, logs_at
+from pipeline.errors import CompactionRefusedError, LogDamagedError, TablesInUseError, UsageError
+from pipeline.session import JavaNotFoundError, Settings, check, check_values
 
 OK, FAILED, USAGE, PROBLEMS, MISMATCH = 0, 1, 2, 3, 4
 FILES = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
@@ -51,12 +53,9 @@ class SparkFailedError(RuntimeError):
 def _failure(error: Exception) -> tuple[int, str] | None:
     """Return the exit code and one line for what the user can mend; None for mistakes of ours, which need their
     traceback."""
-    from pipeline.decode.spans import LogDamagedError
-    from pipeline.jobs.compact import CompactionRefusedError
-
     if isinstance(error, LogDamagedError | CompactionRefusedError):
         return PROBLEMS, str(error)
-    if isinstance(error, (UsageError, JavaNotFoundError, manifest.TablesInUseError, *FILES)):
+    if isinstance(error, (UsageError, JavaNotFoundError, TablesInUseError, *FILES)):
         return USAGE, str(error)
     if isinstance(error, OSError | SparkFailedError):
         return FAILED, str(error)
@@ -117,6 +116,11 @@ def _settings(args: argparse.Namespace, is_small: bool = False, more: dict[str, 
     settings = Settings(args.master, args.memory, args.executor_memory, conf, tuple(args.py_files), is_small)
     check(settings)
     return settings
+
+
+def _check_values(args: argparse.Namespace) -> None:
+    """Check the settings of a job that may do without Spark."""
+    check_values(Settings(args.master, args.memory, args.executor_memory, py_files=tuple(args.py_files)))
 
 
 @contextmanager
@@ -180,10 +184,11 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
 
 def ingest(args: argparse.Namespace) -> int:
     """Logs to raw tables."""
+    progress, paths = Progress(), _log_paths(args)
+    _check_values(args)
     from pipeline.jobs.ingest import FEW_BYTES, bytes_to_read
     from pipeline.jobs.ingest import ingest as job
 
-    progress, paths = Progress(), _paths(args.paths)
     size = bytes_to_read(paths, args.out, _options(args))
     on_spark = args.engine == "spark" or (args.engine == "auto" and (bool(args.master) or size >= FEW_BYTES))
     progress(f"{size / 1e6:,.1f} MB to read, by {'Spark' if on_spark else 'this process'}")
@@ -211,6 +216,23 @@ def build(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict[str, int], int]:
     """(rows of the derived tables, problems of the logs)"""
+    events, ends = _judging(args)
+    size = sum(file.size for file in Store.of(out).tree("raw"))
+    form = getattr(args, "format", None) or _format(out)
+    settings = _settings(args, size < SMALL_BYTES and not args.master, DELTA if form == "delta" else None)
+    with locks.lock_tables(out, locks.BUILDER, progress):
+        pass  # a build that runs is told before Spark starts; the job locks the tables for itself
+    from pipeline.jobs.build import Tables
+    from pipeline.jobs.build import build as job
+
+    with _spark(args, settings, progress) as spark:
+        counts = job(spark, out, events=events, ends=ends, now_ms=args.now, form=form, report=progress)
+        problems = Tables(spark, out).read_table("log_problems").where("severity = 'problem'").count()
+    return counts, problems
+
+
+def _judging(args: argparse.Namespace) -> tuple[list[Path], Path | None]:
+    """(files of events, log ends), both checked."""
     from pipeline.decode.ends import check_path
 
     events = [Path(file) for file in args.events]
@@ -220,16 +242,7 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
     ends = Path(args.ends) if args.ends else None
     if ends is not None:
         check_path(ends)
-    size = sum(file.size for file in Store.of(out).tree("raw"))
-    form = getattr(args, "format", None) or _format(out)
-    settings = _settings(args, size < SMALL_BYTES and not args.master, DELTA if form == "delta" else None)
-    from pipeline.jobs.build import Tables
-    from pipeline.jobs.build import build as job
-
-    with _spark(args, settings, progress) as spark:
-        counts = job(spark, out, events=events, ends=ends, now_ms=args.now, form=form, report=progress)
-        problems = Tables(spark, out).read_table("log_problems").where("severity = 'problem'").count()
-    return counts, problems
+    return events, ends
 
 
 def _format(out: str) -> str | None:
@@ -244,11 +257,11 @@ def _format(out: str) -> str | None:
 
 def follow(args: argparse.Namespace) -> int:
     """Ingest while the logs grow, until interrupted."""
+    progress, paths = Progress(), _log_paths(args)
     from pipeline.jobs.ingest import Follower
     from pipeline.jobs.ingest import follow as job
 
-    progress = Progress()
-    follower = Follower(_paths(args.paths), args.out, args.max_bytes, **_options(args))
+    follower = Follower(paths, args.out, args.max_bytes, **_options(args))
     with follower.lock_tables():
         progress("following; end it with Ctrl-C")
         try:
@@ -277,20 +290,23 @@ def _problems(out: str, after: "manifest.Manifest") -> int:
 
 def optimize(args: argparse.Namespace) -> int:
     """Fewer and larger files."""
-    from pipeline.jobs.optimize import optimize as job
-
     if not Store.of(args.out).exists(manifest.NAME):
         raise FileNotFoundError(f"{args.out} holds no tables: run ingest first")
+    from pipeline.jobs.optimize import optimize as job
+
     show(args, msgspec.structs.asdict(job(args.out)))
     return OK
 
 
 def compact(args: argparse.Namespace) -> int:
     """Compacted copies, each proved."""
+    progress, results = Progress(), []
+    (path,) = _paths([args.path])
+    logs_at([path])
+    _check_new(Path(args.out), "--out")
     from pipeline.jobs.compact import compact as job
 
-    progress, results = Progress(), []
-    for result in job(normalize(args.path), Path(args.out), args.drop_tombstones_before):
+    for result in job(path, Path(args.out), args.drop_tombstones_before):
         progress(f"{result.log}: {result.records_before} -> {result.records_after} records")
         results.append(result)
     logs = {
@@ -310,17 +326,24 @@ def compact(args: argparse.Namespace) -> int:
 
 def report(args: argparse.Namespace) -> int:
     """Write the HTML report, of tables or of logs."""
-    from pipeline.jobs.ingest import ingest as read_logs
-    from pipeline.report.page import collect, page
+    from pipeline import published
 
     progress, target = Progress(), Path(args.out)
     if bool(args.paths) == bool(args.tables):
         raise UsageError("invalid arguments: expected either logs or --tables")
     if not target.absolute().parent.is_dir():
         raise FileNotFoundError(f"invalid --out {target}: expected a file in a directory that exists")
-    if args.paths:
+    paths = _log_paths(args) if args.paths else []
+    if args.tables:
+        published.load(args.tables)
+    _judging(args)
+    _check_values(args)
+    from pipeline.jobs.ingest import ingest as read_logs
+    from pipeline.report.page import collect, page
+
+    if paths:
         with tempfile.TemporaryDirectory(prefix="muster-tables-") as tables:
-            read_logs(None, _paths(args.paths), tables, progress, **_options(args))
+            read_logs(None, paths, tables, progress, **_options(args))
             _build(args, tables, progress)
             data = collect(tables)
     else:
@@ -333,9 +356,14 @@ def report(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     """Compare the columns with a sequential replay, and tables with both."""
+    from pipeline import published
+
+    paths = _log_paths(args)
+    if args.tables:
+        published.load(args.tables)
     from pipeline.jobs.verify import verify as job
 
-    found = job(_paths(args.paths), args.tables, Progress())
+    found = job(paths, args.tables, Progress())
     show(args, msgspec.structs.asdict(found))
     if found.unexplained:
         return MISMATCH
@@ -344,12 +372,12 @@ def verify(args: argparse.Namespace) -> int:
 
 def dump(args: argparse.Namespace) -> int:
     """Segments as lines."""
-    from pipeline.dump import INVALID
-    from pipeline.dump import dump as lines
-
     for name in args.files:
         if not Path(name).is_file():
             raise FileNotFoundError(f"invalid path {name}: expected a segment file")
+    from pipeline.dump import INVALID
+    from pipeline.dump import dump as lines
+
     code = OK
     for name in args.files:
         for line in lines(name, Path(name).read_bytes()):
@@ -360,21 +388,21 @@ def dump(args: argparse.Namespace) -> int:
 
 def scan(args: argparse.Namespace) -> int:
     """Batches and problems."""
+    paths = _log_paths(args)
     from pipeline.jobs.scan import scan as job
 
-    found = job(_paths(args.paths), args.topic, args.on_error, Progress())
+    found = job(paths, args.topic, args.on_error, Progress())
     show(args, msgspec.to_builtins(found))
     return PROBLEMS if any(p["severity"] == "problem" for p in found.problems) else OK
 
 
 def synth(args: argparse.Namespace) -> int:
     """Made-up logs."""
+    path = Path(args.path)
+    _check_new(path, "path")
     from pipeline.synth import Plan, write_logs
     from pipeline.synth_groups import write_lives
 
-    path = Path(args.path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise FileExistsError(f"invalid path {path}: expected a directory that is new or empty")
     write_logs(path, Plan(seed=args.seed, records=args.records, groups=args.groups, partitions=args.partitions))
     if args.lives:
         write_lives(path, args.seed, args.lives, partition=args.partitions)
@@ -384,11 +412,11 @@ def synth(args: argparse.Namespace) -> int:
 
 def bench(args: argparse.Namespace) -> int:
     """Print the table of ratios."""
-    from pipeline.bench import bench as job
-
     if args.out and not Path(args.out).is_dir():
         raise FileNotFoundError(f"invalid --out {args.out}: expected a directory")
     settings = _settings(args)
+    from pipeline.bench import bench as job
+
     show(args, job(args.mb, Path(args.out) if args.out else None, settings, Progress()))
     return OK
 
@@ -399,6 +427,18 @@ def _paths(given: list[str]) -> list[str]:
     for path in paths:
         if not is_uri(path) and not Path(path).is_dir():
             raise FileNotFoundError(f"invalid path {path}: expected a directory of logs")
+    return paths
+
+
+def _check_new(path: Path, given_by: str) -> None:
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FileExistsError(f"invalid {given_by} {path}: expected a directory that is new or empty")
+
+
+def _log_paths(args: argparse.Namespace) -> list[str]:
+    """Return the same, of which at least one holds a log."""
+    paths = _paths(args.paths)
+    logs_at(paths, getattr(args, "topic", TOPIC))
     return paths
 
 

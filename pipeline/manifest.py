@@ -4,23 +4,17 @@ It is the only truth: a Parquet file that it does not name does not exist, whate
 replaced in one step, so an ingestion that dies leaves the tables as they were, and the next one reads on from there.
 """
 
-import fcntl
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable
 
 import msgspec
 
-from pipeline.decode.files import Store, without_secrets
+from pipeline.decode.files import Place, Store, without_secrets
 from pipeline.decode.identity import Identity, find_replacement
-from pipeline.decode.layout import LogDir
-from pipeline.decode.positions import Position
-from pipeline.errors import UsageError
+from pipeline.decode.layout import LogDir, Position
+from pipeline.errors import TablesInUseError, UsageError
 
 NAME = "manifest.json"
 VERSION = 2  # of what the tables' directory holds: 1 had no `optimized` files and kept paths as they were given
-Place = Store | Path | str
-WRITER, BUILDER = "manifest.lock", "build.lock"  # who reads logs, and who makes derived tables: not in each other's way
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -113,29 +107,6 @@ def load(out: Place) -> Manifest:
 def save(out: Place, manifest: Manifest) -> None:
     """Replace the manifest as a whole."""
     Store.of(out).replace(NAME, msgspec.json.format(msgspec.json.encode(manifest)))
-
-
-class TablesInUseError(RuntimeError):
-    """Another process writes to these tables."""
-
-
-@contextmanager
-def lock_tables(out: Place, lock: str = WRITER) -> Iterator[None]:
-    """Keep every other one of the kind out of a set of tables, until the process ends if need be.
-
-    An object store has no locks: there `unchanged` finds another writer before the manifest is replaced.
-    """
-    store = Store.of(out)
-    store.make()
-    if store.local is None:
-        yield
-        return
-    with (store.local / lock).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TablesInUseError(f"{store.display_uri} is being written to by another process") from None
-        yield
 
 
 def check_unchanged(out: Place, known: Manifest) -> None:

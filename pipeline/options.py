@@ -6,8 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pipeline.decode import rows
-from pipeline.decode.layout import TOPIC
-from pipeline.decode.positions import Position
+from pipeline.decode.layout import TOPIC, Position
 from pipeline.decode.schema import TABLES
 from pipeline.errors import UsageError
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pipeline.decode.layout import LogDir, Span, entries, logs_at, newest_ts, partition_of
-from pipeline.decode.positions import START, Position, between
+from pipeline.decode.layout import START, LogDir, Position, Span, entries, logs_at, newest_ts, partition_of
+from pipeline.decode.positions import between
 from pipeline.options import SourceOptions
 
 

@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.dataset as ds
 
-from pipeline.decode.files import Store
+from pipeline.decode.files import Place, Store
 from pipeline.errors import UsageError
-from pipeline.manifest import Place
 
 NAME = "current.json"
 LINK = "tables"
@@ -61,6 +59,8 @@ def load(out: Place) -> Snapshot:
 def dataset(out: Place, snapshot: Snapshot, name: str) -> Any:
     """Return a table as a dataset of Arrow, read from wherever it lies. Columns that its release did not have are
     missing."""
+    import pyarrow.dataset as ds  # with pandas: only reading needs them
+
     store, table = Store.of(out), snapshot.tables[name]
     filesystem, root = store.open_root()
     if not table.files:

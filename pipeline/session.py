@@ -123,6 +123,13 @@ LEAST_MEMORY_MB = 472  # below this Spark refuses to start
 
 def check(settings: Settings) -> None:
     """Raise UsageError for what Spark would refuse only after its start, and JavaNotFoundError without a Java."""
+    check_values(settings)
+    if not settings.is_connect:
+        java_home()
+
+
+def check_values(settings: Settings) -> None:
+    """Raise UsageError for settings that are wrong whether or not Spark is started with them."""
     if settings.master is not None and not _MASTER.match(settings.master):
         raise UsageError(
             f"invalid --master {settings.master!r}: expected local[N], spark://..., yarn, k8s://... or sc://..."
@@ -136,8 +143,6 @@ def check(settings: Settings) -> None:
     for file in settings.py_files:
         if not Path(file).is_file():
             raise UsageError(f"invalid --py-files {file!r}: expected a wheel or a zip file")
-    if not settings.is_connect:
-        java_home()
 
 
 def _megabytes(size: str) -> float:

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pipeline import plan
-from pipeline.decode.positions import Position, newest
+from pipeline.decode.layout import Position
+from pipeline.decode.positions import newest
 from pipeline.options import SourceOptions
 from pipeline.source import LogPartition, read
 

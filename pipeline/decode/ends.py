@@ -12,7 +12,6 @@ import msgspec
 
 from pipeline.decode.files import Entry, Store
 from pipeline.decode.layout import LogDir, Segment, Span, entries, segments
-from pipeline.decode.spans import SpanReader
 from pipeline.errors import UsageError
 
 CHECKPOINT = "replication-offset-checkpoint"
@@ -77,6 +76,8 @@ def _by_index(log: LogDir, segment: Segment, listing: list[Entry]) -> list[tuple
 
 
 def _by_headers(log: LogDir, segment: Segment) -> list[tuple[int, int]]:
+    from pipeline.decode.spans import SpanReader  # numba with it, which a check of the path does without
+
     span = Span(log, segment, 0, segment.size, segment.base_offset, None, active=True)
     samples: list[tuple[int, int]] = []
     for chunk in SpanReader(span):

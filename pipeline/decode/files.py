@@ -216,3 +216,6 @@ class Store(msgspec.Struct, frozen=True):
         filesystem, full = self._at(path)
         if filesystem.get_file_info(full).type == pafs.FileType.Directory:
             filesystem.delete_dir(full)
+
+
+Place = Store | Path | str  # of a set of tables

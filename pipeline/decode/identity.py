@@ -9,8 +9,7 @@ import struct
 
 import msgspec
 
-from pipeline.decode.layout import HEADER_BYTES, LogDir, Segment, segments
-from pipeline.decode.positions import Position
+from pipeline.decode.layout import HEADER_BYTES, LogDir, Position, Segment, segments
 
 _HEADER = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, checksum
 

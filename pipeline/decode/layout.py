@@ -63,6 +63,17 @@ class Span(msgspec.Struct, frozen=True):
     until_offset: int | None = None
 
 
+class Position(msgspec.Struct, frozen=True):
+    """Where reading a log stopped: the next offset to read, in which segment and at which byte it may be found."""
+
+    next_offset: int = 0
+    segment: int = -1
+    pos: int = 0
+
+
+START = Position()
+
+
 def _partition(name: str, topic: str) -> int | None:
     head, _, number = name.rpartition("-")
     return int(number) if head == topic and number.isdigit() else None

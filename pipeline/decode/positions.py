@@ -8,20 +8,9 @@ import msgspec
 import numpy as np
 
 from pipeline.decode.headers import Headers, chain
-from pipeline.decode.layout import HEADER_BYTES, LogDir, Segment, Span, segments, spans
+from pipeline.decode.layout import HEADER_BYTES, START, LogDir, Position, Segment, Span, segments, spans
 
 WALK_BYTES = 16 << 20
-
-
-class Position(msgspec.Struct, frozen=True):
-    """The next offset to read, in which segment and at which byte it may be found."""
-
-    next_offset: int = 0
-    segment: int = -1
-    pos: int = 0
-
-
-START = Position()
 
 
 def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -> Position:

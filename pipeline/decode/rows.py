@@ -12,7 +12,8 @@ from pipeline.decode.layout import Span
 from pipeline.decode.offsets import Commits, is_commit, key_versions
 from pipeline.decode.records import Records, markers, records
 from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS, TABLES, UNKNOWN_RECORDS
-from pipeline.decode.spans import CHUNK_BYTES, Chunk, LogDamagedError, Problem, SpanReader
+from pipeline.decode.spans import CHUNK_BYTES, Chunk, Problem, SpanReader
+from pipeline.errors import LogDamagedError
 
 
 class Options(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import numpy as np
 
 from pipeline.decode.headers import HEADER_BYTES, MOST_LENGTH, Array, Headers, chain, crc_ok, next_batch
 from pipeline.decode.layout import Span
+from pipeline.errors import LogDamagedError
 
 CHUNK_BYTES = 16 << 20
 
@@ -28,10 +29,6 @@ class Problem(msgspec.Struct, frozen=True):
     from_offset: int | None = None
     to_offset: int | None = None
     severity: str = "problem"
-
-
-class LogDamagedError(ValueError):
-    """Raised instead of reporting, when the reader was asked to fail."""
 
 
 class Chunk(msgspec.Struct, frozen=True):

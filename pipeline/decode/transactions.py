@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.decode.headers import Array
-from pipeline.decode.layout import Span
-from pipeline.decode.positions import Position, between
+from pipeline.decode.layout import Position, Span
+from pipeline.decode.positions import between
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS
 

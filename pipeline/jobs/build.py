@@ -14,11 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 from pyspark.sql.types import StructType
 
-from pipeline import manifest, published
-from pipeline.decode.files import Store
+from pipeline import locks, manifest, published
+from pipeline.decode.files import Place, Store
 from pipeline.decode.schema import TABLES, ddl
 from pipeline.jobs.ends import read_ends
-from pipeline.manifest import Place
 from pipeline.tables import commits, groups, health, history, lag
 from pipeline.tables.copies import Copies, log_problems, strays
 from pipeline.tables.events import read_events, with_events
@@ -183,7 +182,7 @@ def build(
 
     Made of the raw tables as they are at the beginning: logs may be read into them meanwhile.
     """
-    with manifest.lock_tables(out, manifest.BUILDER):
+    with locks.lock_tables(out, locks.BUILDER, report) as check:
         tables = Tables(spark, out, form)
         made: dict[str, DataFrame] = {}
 
@@ -224,6 +223,7 @@ def build(
         put("group_status", lag.group_status(made["lag_status"]))
         shown = [made[name] for name in ("offset_commits", "latest_offsets", "log_problems")]
         put("log_health", health.log_health(batches, *shown))
+        check()
         return tables.publish(made)
 
 

@@ -22,6 +22,7 @@ from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, logs_at, spa
 from pipeline.decode.offsets import byte_strings
 from pipeline.decode.records import Records, markers, records
 from pipeline.decode.spans import Chunk, SpanReader
+from pipeline.errors import CompactionRefusedError
 from protocol import record_batch
 
 KEYED = pa.schema(
@@ -36,10 +37,6 @@ KEYED = pa.schema(
         ("log_dir", pa.string()),
     ]
 )
-
-
-class CompactionRefusedError(ValueError):
-    """The log has problems: what is missing cannot be known to be superseded."""
 
 
 class CompactionReport(msgspec.Struct, frozen=True):

@@ -12,14 +12,15 @@ from typing import Any
 
 import msgspec
 
-from pipeline import manifest, plan, sink
-from pipeline.decode.files import Store
+from pipeline import locks, manifest, plan, sink
+from pipeline.decode.files import Place, Store
 from pipeline.decode.identity import identify
-from pipeline.decode.layout import TOPIC, LogDir, logs_at
-from pipeline.decode.positions import START, Position, newest
+from pipeline.decode.layout import START, TOPIC, LogDir, Position, logs_at
+from pipeline.decode.positions import newest
 from pipeline.decode.schema import TABLES
+from pipeline.errors import TablesInUseError
 from pipeline.jobs.optimize import merge_small_files
-from pipeline.manifest import Manifest, Place
+from pipeline.manifest import Manifest
 from pipeline.options import SourceOptions, parse
 
 Written = Iterable[Mapping[str, Any]]  # rows as `sink.WRITTEN`
@@ -34,7 +35,7 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
 
     `spark` may be None: then this process decodes.
     """
-    with manifest.lock_tables(out):
+    with locks.lock_tables(out, report=report) as check:
         begun_ms = _now_ms()
         known = read_manifest(paths, out, options)
         given = source_options(paths, known, out, options)
@@ -43,6 +44,7 @@ def ingest(spark: Any, paths: list[str], out: Place, report: Report = lambda _li
         else:
             rows = _by_spark(spark, given)
         manifest.check_unchanged(out, known)
+        check()
         after = _after(known, rows, paths, logs_at(paths, options.get("topic", TOPIC)), begun_ms)
         manifest.save(out, after)
         return after
@@ -124,12 +126,13 @@ class Follower:
     def __init__(self, paths: list[str], out: Place, max_bytes: int | None = None, **options: str) -> None:
         self.paths, self.out, self.max_bytes, self.options = paths, Store.of(out), max_bytes, options
         self.known = Manifest()
+        self._check_lock: Callable[[], None] = lambda: None
         self._merged: list[tuple[float, str]] = []  # files that no manifest names any more, and since when
 
     @contextmanager
     def lock_tables(self) -> Iterator["Follower"]:
         """Keep other readers of logs out of these tables (TablesInUseError); to build others of them is fine."""
-        with manifest.lock_tables(self.out):
+        with locks.lock_tables(self.out) as self._check_lock:
             self.known = read_manifest(self.paths, self.out, self.options)
             yield self
 
@@ -147,6 +150,7 @@ class Follower:
         given = source_options(self.paths, known, self.out, self.options)
         rows = _by_this_process(given, plan.tasks(given, grown, known.logs, ends), lambda _line: None)
         manifest.check_unchanged(self.out, self.known)
+        self._check_lock()
         more = _after(known, rows, self.paths, grown, begun_ms)
         after = merge_small_files(self.out, more)
         manifest.save(self.out, after)
@@ -160,17 +164,21 @@ class Follower:
         if begun_ms >= self.known.read_ms + IDLE_MS:
             self.known.check_identities(logs)
             manifest.check_unchanged(self.out, self.known)
+            self._check_lock()
             self.known = msgspec.structs.replace(self.known, read_ms=begun_ms)
             manifest.save(self.out, self.known)
 
     def _remove_merged(self, before: Manifest, after: Manifest) -> None:
-        """Remove files a while after they were merged into others, unless a build is reading them perhaps."""
+        """Remove files a while after they were merged into others, unless a build is reading them perhaps.
+
+        At most once in that while, since in an object store the builders' lock takes several requests.
+        """
         named = {file for files in after.files.values() for file in files}
         now = time.monotonic()
         self._merged += [(now, file) for files in before.files.values() for file in files if file not in named]
-        if self.out.local is None or not self._merged or self._merged[0][0] > now - GRACE_S:
+        if not self._merged or self._merged[0][0] > now - 2 * GRACE_S:
             return
-        with suppress(manifest.TablesInUseError), manifest.lock_tables(self.out, manifest.BUILDER):
+        with suppress(TablesInUseError), locks.lock_tables(self.out, locks.BUILDER):
             while self._merged and self._merged[0][0] <= now - GRACE_S:
                 self.out.remove(self._merged.pop(0)[1])
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline import manifest
-from pipeline.decode.files import Store
+from pipeline import locks, manifest
+from pipeline.decode.files import Place, Store
 from pipeline.decode.schema import TABLES
-from pipeline.manifest import Manifest, Place
+from pipeline.manifest import Manifest
 from pipeline.sink import UnfinishedFile
 
 SMALL_FILES_MAX = 32  # of a table and a size: then they are merged
@@ -62,7 +62,7 @@ def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> OptimizeReport:
 
     Rows keep their order. Running it again changes nothing.
     """
-    with manifest.lock_tables(out):
+    with locks.lock_tables(out) as check:
         store, known = Store.of(out), manifest.load(out)
         sizes = {file.path: file.size for file in store.tree("raw")}
         before = [file for files in known.files.values() for file in files]
@@ -74,6 +74,7 @@ def optimize(out: Place, orphan_age_s: float = ORPHAN_AGE_S) -> OptimizeReport:
         for table in after.files:
             after = _merge_dates(store, after, table)
         manifest.check_unchanged(out, known)
+        check()
         manifest.save(out, after)
         removed = remove_orphans(store, after, known, orphan_age_s)
         left = {file.path: file.size for file in store.tree("raw")}

@@ -8,12 +8,12 @@ import msgspec
 
 from pipeline import published
 from pipeline.decode.copies import conflicting
+from pipeline.decode.files import Place
 from pipeline.decode.latest import latest_and_problems
 from pipeline.decode.layout import LogDir, logs_at, spans
 from pipeline.decode.plain import PlainCommit
 from pipeline.decode.replay import State, merge_copies, replay
 from pipeline.decode.rows import Options
-from pipeline.manifest import Place
 
 SHOWN = 10
 Report = Callable[[str], None]

@@ -11,7 +11,7 @@ import duckdb
 import msgspec
 
 from pipeline import manifest, published
-from pipeline.manifest import Place
+from pipeline.decode.files import Place
 
 Rows = list[dict[str, Any]]
 Partition = tuple[str, int]  # topic, number

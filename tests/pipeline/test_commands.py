@@ -3,11 +3,14 @@
 import argparse
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.cli import main
 from coordinator.cli import pipeline as command
 from pipeline import commands, manifest, published
 from pipeline.decode.layout import TOPIC
@@ -78,14 +81,14 @@ def test_a_mistake_of_ours_is_not_called_wrong_use(logs: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
-        ("pipeline.decode.spans.LogDamagedError: a.log at byte 5: bad_crc", 3, "a.log at byte 5: bad_crc"),
+        ("pipeline.errors.LogDamagedError: a.log at byte 5: bad_crc", 3, "a.log at byte 5: bad_crc"),
         ("pipeline.errors.UsageError: numba is not installed", 2, "numba is not installed"),
         ("FileNotFoundError: a.log", 1, "a.log"),
         ("ValueError: a mistake of ours", 1, "Job aborted."),
     ],
 )
 def test_what_a_worker_says_has_the_same_exit_code(
-    line: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    line: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], logs: Path
 ) -> None:
     from pyspark.errors import PythonException
 
@@ -118,16 +121,16 @@ def test_wrong_use_is_one_line(tmp_path: Path, logs: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("synth", "s", "--groups", 0), "invalid '0': expected a whole number from 1 on"),
-        (("synth", "s", "--records", -5), "invalid '-5': expected a whole number from 0 on"),
-        (("synth", "s", "--lives", "x"), "invalid 'x': expected a whole number from 0 on"),
-        (("follow", "l", "--out", "t", "--for", "nan"), "invalid 'nan': expected seconds"),
-        (("build", "--out", "t", "--conf", "spark.x"), "invalid 'spark.x': expected spark.NAME=VALUE"),
+        (("synth", "s", "--groups", 0), "invalid --groups '0': expected a whole number from 1 on"),
+        (("synth", "s", "--records", -5), "invalid --records '-5': expected a whole number from 0 on"),
+        (("synth", "s", "--lives", "x"), "invalid --lives 'x': expected a whole number from 0 on"),
+        (("follow", "l", "--out", "t", "--for", "nan"), "invalid --for 'nan': expected seconds"),
+        (("build", "--out", "t", "--conf", "spark.x"), "invalid --conf 'spark.x': expected spark.NAME=VALUE"),
     ],
 )
 def test_a_wrong_argument_is_named(words: tuple[object, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        muster(*words)
+        main(["pipeline", *map(str, words)])
     assert told in capsys.readouterr().err
 
 
@@ -155,6 +158,34 @@ def test_what_spark_would_refuse_is_refused_before_it_starts(
     assert muster("build", "--out", tmp_path, *words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
+
+
+WRONG_USES = """
+import json, sys
+from coordinator.cli import main
+for words in json.loads(sys.argv[1]):
+    assert main(["pipeline", *words]) == 2, words
+print(*{"numba", "pandas", "pyspark", "duckdb"}.intersection(sys.modules))
+"""
+
+
+def test_wrong_use_is_told_before_anything_that_decodes_is_imported(tmp_path: Path, logs: Path) -> None:
+    nowhere, page, options = tmp_path / "nowhere", tmp_path / "r.html", ("--memory", "50m")
+    uses = [
+        ("ingest", nowhere, "--out", nowhere), ("ingest", logs, "--out", nowhere, *options), ("scan", nowhere),
+        ("build", "--out", nowhere), ("follow", nowhere, "--out", nowhere), ("optimize", "--out", nowhere),
+        ("report", "--tables", nowhere, "--out", page), ("report", logs, "--out", page, *options),
+        ("report", logs, "--out", page, "--ends", nowhere), ("report", logs, "--out", page, "--events", nowhere),
+        ("verify", nowhere), ("verify", logs, "--tables", nowhere), ("scan", logs, "--topic", "x"), ("dump", nowhere),
+        ("compact", nowhere, "--out", page), ("compact", logs, "--out", logs), ("synth", logs),
+        ("bench", "--out", nowhere), ("bench", *options),
+    ]  # fmt: skip
+    words = json.dumps([[str(word) for word in use] for use in uses])
+    done = subprocess.run([sys.executable, "-c", WRONG_USES, words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stdout + done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(uses), "one line each"
+    assert not page.exists()
 
 
 def test_secrets_are_in_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import read_table
-from pipeline.jobs.compact import CompactionRefusedError, compact, settle
+from pipeline.errors import CompactionRefusedError
+from pipeline.jobs.compact import compact, settle
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline.test_real_kafka import DATA, STATES

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.decode.layout import log_dirs, segments, spans
 from pipeline.decode.rows import Options, SpanDecoder, read_table
-from pipeline.decode.spans import LogDamagedError
+from pipeline.errors import LogDamagedError
 from pipeline.synth import Plan, Writer, commit, write_logs
 
 Row = dict[str, Any]

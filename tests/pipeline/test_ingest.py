@@ -9,10 +9,10 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import manifest
+from pipeline import locks, manifest
 from pipeline.decode.files import Store, without_secrets
 from pipeline.decode.layout import TOPIC, LogDir
-from pipeline.errors import UsageError
+from pipeline.errors import TablesInUseError, UsageError
 from pipeline.jobs import optimize as optimizing
 from pipeline.jobs.ingest import Follower, bytes_to_read, follow, ingest
 from pipeline.jobs.optimize import optimize
@@ -74,7 +74,7 @@ def test_ingest_finds_its_place_in_a_segment_that_was_compacted(tmp_path: Path) 
 
 def test_a_second_writer_is_kept_out(tmp_path: Path) -> None:
     write_logs(tmp_path / "logs", Plan(records=10, partitions=1))
-    with manifest.lock_tables(tmp_path / "out"), pytest.raises(manifest.TablesInUseError):
+    with locks.lock_tables(tmp_path / "out"), pytest.raises(TablesInUseError):
         read(tmp_path / "logs", tmp_path / "out")
 
 
@@ -150,11 +150,11 @@ def test_follow_ends_in_time_while_commits_go_on(tmp_path: Path) -> None:
 def test_a_follower_keeps_other_readers_of_logs_out_and_lets_tables_be_built(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     Writer(logs / f"{TOPIC}-0").append([commit(("g", "t", 0), 0, 0)])
-    with Follower([str(logs)], out).lock_tables() as follower, manifest.lock_tables(out, manifest.BUILDER):
+    with Follower([str(logs)], out).lock_tables() as follower, locks.lock_tables(out, locks.BUILDER):
         assert follower.step() == 1
-        with pytest.raises(manifest.TablesInUseError):
+        with pytest.raises(TablesInUseError):
             read(logs, out)
-        with pytest.raises(manifest.TablesInUseError), Follower([str(logs)], out).lock_tables():
+        with pytest.raises(TablesInUseError), Follower([str(logs)], out).lock_tables():
             pass
 
 
@@ -166,7 +166,7 @@ def test_where_no_lock_reaches_a_second_writer_is_found(tmp_path: Path) -> None:
         follower.step()
         manifest.save(out, manifest.Manifest())  # another machine
         writer.append([commit(("g", "t", 0), 1, 0)])
-        with pytest.raises(manifest.TablesInUseError, match="nothing more is saved"):
+        with pytest.raises(TablesInUseError, match="nothing more is saved"):
             follower.step()
     assert manifest.load(out) == manifest.Manifest()
 
@@ -209,7 +209,7 @@ def test_many_small_steps_leave_few_files(tmp_path: Path, monkeypatch: pytest.Mo
             writer.append([commit(("g", "t", 0), n, n)])
             follower.step()
             if n == 15:
-                with manifest.lock_tables(out, manifest.BUILDER):
+                with locks.lock_tables(out, locks.BUILDER):
                     writer.append([commit(("g", "t", 0), n, n)])
                     follower.step()  # a build is reading what may be merged now: it is removed later
         assert all(len(files) < 8 for files in follower.known.files.values())

@@ -8,7 +8,7 @@ from pipeline.decode.files import Store
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import Options
 from pipeline.decode.schema import TABLES
-from pipeline.decode.spans import LogDamagedError
+from pipeline.errors import LogDamagedError
 from pipeline.plan import Task
 from pipeline.sink import write
 from pipeline.synth import Writer, commit
