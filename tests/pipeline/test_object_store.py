@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import published
+from pipeline import locks, published
 from pipeline.decode.files import Store
+from pipeline.errors import TablesInUseError
 from tests.pipeline.object_store import KEYS, object_store
 from tests.storage.crashing_disk import ProcessKill
 
@@ -117,3 +118,21 @@ def test_a_publish_that_dies_leaves_the_old_tables_or_the_new_ones(
     assert {1} in seen
     assert {2} in seen
     assert all(rows in ({1}, {2}) for rows in seen), seen
+
+
+def test_of_two_writers_one_is_refused_and_a_killed_one_is_forgotten(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "RENEW_S", 0.1)
+    store = Store.of(bucket % "locked")
+    with locks.lock_tables(store, locks.BUILDER) as check:
+        refused = pytest.raises(TablesInUseError, match="being written to by process")
+        with refused, locks.lock_tables(store, locks.BUILDER):
+            pass
+        check()
+    killed = locks.Claim(store, f"{locks.CLAIMS}/{locks.BUILDER}")
+    killed.write()
+    monkeypatch.setattr(locks, "LEASE_S", 0.3)
+    with locks.lock_tables(store, locks.BUILDER) as check:
+        assert not store.exists(killed.path)
+        check()

@@ -1,0 +1,89 @@
+"""Locks of a set of tables where files cannot be locked: claims, of which only one is there while somebody writes."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipeline import locks
+from pipeline.decode.files import Store
+from pipeline.errors import TablesInUseError
+from pipeline.locks import BUILDER, CLAIMS, Claim, hold_claim
+
+
+def claims(store: Store) -> list[str]:
+    return [entry.name for entry in store.list(f"{CLAIMS}/{BUILDER}")]
+
+
+def test_a_claim_that_is_renewed_keeps_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "RENEW_S", 0.05)
+    store = Store.of(tmp_path)
+    with hold_claim(store, BUILDER) as check:
+        with pytest.raises(TablesInUseError, match="is being written to by process"), hold_claim(store, BUILDER):
+            pass
+        check()
+        assert len(claims(store)) == 1, "who was refused leaves nothing"
+        with hold_claim(store, locks.WRITER):
+            pass
+    assert claims(store) == []
+
+
+def test_the_claim_of_a_process_that_was_killed_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "LEASE_S", 0.2)
+    store = Store.of(tmp_path)
+    dead = Claim(store, f"{CLAIMS}/{BUILDER}")
+    dead.write()
+    told: list[str] = []
+    with hold_claim(store, BUILDER, told.append) as check:
+        assert dead.name not in claims(store)
+        check()
+    (line,) = told
+    assert line.startswith("waiting for process ")
+
+
+def test_a_holder_that_was_suspended_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "LEASE_S", 0.2)
+    store = Store.of(tmp_path)
+    suspended = Claim(store, f"{CLAIMS}/{BUILDER}")
+    suspended.write()
+    suspended.acquire(lambda _line: None)
+    suspended.check()
+    with hold_claim(store, BUILDER):
+        with pytest.raises(TablesInUseError, match=r"taken over by process .* nothing more is saved"):
+            suspended.check()
+        suspended.write()  # it went on between its look and its write
+        with pytest.raises(TablesInUseError, match="taken over"):
+            suspended.check()
+    store.remove(suspended.path)
+    with pytest.raises(TablesInUseError, match="taken over"):
+        suspended.check()
+
+
+def test_of_many_at_once_at_most_one_has_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "RENEW_S", 0.02)
+    store, inside, most, refused = Store.of(tmp_path), 0, 0, 0
+    mutex, start = threading.Lock(), threading.Barrier(6)
+
+    def work() -> None:
+        nonlocal inside, most, refused
+        start.wait()
+        for _ in range(5):
+            try:
+                with hold_claim(store, BUILDER):
+                    with mutex:
+                        inside += 1
+                        most = max(most, inside)
+                    with mutex:
+                        inside -= 1
+            except TablesInUseError:
+                with mutex:
+                    refused += 1
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most <= 1
+    assert refused > 0, "they did meet"
+    assert claims(store) == []
