@@ -96,7 +96,8 @@ def test_what_a_worker_says_has_the_same_exit_code(
         raise PythonException(f"Job aborted.\nTraceback (most recent call last):\n  File x\n{line}\n\n\tat a.b.C\n")
 
     monkeypatch.setattr("pipeline.jobs.scan.scan", failing)
-    assert muster("scan", tmp_path) == code
+    capsys.readouterr()
+    assert muster("scan", logs) == code
     assert capsys.readouterr().err == f"muster pipeline scan: {told}\n"
 
 
