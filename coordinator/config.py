@@ -324,7 +324,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("max.connection.creation.rate", INT_MAX, "per second", "How many new connections a second are accepted; further ones wait.",
          least=1, most=INT_MAX),
     Setting("max.connections", INT_MAX, _COUNT, "The maximum number of client connections; further ones are closed.", least=1, most=INT_MAX),
-    Setting("fetch.max.bytes", 57_671_680, _BYTES, "The maximum size of the records in one Fetch response.", least=1_024, most=INT_MAX),
+    Setting("fetch.max.bytes", 4_194_304, _BYTES, "The maximum size of the records in one Fetch response.",
+         least=1_024, most=INT_MAX, kafka_default=57_671_680, why="a response is read at once, and other clients wait meanwhile"),
     Setting("max.incremental.fetch.session.cache.slots", 1_000, _COUNT, "The maximum number of incremental fetch sessions.",
          least=0, most=INT_MAX),
 )  # fmt: skip

@@ -50,6 +50,9 @@ from storage.log import Log
 __all__ = ["NO_ANSWER", "DataPlane"]
 
 _FETCH_FAILED: Final = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+REPLIES_WORK: Final = 1_000  # of parked fetches that a turn answers, counted in partitions
+REPLIES_BYTES: Final = 4 * 1_048_576  # of records in a turn's responses, before it answers no more of them
+FETCH_WORK: Final = 5  # what a fetch costs beside its partitions
 PRODUCER_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms: how long an idle producer's sequence is known
 
 
@@ -82,24 +85,29 @@ class DataPlane:
         return tuple([one for one in where.brokers if one.node_id not in stopped]) if stopped else where.brokers
 
     def replies(self) -> list[tuple[int, Any]]:
-        """Return the fetches that are answered now, as (ticket, response): those that have enough, or waited long
-        enough.
+        """Return fetches that are answered now, as (ticket, response): those that have enough, or waited long enough.
 
-        Each is a step of its own; one that fails is answered with an error, like any other request.
+        So many of a turn's that they take about ten milliseconds; the others follow in the next ones. Each is a step of
+        its own; one that fails is answered with an error, like any other request.
         """
         state, polls = self._state, self._state.polls
         found: list[tuple[int, Any]] = []
         if not polls:
             return found
-        for waiting in polls.find_ready():
-            response = self._attempt(resume, waiting)
+        now_ms, work = state.real_ms(), 0
+        while work < REPLIES_WORK and state.given_bytes < REPLIES_BYTES:
+            waiting = polls.pop_ready()
+            answer = resume
+            if waiting is None:
+                waiting = polls.pop_overdue(now_ms)
+                answer = overdue
+            if waiting is None:
+                break
+            work += FETCH_WORK + len(waiting.partitions)
+            response = self._attempt(answer, waiting)
             if response is not None:
                 polls.let_go(waiting.ticket)
                 found.append((waiting.ticket, response))
-        if polls:
-            for waiting in polls.overdue(state.real_ms()):
-                polls.let_go(waiting.ticket)
-                found.append((waiting.ticket, self._attempt(overdue, waiting)))
         return found
 
     def _attempt(self, answer: Callable[[State, Waiting], FetchResponse | None], waiting: Waiting) -> Any:

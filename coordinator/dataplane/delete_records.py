@@ -1,8 +1,10 @@
 """DeleteRecords: a partition begins later than it did."""
 
+from collections.abc import Generator
 from typing import Final
 
 from coordinator.core.catalog.names import INTERNAL
+from coordinator.dataplane.pace import WRITE_WORK, Pace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import (
@@ -16,20 +18,23 @@ from storage.files import StorageError
 ALL: Final = -1
 
 
-def delete_records(state: State, request: DeleteRecordsRequest, env: Env) -> DeleteRecordsResponse:
-    """Delete up to each offset; -1 is everything that there is."""
-    return DeleteRecordsResponse(
-        topics=tuple([
-            DeleteRecordsResponseTopicResult(
-                topic.name,
-                tuple([_delete(state, topic.name, one.partition_index, one.offset) for one in topic.partitions]),
-            )
-            for topic in request.topics
-        ])
-    )  # fmt: skip
+def delete_records(
+    state: State, request: DeleteRecordsRequest, env: Env
+) -> Generator[None, None, DeleteRecordsResponse]:
+    """Delete up to each offset, a partition in each step; -1 is everything that there is."""
+    pace = Pace(state.logs)
+    topics: list[DeleteRecordsResponseTopicResult] = []
+    for topic in request.topics:
+        results: list[DeleteRecordsResponsePartitionResult] = []
+        for one in topic.partitions:
+            if pace.is_due():
+                yield
+            results.append(_delete(state, topic.name, one.partition_index, one.offset, pace))
+        topics.append(DeleteRecordsResponseTopicResult(topic.name, tuple(results)))
+    return DeleteRecordsResponse(topics=tuple(topics))
 
 
-def _delete(state: State, topic: str, index: int, offset: int) -> DeleteRecordsResponsePartitionResult:
+def _delete(state: State, topic: str, index: int, offset: int, pace: Pace) -> DeleteRecordsResponsePartitionResult:
     if (error := _refusal(state, topic, index)) != ErrorCode.NONE:
         return DeleteRecordsResponsePartitionResult(index, -1, error)
     log = state.logs.log(topic, index)
@@ -37,6 +42,7 @@ def _delete(state: State, topic: str, index: int, offset: int) -> DeleteRecordsR
     if not 0 <= upto <= log.end_offset:
         return DeleteRecordsResponsePartitionResult(index, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
     if upto > log.start_offset:
+        pace.add(WRITE_WORK)
         try:
             log.delete_before(upto)
         except StorageError as failure:

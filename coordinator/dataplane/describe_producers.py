@@ -1,8 +1,9 @@
 """DescribeProducers (KIP-664): who has written to a partition, and whose transaction is open in it."""
 
-from collections.abc import Sequence
+from collections.abc import Generator
 
 from coordinator.core.catalog.names import reason_invalid
+from coordinator.dataplane.pace import Pace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import (
@@ -15,23 +16,26 @@ from protocol.messages.describe_producers import (
 from storage.producers import Producer
 
 
-def describe_producers(state: State, request: DescribeProducersRequest, env: Env) -> DescribeProducersResponse:
-    """Describe the producers of each partition."""
-    return DescribeProducersResponse(
-        topics=tuple([
-            DescribeProducersResponseTopic(
-                topic.name, _partitions(state, topic.name, topic.partition_indexes)
-            )
-            for topic in request.topics
-        ])
-    )  # fmt: skip
-
-
-def _partitions(state: State, topic: str, indexes: Sequence[int]) -> tuple[DescribeProducersResponsePartition, ...]:
-    if reason := reason_invalid(topic):
-        invalid = ErrorCode.INVALID_TOPIC_EXCEPTION
-        return tuple([DescribeProducersResponsePartition(index, invalid, reason) for index in indexes])
-    return tuple([_partition(state, topic, index) for index in indexes])
+def describe_producers(
+    state: State, request: DescribeProducersRequest, env: Env
+) -> Generator[None, None, DescribeProducersResponse]:
+    """Describe the producers of each partition, in steps."""
+    pace = Pace(state.logs)
+    topics: list[DescribeProducersResponseTopic] = []
+    for topic in request.topics:
+        reason = reason_invalid(topic.name)
+        partitions: list[DescribeProducersResponsePartition] = []
+        for index in topic.partition_indexes:
+            if pace.is_due():
+                yield
+            if reason:
+                described = DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+            else:
+                described = _partition(state, topic.name, index)
+                pace.add(len(described.active_producers))
+            partitions.append(described)
+        topics.append(DescribeProducersResponseTopic(topic.name, tuple(partitions)))
+    return DescribeProducersResponse(topics=tuple(topics))
 
 
 def _partition(state: State, topic: str, index: int) -> DescribeProducersResponsePartition:

@@ -4,7 +4,7 @@ A fetch is worked out in three steps: which partitions are meant (those of the r
 read of them now, and what of that the client must be told.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -38,6 +38,8 @@ from storage.log import Log
 BY_ID_SINCE: Final = 13
 READ_COMMITTED: Final = 1
 NO_EPOCH: Final = -1
+FEW: Final = 20  # partitions, which are looked at in one step though their logs must be opened
+READS_MAX: Final = 500  # partitions whose records are in one response: about ten milliseconds
 
 _Read = tuple[FetchPartition, FetchResponsePartitionData]
 
@@ -55,11 +57,30 @@ class Fetch(Struct, frozen=True):
     denied: frozenset[str] = frozenset()  # topics that the client may not read
 
 
-def fetch(state: State, request: FetchRequest, env: Env) -> FetchResponse | None:
-    """Return the response, or None while it waits under `call.ticket` for as long as the request says."""
+def fetch(
+    state: State, request: FetchRequest, env: Env
+) -> FetchResponse | Generator[None, None, FetchResponse | None] | None:
+    """Return the response, or None while it waits under `call.ticket` for as long as the request says.
+
+    The logs of many partitions are opened in steps. Whatever is asked for, a response has records of `READS_MAX`
+    partitions and `fetch.max.bytes` at most, because these are read in one step.
+    """
     meant = _meant(state, request, env.call)
     if isinstance(meant, ErrorCode):
         return FetchResponse(error_code=meant)
+    if len(meant.asked) > FEW:
+        return _fetch_in_steps(state, request, meant, env)
+    return _read_or_wait(state, request, meant, env)
+
+
+def _fetch_in_steps(
+    state: State, request: FetchRequest, meant: Fetch, env: Env
+) -> Generator[None, None, FetchResponse | None]:
+    yield from state.open_in_steps((one.name, one.partition) for one in meant.asked if one.name is not None)
+    return _read_or_wait(state, request, meant, env)
+
+
+def _read_or_wait(state: State, request: FetchRequest, meant: Fetch, env: Env) -> FetchResponse | None:
     found = _read(state, meant)
     if request.max_wait_ms <= 0 or _is_enough(meant, found):
         return _answer(state, meant, found)
@@ -122,7 +143,8 @@ def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode
         denied=denied,
         by_ids=by_ids,
         committed=request.isolation_level == READ_COMMITTED,
-        min_bytes=request.min_bytes,
+        # A response has whole batches: it may be full with less than the bound.
+        min_bytes=min(request.min_bytes, state.fetch_bytes_max // 2),
         max_bytes=request.max_bytes,
         session=session,
         opens=opens,
@@ -159,13 +181,15 @@ def _read(state: State, meant: Fetch) -> list[_Read]:
     found: list[_Read] = []
     room = min(meant.max_bytes, state.fetch_room)
     is_first = True
+    left = READS_MAX
     for asked in meant.asked:
         if asked.name in meant.denied:
             data = _error(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
             data = _read_one(state, asked, room, is_first, meant.committed)
         if data.records:
-            room = max(room - len(data.records), 0)
+            left -= 1
+            room = max(room - len(data.records), 0) if left else 0
             is_first = False
         found.append((asked, data))
     return found

@@ -1,9 +1,11 @@
 """ListOffsets: where a partition begins and ends, and which record is the first at or after a time."""
 
 from collections import Counter
+from collections.abc import Generator
 from typing import Final
 
 from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.pace import READ_WORK, Pace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
@@ -24,19 +26,24 @@ NONE: Final = (-1, -1)
 _Found = tuple[int, int]  # offset and timestamp, -1 where there is none
 
 
-def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> ListOffsetsResponse:
-    """Answer for each partition; one that is named twice is refused, both times once."""
+def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> Generator[None, None, ListOffsetsResponse]:
+    """Answer for each partition, in steps; one that is named twice is refused, both times once."""
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     committed = request.isolation_level == READ_COMMITTED and request.replica_id < 0
+    pace = Pace(state.logs)
     topics: list[ListOffsetsResponseTopic] = []
     for topic in request.topics:
         asked = {one.partition_index: one for one in topic.partitions}
-        results = [
-            _error(index, ErrorCode.INVALID_REQUEST)
-            if times[topic.name, index] > 1
-            else _answer(state, topic.name, one, env.call.version, committed)
-            for index, one in asked.items()
-        ]
+        results: list[ListOffsetsResponsePartition] = []
+        for index, one in asked.items():
+            if pace.is_due():
+                yield
+            if times[topic.name, index] > 1:
+                results.append(_error(index, ErrorCode.INVALID_REQUEST))
+                continue
+            if one.timestamp >= 0 or one.timestamp == MAX_TIMESTAMP:
+                pace.add(READ_WORK)
+            results.append(_answer(state, topic.name, one, env.call.version, committed))
         topics.append(ListOffsetsResponseTopic(topic.name, tuple(results)))
     return ListOffsetsResponse(topics=tuple(topics))
 

@@ -79,19 +79,19 @@ class LongPolls:
             one.is_stale = True
         self._woken.update(waiting)
 
-    def find_ready(self) -> list[Waiting]:
-        """Find the parked fetches that may have enough now. They stay parked until they are released."""
-        woken, self._woken = self._woken, {}
-        return list(woken.values())
+    def pop_ready(self) -> Waiting | None:
+        """Return a parked fetch that may have enough now, None if there is none. It stays parked until it is let go."""
+        for ticket in self._woken:
+            return self._woken.pop(ticket)
+        return None
 
-    def overdue(self, now_ms: int) -> list[Waiting]:
-        """Find the parked fetches whose wait is over."""
-        found: list[Waiting] = []
+    def pop_overdue(self, now_ms: int) -> Waiting | None:
+        """Return a parked fetch whose wait is over, None if there is none. It is to be let go."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             waiting = self._waiting.get(heappop(self._deadlines)[1])
             if waiting is not None:
-                found.append(waiting)
-        return found
+                return waiting
+        return None
 
     def next_deadline_ms(self) -> int | None:
         """Return when somebody has waited long enough, in real time: at once for who is woken, None while nobody

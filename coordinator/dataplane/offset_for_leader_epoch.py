@@ -1,6 +1,9 @@
 """OffsetForLeaderEpoch (KIP-320): where an epoch ends in the log, to tell a consumer whether the log was cut."""
 
+from collections.abc import Generator
+
 from coordinator.dataplane.brokers import LEADER_EPOCH
+from coordinator.dataplane.pace import Pace
 from coordinator.dataplane.state import Env, State
 from protocol.errors import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
@@ -14,16 +17,18 @@ from protocol.messages.offset_for_leader_epoch import (
 
 def offset_for_leader_epoch(
     state: State, request: OffsetForLeaderEpochRequest, env: Env
-) -> OffsetForLeaderEpochResponse:
-    """Answer for each partition. There is one epoch, so it ends where the log does."""
-    return OffsetForLeaderEpochResponse(
-        topics=tuple([
-            OffsetForLeaderEpochResponseTopicResult(
-                topic.topic, tuple([_end(state, topic.topic, one) for one in topic.partitions])
-            )
-            for topic in request.topics
-        ])
-    )  # fmt: skip
+) -> Generator[None, None, OffsetForLeaderEpochResponse]:
+    """Answer for each partition, in steps. There is one epoch, so it ends where the log does."""
+    pace = Pace(state.logs)
+    topics: list[OffsetForLeaderEpochResponseTopicResult] = []
+    for topic in request.topics:
+        results: list[OffsetForLeaderEpochResponseEpochEndOffset] = []
+        for one in topic.partitions:
+            if pace.is_due():
+                yield
+            results.append(_end(state, topic.topic, one))
+        topics.append(OffsetForLeaderEpochResponseTopicResult(topic.topic, tuple(results)))
+    return OffsetForLeaderEpochResponse(topics=tuple(topics))
 
 
 def _end(

@@ -38,6 +38,8 @@ ABORTABLE_SINCE: Final = 11  # before that version clients do not know TRANSACTI
 ACKS: Final = (-1, 0, 1)
 
 _PARTITION_WORK: Final = 50  # what a partition costs beside the walk over its records, counted in records
+_OPEN_WORK: Final = 1_000  # to open a log
+_NEW_WORK: Final = 4_000  # to make a log on the disk, which is a step of its own
 _NOT_HOSTED: Final = "This server does not host this topic-partition, or cannot read it."
 _ATTRIBUTES, _MAX_TIMESTAMP, _CRC = Struct(">h"), Struct(">q"), Struct(">I")
 
@@ -61,11 +63,12 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
         name = state.name_of(topic.topic_id) if by_id else topic.name
         results: list[ProduceResponsePartition] = []
         for data in topic.partition_data:
-            done = refused or (yield from _validate_and_append(state, request, name, data, call, allowance))
-            results.append(_result(state, name, data.index, done))
-            allowance.work += _PARTITION_WORK
             if allowance.is_step_over():
                 yield
+            opened = state.logs.opened
+            done = refused or (yield from _validate_and_append(state, request, name, data, call, allowance))
+            results.append(_result(state, name, data.index, done))
+            allowance.work += _PARTITION_WORK + _OPEN_WORK * (state.logs.opened - opened)
         topics.append(ProduceResponseTopic(topic.name, topic.topic_id, tuple(results)))
     if not request.acks:
         return NO_ANSWER
@@ -113,6 +116,8 @@ def _validate_and_append(
         return verdict
     if (error := state.refusal(name, data.index)) != ErrorCode.NONE:  # it may have gone between two steps
         return Refusal(error, _NOT_HOSTED)
+    if not state.logs.log(name, data.index).segments:
+        allowance.work += _NEW_WORK
     return _append(state, request.transactional_id, name, data, verdict, call)
 
 

@@ -1,7 +1,7 @@
 """The state that the data plane's handlers work on: the catalog, the logs, and the parked fetches."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -14,8 +14,9 @@ from coordinator.core.topics import NO_ID
 from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.brokers import Broker, Where, replicas_of
 from coordinator.dataplane.long_polls import LongPolls
+from coordinator.dataplane.pace import Pace
 from coordinator.dataplane.sessions import FetchSessions
-from coordinator.dataplane.topic_logs import TopicLogs
+from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import TrafficByTopic
 from protocol.errors import ErrorCode
 from storage.files import StorageError
@@ -103,6 +104,14 @@ class State:
     def fetch_room(self) -> int:
         """The most bytes of records that an answer may hold now: who does not read must not make us keep a log."""
         return max(min(self.fetch_bytes_max, HELD_BYTES_MAX - self.unsent_bytes - self.given_bytes), 0)
+
+    def open_in_steps(self, partitions: Iterable[TopicPartition]) -> Generator[None, None, None]:
+        """Open the logs of these partitions, those that can be, so that a step that follows need not."""
+        pace = Pace(self.logs)
+        for topic, index in partitions:
+            if pace.is_due():
+                yield
+            self.refusal(topic, index)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the topic of that id, None if there is none."""

@@ -42,6 +42,7 @@ class TopicLogs:
         self._governing = governing
         self._on_open = on_open
         self._open: dict[TopicPartition, Log] = {}
+        self.opened = 0  # logs, since the start: each took long
         self._dirty: dict[TopicPartition, Log] = {}
         self.closed_partitions: dict[TopicPartition, str] = {}
         """The partitions whose logs are closed until the next start, each with the reason."""
@@ -62,6 +63,7 @@ class TopicLogs:
         if found is None:
             found = Log.open(self._files, self._directory(topic, partition), log_config(self._governing(topic)))
             self._open[topic, partition] = found
+            self.opened += 1
             self._unopened.forget((topic, partition))
             self._hold((topic, partition))
             self._on_open((topic, partition), found)

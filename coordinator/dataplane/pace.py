@@ -1,0 +1,37 @@
+"""When a request over many partitions gives way to others.
+
+A handler that looks at each of so many partitions is a generator, and yields between two of them where its step is
+over: by how many it has looked at, which of their logs it had to open, and what it did with them.
+"""
+
+from typing import Final
+
+from coordinator.dataplane.topic_logs import TopicLogs
+
+STEP_WORK: Final = 400  # counted in partitions that are looked up: one or two milliseconds
+READ_WORK: Final = 20  # to read from a log's file
+OPEN_WORK: Final = 50  # to open a log
+WRITE_WORK: Final = STEP_WORK  # to write to the disk and wait for it: a step of its own
+
+
+class Pace:
+    """The work since the last step of one request."""
+
+    def __init__(self, logs: TopicLogs) -> None:
+        self._logs = logs
+        self._opened = logs.opened
+        self._work = 0
+
+    def add(self, work: int) -> None:
+        """Note work beside looking the partition up."""
+        self._work += work
+
+    def is_due(self) -> bool:
+        """Return whether others are to have their turn before the next partition."""
+        opened = self._logs.opened
+        self._work += 1 + OPEN_WORK * (opened - self._opened)
+        self._opened = opened
+        if self._work <= STEP_WORK:
+            return False
+        self._work = 1
+        return True
