@@ -3,6 +3,7 @@
 import ast
 import difflib
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
@@ -20,6 +21,8 @@ from mutmut.mutation.mutators import mutation_operators
 from mutmut.mutation.pragma_handling import IgnoredCode
 
 from tests.mutation.areas import EQUIVALENT, OF_OTHER_SYSTEMS
+
+STRICT = re.compile(r", strict=(True|False|None)|, (?=\))")
 
 
 class Mutant(Struct, frozen=True):
@@ -52,9 +55,15 @@ class Candidate:
         return Mutant(str(self.function.path), line, self.function.name, before, after)
 
     def is_equivalent(self) -> bool:
-        """Whether nobody could see the fault. Default values of parameters are left alone as well."""
-        same = self.function.compile(self._write()) == self.function.compile(self.function.text)
-        return same or self.mutant.after in EQUIVALENT
+        """Whether nobody could see the fault.
+
+        What only checks ourselves is left alone as well (assertions, `zip(strict=True)`), and so are default values of
+        parameters.
+        """
+        before, after = (
+            self.function.compile(STRICT.sub("", text), optimize=1) for text in (self.function.text, self._write())
+        )
+        return before == after or f"{self.mutant.function}: {self.mutant.after}" in EQUIVALENT
 
     def plant(self) -> None:
         """Give the function its faulty code, in this process."""
@@ -68,15 +77,15 @@ class Function(Struct, frozen=True):
     text: str
     name: str
 
-    def compile(self, source: str | ast.Module) -> CodeType:
-        """Return the function's code in a version of the file."""
+    def compile(self, source: str | ast.Module, optimize: int = -1) -> CodeType:
+        """Return the function's code in a version of the file; 1 for `optimize` leaves assertions out."""
 
         def search(code: CodeType) -> Iterator[CodeType]:
             for constant in code.co_consts:
                 if isinstance(constant, CodeType):
                     yield from [constant] if constant.co_qualname == self.name else search(constant)
 
-        return next(search(compile(source, str(self.path.resolve()), "exec")))
+        return next(search(compile(source, str(self.path.resolve()), "exec", optimize=optimize)))
 
     def replace(self, code: CodeType, **names: object) -> None:
         """Give the function another code, for whoever holds it, and some more names."""
