@@ -73,7 +73,7 @@ def old_format(data: bytes) -> int | None:
     """Return the magic, 0 or 1, of the message of Kafka before 0.11 that `data` begins with; None if it does not."""
     if len(data) <= _MAGIC_AT or data[_MAGIC_AT] not in (0, 1):
         return None
-    end = PREFIX_BYTES + int.from_bytes(data[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True)
+    end = PREFIX_BYTES + int.from_bytes(data[_LENGTH_AT : _LENGTH_AT + 4], "big")
     if not _MAGIC_AT < end <= len(data):
         return None
     is_whole = zlib.crc32(data[_MAGIC_AT:end]) == int.from_bytes(data[PREFIX_BYTES:_MAGIC_AT], "big")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -17,7 +18,7 @@ import storage.files
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
-from storage.files import DirectoryLocked, Files, RealFiles, StorageError
+from storage.files import DirectoryLocked, Files, RealFiles, RealLock, StorageError
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
@@ -108,26 +109,35 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     RealFiles().lock(path).release()
 
 
-def test_real_failures_carry_the_systems_words(tmp_path: Path) -> None:
-    files = RealFiles()
+def test_real_failures_say_what_was_done_to_what_in_the_systems_words(tmp_path: Path) -> None:
+    files, name, missing, below = RealFiles(), *(str(tmp_path / path) for path in ("file", "none", "file/x"))
     (tmp_path / "file").write_bytes(b"")
-    file = files.open(str(tmp_path / "file"), readonly=True)
-    for call in (lambda: file.append(b"x"), lambda: file.truncate(0)):
-        with pytest.raises(StorageError, match=r"file: .* \(E(BADF|INVAL)\)"):
-            call()
+    file = files.open(name, readonly=True)
+    expect_failure(lambda: file.append(b"x"), "append to", name, errno.EBADF)
+    expect_failure(lambda: file.truncate(0), "truncate", name, errno.EINVAL)
     file.close()
-    for after_close in (lambda: file.pread(0, 1), file.size, file.sync, file.close):
-        with pytest.raises(StorageError, match="EBADF"):
-            after_close()
-    for path_call in (
-        lambda: files.list(str(tmp_path / "file")),
-        lambda: files.make_directory(str(tmp_path / "file" / "x")),
-        lambda: files.remove_directory(str(tmp_path / "file")),
-        lambda: files.sync_directory(str(tmp_path / "none")),
-        lambda: files.lock(str(tmp_path / "none" / "lock")),
-    ):
-        with pytest.raises(StorageError):
-            path_call()
+    expect_failure(lambda: file.pread(0, 1), "read", name, errno.EBADF)
+    expect_failure(file.size, "look at", name, errno.EBADF)
+    expect_failure(file.sync, "sync", name, errno.EBADF)
+    expect_failure(file.close, "close", name, errno.EBADF)
+    expect_failure(lambda: files.open(missing), "open", missing, errno.ENOENT)
+    expect_failure(lambda: files.list(name), "list", name, errno.ENOTDIR)
+    expect_failure(lambda: files.make_directory(below), "make directory", below, errno.ENOTDIR)
+    expect_failure(lambda: files.rename(missing, name), "rename", missing, errno.ENOENT)
+    expect_failure(lambda: files.remove(missing), "remove", missing, errno.ENOENT)
+    expect_failure(lambda: files.remove_directory(name), "remove directory", name, errno.ENOTDIR)
+    expect_failure(lambda: files.sync_directory(missing), "sync directory", missing, errno.ENOENT)
+    expect_failure(lambda: files.lock(f"{missing}/lock"), "list", missing, errno.ENOENT)
+    expect_failure(lambda: RealLock(f"{missing}/lock"), "open", missing, errno.ENOENT)
+    (tmp_path / "lock").mkdir()
+    expect_failure(lambda: files.lock(str(tmp_path / "lock")), "write", str(tmp_path / "lock"), errno.EISDIR)
+
+
+def expect_failure(call: Callable[[], object], operation: str, path: str, number: int) -> None:
+    with pytest.raises(StorageError) as failed:
+        call()
+    assert (failed.value.operation, failed.value.path, failed.value.errno) == (operation, path, number)
+    assert str(failed.value) == f"{operation} {path}: {os.strerror(number)} ({errno.errorcode[number]})"
 
 
 def test_a_short_write_is_tried_on_to_learn_what_was_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +254,12 @@ def test_of_several_syncs_the_one_that_fails_is_told(disk: tuple[Files, str], co
         files.together([partial(sync, number) for number in range(count)])
     files.together([partial(done.append, number) for number in range(100, 103)])
     assert set(done) >= {100, 101, 102}
+
+
+def test_several_syncs_wait_for_the_disk_at_the_same_time() -> None:
+    for count in (2, 5):
+        all_are_waiting = Barrier(count)
+        RealFiles().together([partial(all_are_waiting.wait, 60)] * count)
 
 
 def test_the_reserve_gives_way_on_a_full_disk() -> None:
