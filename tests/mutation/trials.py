@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import TypeVar
@@ -17,11 +17,10 @@ import pytest
 from tests.mutation.areas import Area
 from tests.mutation.mutants import Candidate, plant_probes
 
-# A mutant may wait for ever (a test has so many seconds), loop for ever (it has so much more time of the processor than
-# its tests took before), or fill the memory.
 OPTIONS = ("-n", "0", "-q", "-m", "not long", "-p", "no:cacheprovider", "--timeout=600")
-CPU_SECONDS, CPU_FACTOR = 20, 3
-MEMORY_BYTES = 6 << 30
+CPU_SECONDS = 15  # of tests that are run against one mutant: what only longer ones would find counts as not found
+CPU_FACTOR = 4  # by which a mutant that loops for ever exceeds that
+MEMORY_BYTES = 6 << 30  # which a mutant may fill
 FORK = get_context("fork")
 
 T = TypeVar("T")
@@ -54,17 +53,16 @@ class Trials:
         contexts = self._contexts[candidate.name]
         tests = [test for test in self._seconds if test in contexts or file_of(test) in contexts]
         tests.sort(key=self._seconds.__getitem__)
+        costs = accumulate(self._seconds[test] for test in tests)
+        tests = [test for test, cost in zip(tests, costs, strict=True) if cost <= CPU_SECONDS]
         try:
-            while tests and (failed := in_fork(partial(self._run, tests, candidate), self._limit(tests))):
+            while tests and (failed := in_fork(partial(self._run, tests, candidate), CPU_FACTOR * CPU_SECONDS)):
                 if in_fork(partial(self._run, [failed])) is None:
                     return True
                 tests = tests[tests.index(failed) + 1 :]
         except EOFError:  # the process has died
             return True
         return False
-
-    def _limit(self, tests: Iterable[str]) -> float:
-        return CPU_SECONDS + CPU_FACTOR * sum(self._seconds[test] for test in tests)
 
     def _record(
         self, candidates: Iterable[Candidate]
