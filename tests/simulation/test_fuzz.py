@@ -8,7 +8,7 @@ from coordinator.runtime import router
 from tests.simulation.fuzz import REQUESTS, fuzz
 from tests.simulation.promises import Broken
 
-SEQUENCES = 200  # about 14 s of CPU
+SEQUENCES = 500  # about 35 s of CPU
 
 
 def fuzz_all(seeds: range) -> None:
@@ -19,12 +19,6 @@ def fuzz_all(seeds: range) -> None:
 @pytest.mark.parametrize("first", range(1, 1 + SEQUENCES, 10))
 def test_random_valid_requests_break_no_promise(first: int) -> None:
     fuzz_all(range(first, first + 10))
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_five_hundred_sequences() -> None:
-    fuzz_all(range(1_000, 1_500))
 
 
 def test_a_seed_plays_the_same_sequence_again() -> None:
