@@ -6,8 +6,8 @@ from typing import Any
 
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
-from coordinator.core.events import Cause, Event
-from coordinator.core.groups import Group, group_tombstones, is_subscribed
+from coordinator.core.events import Cause
+from coordinator.core.groups import DEAD, Group, group_event, group_tombstones, is_subscribed
 from coordinator.core.offsets import expiry
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.records import Record
@@ -55,19 +55,8 @@ def remove_forgotten(
 
 
 def remove_group(group: Group, keys: Collection[Any], env: Env, cause: Cause, by: str) -> Result[Any]:
-    """End a group with these offsets. Kafka's name for the state after it is one that nobody ever
-    sees."""
-    is_consumer = isinstance(group, ConsumerGroup)
-    event = Event(
-        at_ms=env.call.now_ms,
-        group=group.group_id,
-        cause=cause,
-        before=group.state.value,
-        after="Dead",
-        generation=group.epoch if isinstance(group, ConsumerGroup) else group.generation,
-        type="consumer" if is_consumer else "classic",
-        by=by,
-    )
+    """End a group with these offsets."""
+    event = group_event(group, env, cause, by, after=DEAD)
     records = (*_tombstones(keys), *group_tombstones(group))
     return Result(records=records, effects=(RemoveGroup(group.group_id),), events=(event,))
 

@@ -16,8 +16,8 @@ from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.transition import GroupTransition
 from coordinator.core.env import Env
-from coordinator.core.events import Cause, Event
-from coordinator.core.groups import Group
+from coordinator.core.events import Cause
+from coordinator.core.groups import Group, group_event
 from coordinator.core.offsets.commit_history import Commit
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.refusal import Refusal
@@ -82,12 +82,13 @@ def unload_classic(group: ClassicGroup, env: Env, reason: str) -> Result[Classic
     waiting: list[Effect] = []
     for member in group.members.values():
         waiting += refuse_parked(member, ErrorCode.NOT_COORDINATOR, member.member_id)
-    return _tell_move(group, env, reason).preceded_by(*waiting)
+    return unload_consumer(group, env, reason).preceded_by(*waiting)
 
 
-def unload_consumer(group: ConsumerGroup, env: Env, reason: str) -> Result[ConsumerGroup]:
+def unload_consumer(group: Group, env: Env, reason: str) -> Result[Any]:
     """Tell of the move. No request of a consumer group is ever parked."""
-    return _tell_move(group, env, reason)
+    told = (group_event(group, env, Cause.COORDINATOR_MOVED, BY, reason=reason),) if group.members else ()
+    return Result(events=told)
 
 
 def lose_commits(group: Group | None, verb: LoseCommits, env: Env) -> Result[Any]:
@@ -107,7 +108,7 @@ def lose_commits(group: Group | None, verb: LoseCommits, env: Env) -> Result[Any
     records = tuple([Record(key, value) for key, value in found.items()])
     count = len(verb.commits)
     reason = f"{count} commit{'s' * (count != 1)}"
-    told = () if group is None else (_event(group, env, Cause.COMMITS_LOST, reason),)
+    told = () if group is None else (group_event(group, env, Cause.COMMITS_LOST, BY, reason=reason),)
     return Result(response=VerbResponse(), records=records, events=told)
 
 
@@ -132,25 +133,3 @@ def lose_consumer_members(group: ConsumerGroup, verb: LoseMembers, env: Env) -> 
     result = remove_members(transition, dict(group.members.items()), VerbResponse(), Cause.MEMBERS_LOST)
     assert not isinstance(result, Refusal), "a group without members is not downgraded"
     return result
-
-
-def _tell_move(group: Group, env: Env, reason: str) -> Result[Any]:
-    told = (_event(group, env, Cause.COORDINATOR_MOVED, reason),) if group.members else ()
-    return Result(events=told)
-
-
-def _event(group: Group, env: Env, cause: Cause, reason: str) -> Event:
-    """Return an event that leaves the group's state as it is."""
-    is_consumer = isinstance(group, ConsumerGroup)
-    return Event(
-        at_ms=env.call.now_ms,
-        group=group.group_id,
-        cause=cause,
-        before=group.state.value,
-        after=group.state.value,
-        generation=group.epoch if isinstance(group, ConsumerGroup) else group.generation,
-        type="consumer" if is_consumer else "classic",
-        members=len(group.members),
-        by=BY,
-        reason=reason,
-    )

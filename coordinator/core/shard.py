@@ -7,7 +7,7 @@ It gives the shard two functions: `write` encodes the records of a result and ke
 step of many and survives its failure. A request that fails raises, and has changed nothing.
 
 Requests for one group come through `handle`, those for many are split by the runtime: `describe`, `describe_consumer`,
-`listed`, `delete`, `fetch_offsets` are about one group each. Decided before a request comes here: which partition owns
+`delete` and `fetch_offsets` are about one group each. Decided before a request comes here: which partition owns
 the group, which broker coordinates that (16), whether it is loaded (14), and for an offset in a transaction whether the
 producer has that open.
 No authorization: every caller sees every group and topic.
@@ -230,11 +230,9 @@ class Shard:
         stopped before it went, or if they were deleted meanwhile.
         """
         self.timers.set(EXPIRY, now_ms + self.limits.offsets_retention_check_interval_ms)
-        results: list[Result[Any]] = []
-        for group in tuple(self.groups.values()):
-            if group.members:
-                result = self.attempt("load", partial(self._restart, group, now_ms))
-                results += [] if result is None else [result]
+        results = self._attempt_all("load", [
+            partial(self._restart, group, now_ms) for group in self.groups.values() if group.members
+        ])  # fmt: skip
         if not gone:
             return results
         offsets, topics = self.offsets, self.topics
@@ -247,11 +245,9 @@ class Shard:
 
         What the shard holds is forgotten afterwards, and rebuilt from the log.
         """
-        results = (
-            self.attempt("unload", partial(self._unload, group, now_ms, reason))
-            for group in tuple(self.groups.values())
-        )
-        return [result for result in results if result is not None]
+        return self._attempt_all("unload", [
+            partial(self._unload, group, now_ms, reason) for group in self.groups.values()
+        ])  # fmt: skip
 
     # -- what operators ask, group by group ----------------------------------------------------------------------------
 
@@ -267,7 +263,7 @@ class Shard:
         return describe(group, self.limits_of(group_id), self.topics)
 
     def list_groups(self) -> Iterator[ListGroupsResponseListedGroup]:
-        """ListGroups: all groups; `admin.list_groups.Wanted` is the request's filter. Groups may change meanwhile."""
+        """ListGroups: all groups; `admin.list_groups.Filters` is the request's. Groups may change meanwhile."""
         for group in tuple(self.groups.values()):
             if isinstance(group, ConsumerGroup):
                 yield list_groups.list_group(group, "consumer", "consumer")
@@ -277,7 +273,7 @@ class Shard:
     def fetch_offsets(
         self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
-        """OffsetFetch: one group. `offsets.offset_fetch` has the old form, `asked`, and the old answer, `answered`."""
+        """OffsetFetch: one group. `offsets.offset_fetch` has the forms before there were several in a request."""
         group = self.groups.get(wanted.group_id)
         error = ErrorCode.NONE
         if isinstance(group, ConsumerGroup):
@@ -306,6 +302,10 @@ class Shard:
     def _unload(self, group: Group, now_ms: int, reason: str) -> Result[Any]:
         return UNLOADED[type(group)](group, self._env_at(group.group_id, now_ms), reason)
 
+    def _attempt_all(self, kind: str, steps: Iterable[Step]) -> list[Result[Any]]:
+        results = (self.attempt(kind, step) for step in steps)
+        return [result for result in results if result is not None]
+
     def _for_groups(self, kind: str, decide: Callable[[str], Result[Any]], now_ms: int) -> list[Result[Any]]:
         """Run a step for each group that has offsets; return what the groups for which there is something to write lead
         to."""
@@ -313,9 +313,8 @@ class Shard:
         def step(group_id: str) -> Result[Any]:
             return self._finish(decide(group_id), now_ms)
 
-        groups = tuple(self.offsets.groups())
-        results = (self.attempt(kind, partial(step, group_id)) for group_id in groups)
-        return [result for result in results if result is not None and result.records]
+        steps = [partial(step, group_id) for group_id in self.offsets.groups()]
+        return [result for result in self._attempt_all(kind, steps) if result.records]
 
     def _clean(self, now_ms: int) -> list[Result[Any]]:
         """Do a part of the pass over all offsets; the rest follows in the next turn, the next pass in its time."""

@@ -1,7 +1,7 @@
 """The operator's verbs on a group: inputs of the same step as a client's requests.
 
 A verb is a request by another road. `core/dispatch.py` gives it to the function for the type of its group, which
-returns a `Result` with a `Done`; one that cannot be done says why in a sentence, and has changed nothing.
+returns a `Result` with a `VerbResponse`; one that cannot be done says why in a sentence, and has changed nothing.
 """
 
 from collections.abc import Mapping

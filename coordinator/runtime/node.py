@@ -199,7 +199,7 @@ class Node(Engine):
     @property
     def has_prepared_transactions(self) -> bool:
         """Whether the end of a transaction was decided, and its markers are not written."""
-        return any(True for _ in self.ledger.transactions.find_prepared())
+        return bool(self.ledger.transactions.find_prepared())
 
     def finish_transactions(self, now_ms: int) -> None:
         """Write the markers that a crash or a failed write has cut off, or that were decided during the loading.
