@@ -1,5 +1,7 @@
 """LeaveGroup: members go, or an operator removes static ones by their instance ids. One rebalance for all of them."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from coordinator.core.classic.events import Why, event
@@ -28,30 +30,37 @@ def leave_group(group: ClassicGroup | None, request: LeaveGroupRequest, env: Env
     """Remove whom the request names, each with an answer of its own; before version 3 it names one."""
     if not request.group_id:
         return Result(response=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-    is_batch = env.call.version >= BATCH_SINCE
-    named = request.members if is_batch else (LeaveGroupRequestMemberIdentity(member_id=request.member_id),)
+    named = named_members(request, env.call.version)
     if group is None:
-        return Result(response=_response(is_batch, tuple(_entry(who, ErrorCode.UNKNOWN_MEMBER_ID) for who in named)))
-    return _leave(group, named, env, is_batch=is_batch)
-
-
-def _leave(
-    group: ClassicGroup,
-    named: tuple[LeaveGroupRequestMemberIdentity, ...],
-    env: Env,
-    *,
-    is_batch: bool,
-) -> Result[ClassicGroup]:
-    after, effects, answers, whys = group, list[Effect](), list[LeaveGroupResponseMember](), list[Why]()
+        return Result(response=leave_response(named, [ErrorCode.UNKNOWN_MEMBER_ID] * len(named), env.call.version))
+    after, effects, errors, whys = group, list[Effect](), list[ErrorCode](), list[Why]()
     for who in named:
         error, why = _find_member(after, who)
-        answers.append(_entry(who, error))
+        errors.append(error)
         if why is not None:
             whys.append(why)
             after, gone = remove_member(after, why)
             effects += gone
     result = _rebalance_without(group, after, env.call.now_ms, env.limits, whys) if whys else Result(group)
-    return result.preceded_by(*effects).answering(_response(is_batch, tuple(answers)))
+    return result.preceded_by(*effects).answering(leave_response(named, errors, env.call.version))
+
+
+def named_members(request: LeaveGroupRequest, version: int) -> tuple[LeaveGroupRequestMemberIdentity, ...]:
+    """Return whom the request names."""
+    return request.members if version >= BATCH_SINCE else (LeaveGroupRequestMemberIdentity(request.member_id),)
+
+
+def leave_response(
+    named: Sequence[LeaveGroupRequestMemberIdentity], errors: Sequence[ErrorCode], version: int
+) -> LeaveGroupResponse:
+    """Return each entry as it was sent, with its outcome; before version 3 there is one."""
+    if version < BATCH_SINCE:
+        return LeaveGroupResponse(error_code=errors[0])
+    members = [
+        LeaveGroupResponseMember(who.member_id, who.group_instance_id, error)
+        for who, error in zip(named, errors, strict=True)
+    ]
+    return LeaveGroupResponse(members=tuple(members))
 
 
 def _find_member(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> tuple[ErrorCode, Why | None]:
@@ -89,14 +98,3 @@ def _rebalance_without(
         case _:
             result = Result(after, events=(event(group, after, now_ms, last),))
     return replace(result, events=told + result.events)
-
-
-def _entry(who: LeaveGroupRequestMemberIdentity, error: ErrorCode) -> LeaveGroupResponseMember:
-    """Return the entry as it was sent, with its outcome."""
-    return LeaveGroupResponseMember(who.member_id, who.group_instance_id, error)
-
-
-def _response(is_batch: bool, answers: tuple[LeaveGroupResponseMember, ...]) -> LeaveGroupResponse:
-    if is_batch:
-        return LeaveGroupResponse(members=answers)
-    return LeaveGroupResponse(error_code=answers[0].error_code)

@@ -27,7 +27,7 @@ from coordinator.core.consumer.owners import Owned
 from coordinator.core.consumer.removal import remove_members
 from coordinator.core.consumer.steps import Changes, advance
 from coordinator.core.consumer.transition import GroupTransition
-from coordinator.core.consumer.validation import fenced_instance, unknown_instance, unknown_member, validate_heartbeat
+from coordinator.core.consumer.validation import validate_heartbeat
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import Limits
@@ -133,11 +133,8 @@ def _beat(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env)
 def _joining(transition: GroupTransition, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | Refusal:
     """Return the member that joins: a new one, one that rejoins, or one that takes over from a static member."""
     instance_id = request.instance_id
-    if instance_id is None:
-        known = transition.group.members.get(member_id)
-        return Member(member_id) if known is None else known
-    old = transition.group.by_instance(instance_id)
-    if old is None:
+    old = None if instance_id is None else transition.group.by_instance(instance_id)
+    if instance_id is None or old is None:
         known = transition.group.members.get(member_id)
         return Member(member_id) if known is None else known
     return validate_released(old, instance_id) or replace_static_member(transition, old, member_id)
@@ -200,13 +197,10 @@ def _leave(group: Group | None, request: ConsumerGroupHeartbeatRequest, env: Env
     if type(group) is not ConsumerGroup:
         return _no_group(request.group_id)
     transition = GroupTransition(group, env, BY)
-    instance_id, member_id = request.instance_id, request.member_id
-    found = group.members.get(member_id) if instance_id is None else group.by_instance(instance_id)
-    if found is None:
-        return unknown_member(member_id, group.group_id) if instance_id is None else unknown_instance(instance_id)
-    if instance_id is not None and found.member_id != member_id:
-        return fenced_instance(instance_id, member_id)
-    response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+    found = find_member(group, request.member_id, request.instance_id)
+    if isinstance(found, Refusal):
+        return found
+    response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     if request.member_epoch == AWAY:
         return _away(transition, found, response)
     return remove_members(transition, {found.member_id: found}, response, Cause.MEMBER_LEFT)

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from coordinator.core.classic.leave_group import leave_response, named_members
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.membership import find_member
 from coordinator.core.consumer.removal import remove_members
@@ -16,28 +17,18 @@ from protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupRequestMemberIdentity,
     LeaveGroupResponse,
-    LeaveGroupResponseMember,
 )
 
 BY: Final = "LeaveGroup"
-BATCH_SINCE: Final = 3
 
 
 def leave_group(group: ConsumerGroup, request: LeaveGroupRequest, env: Env) -> Result[Any]:
     """Remove whom the request names, all at once, each with an answer of its own; before version 3 it names one."""
-    is_batch = env.call.version >= BATCH_SINCE
-    named = request.members if is_batch else (LeaveGroupRequestMemberIdentity(member_id=request.member_id),)
-    going: dict[str, Member] = {}
-    answers = []
-    for who in named:
-        found = _find_member(group, who)
-        if not isinstance(found, Refusal):
-            going[found.member_id] = found
-        error = found.error if isinstance(found, Refusal) else ErrorCode.NONE
-        answers.append(LeaveGroupResponseMember(who.member_id, who.group_instance_id, error))
-    response = (
-        LeaveGroupResponse(members=tuple(answers)) if is_batch else LeaveGroupResponse(error_code=answers[0].error_code)
-    )
+    named = named_members(request, env.call.version)
+    found = [_find_member(group, who) for who in named]
+    going = {one.member_id: one for one in found if isinstance(one, Member)}
+    errors = [one.error if isinstance(one, Refusal) else ErrorCode.NONE for one in found]
+    response = leave_response(named, errors, env.call.version)
     if not going:
         return Result(response=response)
     reason = next((who.reason for who in named if who.reason), "")

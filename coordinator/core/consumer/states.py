@@ -32,18 +32,6 @@ class MemberState(IntEnum):
 _READ: Final[Mapping[int, MemberState]] = {state.value: state for state in MemberState}
 
 # Where a member's reconciliation may lead in one step, for the docs and for the tests that walk it.
-NEXT: Final[Mapping[MemberState, frozenset[MemberState]]] = {
-    MemberState.STABLE: frozenset(
-        {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
-    ),
-    MemberState.UNREVOKED_PARTITIONS: frozenset(
-        {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
-    ),
-    MemberState.UNRELEASED_PARTITIONS: frozenset(
-        {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
-    ),
-    MemberState.UNKNOWN: frozenset(
-        {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
-    ),
-}
-assert NEXT.keys() == set(MemberState)
+NEXT: Final[Mapping[MemberState, frozenset[MemberState]]] = dict.fromkeys(
+    MemberState, frozenset({MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS})
+)

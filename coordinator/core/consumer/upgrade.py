@@ -12,6 +12,7 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.group import Member as ClassicMember
 from coordinator.core.classic.replies import refuse_parked
+from coordinator.core.classic.voting import CONSUMER
 from coordinator.core.consumer import record_builders
 from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata
 from coordinator.core.consumer.subscription import metadata_hash, topic_names
@@ -25,7 +26,6 @@ from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.consumer_protocol import read_assignment, read_subscription
 
-CONSUMER = "consumer"  # the protocol type of consumers
 UNKNOWN_HASH: Final = 0  # differs from that of any topics: the next heartbeat raises the epoch, and so a new target
 
 
