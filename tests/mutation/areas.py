@@ -51,6 +51,7 @@ EQUIVALENT = {
         "only where a step of a compaction ends moves by a key"
     ),
     "Log.latest_time: latest = max([segment.max_timestamp for segment in self.segments], default=-2)": "any below 0 is none",
+    "_Reader.read: rest = file.pread(segment.size, size + segment.size)": "what lies behind the end of a file is not read",
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",
 }
 

@@ -256,6 +256,13 @@ def test_of_several_syncs_the_one_that_fails_is_told(disk: tuple[Files, str], co
     assert set(done) >= {100, 101, 102}
 
 
+def test_a_path_from_the_root_on_is_absolute(disk: tuple[Files, str]) -> None:
+    files, _ = disk
+    assert files.absolute("/data") == "/data"
+    assert files.absolute("data").startswith("/")
+    assert files.absolute("data").endswith("/data")
+
+
 def test_several_syncs_wait_for_the_disk_at_the_same_time() -> None:
     for count in (2, 5):
         all_are_waiting = Barrier(count)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from random import Random
+from typing import TypeVar, cast
 
 import pytest
 
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import outdated, removal
+from storage.extent import Extent, measure
 from storage.log import Log, LogConfig
 from storage.outdated import OutdatedRecords, segments_size
 from tests.storage.crashing_disk import CrashingDisk
@@ -16,17 +19,22 @@ from tests.storage.crashing_disk import CrashingDisk
 DIRECTORY = "data/orders-0"
 CONFIG = LogConfig(segment_bytes=500)
 FOR_EVER = -1
+T = TypeVar("T")
+
+
+def finish(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return cast("T", stop.value)
 
 
 def told(
     files: CrashingDisk, now_ms: int, retention_ms: int, retention_bytes: int, asked: OutdatedRecords | None = None
 ) -> bool:
     steps = (asked or OutdatedRecords(files)).may_be(DIRECTORY, now_ms, retention_ms, retention_bytes)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return bool(stop.value)
+    return finish(steps)
 
 
 def a_log(*times: int) -> CrashingDisk:
@@ -93,10 +101,12 @@ def test_a_segment_that_cannot_be_read_is_to_be_opened() -> None:
     assert not told(files, 100, 100, FOR_EVER)
 
 
-def test_the_size_is_that_of_the_log_when_it_is_open() -> None:
+def test_size_and_end_are_those_of_the_log_when_it_is_open() -> None:
     files = a_log(*range(30))
     files.put(f"{DIRECTORY}/00000000000000000007.index", bytes(1000))
     log = Log.open(files.copy(), DIRECTORY, CONFIG)
     assert len(log.segments) > 1
     assert segments_size(files, DIRECTORY) == sum(segment.size for segment in log.segments)
     assert segments_size(files, "data/no-log-0") == 0
+    assert finish(measure(files, DIRECTORY)) == Extent(segments_size(files, DIRECTORY), log.end_offset)
+    assert finish(measure(files, "data/no-log-0")) == Extent(0, 0)

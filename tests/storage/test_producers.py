@@ -78,6 +78,14 @@ def test_a_new_epoch_begins_with_sequence_zero_and_fences_the_old(reopened: bool
     assert check(header(2, epoch=2)).error is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_a_refusal_says_what_is_known_of_the_producer() -> None:
+    check = log_of([batch(0, 2, epoch=3)], False).producers.check
+    assert check(header(2, epoch=2)).message == "Epoch 2 of producer 7 is older than 3"
+    assert check(header(5, epoch=4)).message == "A new epoch of producer 7 begins with sequence 0, not 5"
+    assert check(header(5, epoch=3)).message == "Sequence 5 of producer 7 where 2 is next"
+    assert check(header(2, epoch=3)).message == ""
+
+
 def test_a_forgotten_producer_may_begin_anywhere() -> None:
     assert Producers().check(header(99)).error is ErrorCode.NONE
     assert Producers().check(header_at(encode([Record(None, None)]))).error is ErrorCode.NONE
