@@ -9,18 +9,13 @@ from confluent_kafka import Producer
 
 from coordinator.cli import main
 from coordinator.client import Client
-from protocol.messages import consumer_protocol
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
-from protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
-    ConsumerProtocolSubscription,
-)
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.sync_group import SyncGroupRequest
+from tests.core.shares import share, want
 
 HOUR_MS = 3_600_000
 SESSION_MS = 300_000
@@ -69,13 +64,10 @@ def classic_member(
     client: Client, group: str, assignment: Mapping[str, tuple[int, ...]], instance: str | None = None
 ) -> str:
     """A stable group of one; its member id. Without a heartbeat it stays for the session, five minutes."""
-    subscription = consumer_protocol.write(ConsumerProtocolSubscription(tuple(assignment)))
-    protocols = (JoinGroupRequestProtocol("range", subscription),)
-    join = JoinGroupRequest(group, SESSION_MS, SESSION_MS, "", instance, "consumer", protocols)
+    join = JoinGroupRequest(group, SESSION_MS, SESSION_MS, "", instance, "consumer", want(assignment))
     joined = client.ask(join, version=3 if instance is None else 5)
     assert joined.error_code == 0
-    owned = tuple(ConsumerProtocolAssignmentTopicPartition(topic, numbers) for topic, numbers in assignment.items())
-    mine = SyncGroupRequestAssignment(joined.member_id, consumer_protocol.write(ConsumerProtocolAssignment(owned)))
+    mine = share(joined.member_id, assignment)
     synced = client.ask(
         SyncGroupRequest(group, joined.generation_id, joined.member_id, instance, "consumer", "range", (mine,))
     )

@@ -24,9 +24,8 @@ from coordinator.core.topics import Topic, Topics
 from coordinator.runtime import loader
 from coordinator.runtime.partition import Partition
 from pipeline.synth import Writer
-from protocol.messages import consumer_protocol as embedded
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -34,6 +33,7 @@ from protocol.records import Record
 from storage.files import RealFiles
 from storage.log import Log
 from tests.core.driver import ShardDriver
+from tests.core.shares import share, want
 
 START_MS = 1_760_000_000_000
 SESSION_MS, BEAT_MS = 45_000, 3_000
@@ -263,19 +263,15 @@ class SimulatedGroup:
         for client in order:
             client.member_id = answers[client.name].member_id
             self.generation = answers[client.name].generation_id
-        shares = tuple(
-            SyncGroupRequestAssignment(client.member_id, self._assignment(client)) for client in self.clients
-        )
+        shares = tuple(share(client.member_id, self._share(client)) for client in self.clients)
         for client in order:
             leads = answers[client.name].leader == client.member_id
             self._sync(client, self.generation, shares if leads else ())
 
     def _join(self, client: Client) -> int:
-        subscription = embedded.write(embedded.ConsumerProtocolSubscription(topics=client.topics), 1)
         request = JoinGroupRequest(
-            self.group, SESSION_MS, 300_000, client.member_id, client.instance, "consumer",
-            (JoinGroupRequestProtocol("range", subscription),),
-        )  # fmt: skip
+            self.group, SESSION_MS, 300_000, client.member_id, client.instance, "consumer", want(client.topics)
+        )
         ticket = self.engine.ask(request, 9, client.name)
         answer = self.engine._answers.get(ticket)
         if answer is not None and answer.error_code == MEMBER_ID_REQUIRED:
@@ -297,14 +293,6 @@ class SimulatedGroup:
             takers = [one for one in self.clients if topic in one.topics]
             share[topic] = list(range(takers.index(client), self.partitions[topic], len(takers)))
         return share
-
-    def _assignment(self, client: Client) -> bytes:
-        owned = tuple(
-            embedded.ConsumerProtocolAssignmentTopicPartition(topic, tuple(numbers))
-            for topic, numbers in self._share(client).items()
-            if numbers
-        )
-        return embedded.write(embedded.ConsumerProtocolAssignment(assigned_partitions=owned), 1)
 
     def _commit(self, client: Client) -> None:
         topics = []

@@ -18,6 +18,7 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.core.shares import share
 from tests.pipeline.engine import BEAT_MS, MEMBER_ID_REQUIRED, Client, Engine, SimulatedGroup
 
 NEVER, RARELY, OFTEN = 0.0, 0.05, 0.9  # how probably a member commits at a heartbeat
@@ -152,7 +153,7 @@ class HabitGroup(SimulatedGroup):
         target = {client.name: SimulatedGroup._share(self, client) for client in self.clients}
         before = {client.name: client.owned for client in self.clients}
         self.shares = {name: self._allowed(name, share, before) for name, share in target.items()}
-        given = tuple(SyncGroupRequestAssignment(one.member_id, self._assignment(one)) for one in self.clients)
+        given = tuple(share(one.member_id, self._share(one)) for one in self.clients)
         for client, _ in tickets:
             leads = answers[client.name].leader == client.member_id
             self._sync(client, self.generation, given if leads else ())

@@ -5,17 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.messages import consumer_protocol as embedded
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.core.shares import deal, read_share, want
 from tests.simulation.network import Heard, Link, Network
 
 SESSION_MS, REBALANCE_MS = 20_000, 60_000
@@ -143,10 +143,8 @@ class ClassicMember(Member):
 
     def _join(self) -> None:
         self.is_settled, self.owned = False, set()
-        subscription = embedded.write(embedded.ConsumerProtocolSubscription(topics=self.topics), 1)
-        protocols = (JoinGroupRequestProtocol("range", subscription),)
         request = JoinGroupRequest(
-            self.group, SESSION_MS, REBALANCE_MS, self.member_id, self.instance, "consumer", protocols
+            self.group, SESSION_MS, REBALANCE_MS, self.member_id, self.instance, "consumer", want(self.topics)
         )
         self._ask(request, self._version, JOIN_MS, self._joined)
 
@@ -163,47 +161,25 @@ class ClassicMember(Member):
             metadata = MetadataRequest(None, allow_auto_topic_creation=False)
             self._ask(metadata, 12, REQUEST_MS, lambda topics: self._deal(answer.members, topics))
         else:
-            self._sync({})
+            self._sync(())
 
     def _deal(self, members: Any, metadata: Any) -> None:
         """Deal the partitions out, one by one, to those who subscribe to their topic."""
         if metadata is None:
             self._try_again(None)
             return
-        wanted = {one.member_id: set(embedded.read_subscription(one.metadata).topics) for one in members}
-        shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in wanted}
         self._dealt = {topic.name: len(topic.partitions) for topic in metadata.topics}
-        for topic, count in sorted(self._dealt.items()):
-            takers = [member_id for member_id, names in sorted(wanted.items()) if topic in names]
-            for partition in range(count if takers else 0):
-                shares[takers[partition % len(takers)]].setdefault(topic, []).append(partition)
-        self._sync(shares)
+        self._sync(deal(members, self._dealt))
 
-    def _sync(self, shares: dict[str, dict[str, list[int]]]) -> None:
-        assignments = tuple(
-            SyncGroupRequestAssignment(
-                member_id,
-                embedded.write(
-                    embedded.ConsumerProtocolAssignment(
-                        tuple(
-                            embedded.ConsumerProtocolAssignmentTopicPartition(topic, tuple(partitions))
-                            for topic, partitions in topics.items()
-                        )
-                    ),
-                    1,
-                ),
-            )
-            for member_id, topics in shares.items()
-        )
-        request = SyncGroupRequest(self.group, self.generation, self.member_id, self.instance, None, None, assignments)
+    def _sync(self, shares: tuple[SyncGroupRequestAssignment, ...]) -> None:
+        request = SyncGroupRequest(self.group, self.generation, self.member_id, self.instance, None, None, shares)
         self._ask(request, 4, JOIN_MS, self._synced)
 
     def _synced(self, answer: Any) -> None:
         if answer is None or answer.error_code:
             self._try_again(answer)
             return
-        assigned = embedded.read_assignment(answer.assignment).assigned_partitions if answer.assignment else ()
-        self._network.take(self, {(entry.topic, p) for entry in assigned for p in entry.partitions})
+        self._network.take(self, read_share(answer.assignment))
         self.is_settled = True
         generation = self.generation
         self._later(BEAT_MS, lambda: self._beat(generation))

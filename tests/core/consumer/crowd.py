@@ -15,17 +15,17 @@ from coordinator.core.limits import Limits
 from coordinator.core.result import Result
 from coordinator.core.topics import Topic, Topics
 from protocol.errors import ErrorCode
-from protocol.messages import consumer_protocol as embedded
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.messages.sync_group import SyncGroupRequest
 from tests.core.consumer.commands import check
 from tests.core.driver import ShardDriver
+from tests.core.shares import deal, read_share, want
 from tests.core.world import topic_id
 
 GROUP = "g"
@@ -276,39 +276,16 @@ class Classic(Client):
 
     def _join(self) -> None:
         self.owned = set()
-        data = embedded.write(embedded.ConsumerProtocolSubscription(self.names), 1)
         self.phase = "joining"
         request = JoinGroupRequest(
-            GROUP,
-            10_000,
-            20_000,
-            self.member_id,
-            self.instance_id,
-            "consumer",
-            (JoinGroupRequestProtocol("range", data),),
+            GROUP, 10_000, 20_000, self.member_id, self.instance_id, "consumer", want(self.names)
         )
         self._send(request, 3 if self.instance_id is None else 5)
 
     def _sync(self) -> None:
-        assignments = []
-        if self.members:
-            wanted = {m.member_id: set(embedded.read_subscription(m.metadata).topics) for m in self.members}
-            dealt: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in wanted}
-            for topic in self.crowd.topics.values():
-                takers = [member_id for member_id, names in sorted(wanted.items()) if topic.name in names]
-                for partition in range(topic.partitions if takers else 0):
-                    dealt[takers[partition % len(takers)]].setdefault(topic.name, []).append(partition)
-            for member_id, topics in dealt.items():
-                entries = tuple(
-                    embedded.ConsumerProtocolAssignmentTopicPartition(name, tuple(parts))
-                    for name, parts in topics.items()
-                )
-                data = embedded.write(embedded.ConsumerProtocolAssignment(entries), 1)
-                assignments.append(SyncGroupRequestAssignment(member_id, data))
+        shares = deal(self.members, {topic.name: topic.partitions for topic in self.crowd.topics.values()})
         self.phase = "syncing"
-        request = SyncGroupRequest(
-            GROUP, self.generation, self.member_id, self.instance_id, None, None, tuple(assignments)
-        )
+        request = SyncGroupRequest(GROUP, self.generation, self.member_id, self.instance_id, None, None, shares)
         self._send(request, 3)
 
     def _beat(self) -> None:
@@ -333,9 +310,7 @@ class Classic(Client):
             self.members = response.members
             self.phase = "joined"
         elif self.phase == "syncing":
-            assigned = embedded.read_assignment(response.assignment) if response.assignment else None
-            entries = () if assigned is None else assigned.assigned_partitions
-            self.owned = {(entry.topic, p) for entry in entries for p in entry.partitions}
+            self.owned = read_share(response.assignment)
             self.phase = "in"
 
     def leave(self) -> None:
