@@ -1,6 +1,9 @@
 """The history of groups, from records alone: causes against the engine's events, and each case for itself."""
 
+import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 from coordinator.core.events import Cause
 from pipeline.decode.layout import TOPIC, log_dirs, spans
 from pipeline.decode.rows import read_table
-from pipeline.history.activity import activity_of, read_histories
+from pipeline.history.activity import activity_of, gather_activity, read_histories
 from pipeline.history.departures import together
 from pipeline.history.group import GroupHistory
 from pipeline.history.records import Move, Rebalance, Record, Row, Session
@@ -330,3 +333,50 @@ def test_the_outage_is_from_the_last_commit_before_to_the_first_one_after() -> N
     script.commits(20, p0=[15])
     script.end()
     assert [row.commit_gap_ms for row in script.rows if isinstance(row, Rebalance)] == [None, 7000, 7000]
+
+
+def count_lines(work: Callable[[], object]) -> int:
+    """How many lines were run: a measure of work that no other program changes."""
+    lines = 0
+
+    def count(_frame: object, event: str, _arg: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def live_long(generations: int, *, is_quiet: bool) -> None:
+    """A group that rebalances so often, with commits between any two, or with none after the first."""
+    script = Script()
+    for number in range(generations):
+        at = 10.0 * number
+        script.generation(at, number + 1, **{"a": [0], f"b{number % 2}": [1]})
+        if not is_quiet or number == 0:
+            script.commits(at + 10, p0=[at + 1, at + 5], p1=[at + 2])
+    assert len([row for row in script.end().rows if isinstance(row, Rebalance)]) == generations
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_the_work_for_a_history_grows_as_the_history(is_quiet: bool) -> None:
+    few, more, many = (count_lines(partial(live_long, n, is_quiet=is_quiet)) for n in (200, 400, 800))
+    assert many - more <= 2.05 * (more - few), "a group twice as old takes twice the work"
+
+
+def test_the_work_to_place_commits_grows_as_the_commits() -> None:
+    def gather(count: int) -> None:
+        steps = [Record(n * 10, n * 1000, 3, None, n, False, "{}") for n in range(count // 10)]
+        rows = [
+            {"log_offset": n, "topic": "t", "partition": 0, "record_ts": n * 100, "is_txn": False} for n in range(count)
+        ]
+        assert len(gather_activity(steps, rows)) >= len(steps)
+
+    few, more, many = (count_lines(partial(gather, n)) for n in (1000, 2000, 4000))
+    assert many - more <= 2.05 * (more - few)

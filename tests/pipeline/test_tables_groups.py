@@ -1,5 +1,6 @@
 """Groups by Spark: the same history that plain Python tells, the event log before any inference, states at the end."""
 
+import re
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -66,6 +67,14 @@ def test_spark_tells_what_plain_python_tells(engine: Engine, tables: dict[str, A
                 assert one.pop("cause") == one["causes"][0]
         names = list(want[0])
         assert sorted(({name: one[name] for name in names} for one in got), key=str) == want
+
+
+def test_no_commit_is_looked_at_for_each_other_one(spark: Any, tables: dict[str, Any]) -> None:
+    rows = history.step_activity(tables["records"], tables["commits"])
+    frames = re.findall(r"specifiedwindowframe\([^)]*\)", str(rows._jdf.queryExecution()).lower())
+    assert frames
+    # A frame that reaches from each row to the end is summed up anew for each row.
+    assert not [frame for frame in frames if "unboundedfollowing" in frame]
 
 
 def test_the_event_log_is_believed_before_any_inference(
