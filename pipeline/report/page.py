@@ -48,11 +48,12 @@ def page(data: ReportData, title: str) -> str:
 
 
 def table(columns: dict[str, Callable[[Row], Any]], rows: Iterable[Row], empty: str) -> str:
-    """Return rows as a table; numbers are set to the right."""
-    body = []
+    """Return rows as a table; numbers, and the headings of their columns, are set to the right."""
+    body: list[str] = []
+    numeric: set[str] = set()
     for row in rows:
         cells = []
-        for of in columns.values():
+        for name, of in columns.items():
             value = of(row)
             cell = value if isinstance(value, Cell) else Cell(value)
             is_number = isinstance(cell.text, int | float) and not isinstance(cell.text, bool)
@@ -60,10 +61,12 @@ def table(columns: dict[str, Callable[[Row], Any]], rows: Iterable[Row], empty: 
             kinds = " ".join(kind for kind in (NUMERIC if is_number else "", cell.kind) if kind)
             tip = f' title="{safe(cell.full)}"' if cell.full and str(cell.full) != str(cell.text) else ""
             cells.append(f'<td class="{kinds}"{tip}>{safe(text)}</td>')
+            if is_number or NUMERIC in cell.kind.split():
+                numeric.add(name)
         body.append(f"<tr>{''.join(cells)}</tr>")
     if not body:
         return f'<p class="none">{safe(empty)}</p>'
-    head = "".join(f"<th>{safe(name)}</th>" for name in columns)
+    head = "".join(f'<th class="{NUMERIC if name in numeric else ""}">{safe(name)}</th>' for name in columns)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
 
 
@@ -88,9 +91,15 @@ def _since(name: str) -> Callable[[Row], Any]:
     return lambda row: Cell(clock(row[name]), kind="w") if row.get(name) else None
 
 
-def _seconds(name: str) -> Callable[[Row], Any]:
-    """Milliseconds of a column as seconds."""
-    return lambda row: None if row.get(name) is None else Cell(f"{row[name] / 1000:,.1f} s", kind=NUMERIC)
+def _duration(name: str) -> Callable[[Row], Any]:
+    """Return the milliseconds of a column with a unit that suits them."""
+
+    def cell(row: Row) -> Any:
+        if (ms := row.get(name)) is None:
+            return None
+        return Cell(f"{ms:,} ms" if ms < 1000 else f"{ms / 1000:,.1f} s", kind=NUMERIC)
+
+    return cell
 
 
 def _member(names: dict[str, str]) -> Callable[[Row], Any]:
@@ -107,7 +116,7 @@ def _head(data: ReportData, title: str) -> str:
     states = ", ".join(f"{count:,} {STATUSES.get(name, name)}" for name, count in order) or "none"
     tiles = {
         "groups": f"{data.groups_total:,}",
-        "how they are": states,
+        "groups by health": states,
         "rebalances": f"{data.rebalances_total:,}",
         "partitions with commits": f"{data.partitions_total:,}",
         "problems in the logs": f"{data.problems_total:,}",
@@ -178,7 +187,7 @@ def _groups(data: ReportData) -> tuple[str, str]:
     }  # fmt: skip
     left_out = data.groups_total - len(data.groups)
     more = f" The {len(data.groups)} worst of {data.groups_total:,} are shown." if left_out else ""
-    how = "Lag is - where the ends of the topics' logs were not given (build --ends)." + more
+    how = "Lag is '-' where the ends of the topics' logs were not given (build --ends)." + more
     return "Groups", _how(how) + table(columns, data.groups, "No group has a record or a commit.")
 
 
@@ -224,8 +233,8 @@ def _rate_band(story: Story) -> Lines | None:
         for name, rows, colour in given
         if rows
     ]
-    titles = " and ".join(f"{line.name} ({'grey' if line.name == 'produced' else 'blue'})" for line in lines)
-    return Lines(f"Records {titles}", "a second", lines, 64) if lines else None
+    titles = ", ".join(f"{line.name} {'grey' if line.name == 'produced' else 'blue'}" for line in lines)
+    return Lines("Records a second", titles, lines, 64) if lines else None
 
 
 def _lane_bands(story: Story, names: dict[str, str], end: int) -> Iterable[Lanes]:
@@ -262,7 +271,7 @@ def _lane_bands(story: Story, names: dict[str, str], end: int) -> Iterable[Lanes
         )
     if lanes:
         yield Lanes(
-            "Owner of each partition (in the member's colour)",
+            "Owner of each partition, in its colour",
             [(f"{topic}-{number}", f"{topic}-{number}", found) for (topic, number), found in sorted(lanes.items())],
         )
 
@@ -308,7 +317,7 @@ def _rebalances(data: ReportData) -> tuple[str, str]:
     names = _names_in(data.rebalances)
     causes = [
         (row["cause"].replace("_", " "), row["cause"], float(row["count"]),
-         f"{row['count']:,} ({'told by the event log' if row['cause_source'] == 'event_log' else 'inferred'})",
+         f"{row['count']:,} ({'event log' if row['cause_source'] == 'event_log' else 'inferred'})",
          CAUSES.get(row["cause"], OTHER))
         for row in data.causes
     ]  # fmt: skip
@@ -320,7 +329,7 @@ def _rebalances(data: ReportData) -> tuple[str, str]:
         "Generation": _get("generation"), "Cause": lambda r: ", ".join(r["causes"]).replace("_", " "),
         "Detail": lambda r: Cell(shorten(r["cause_detail"] or "", names), r["cause_detail"]),
         "Members": lambda r: Cell(f"{r['members_before']} to {r['members_after']}", kind="w"),
-        "Join to sync": _seconds("sync_ms"), "Without commits": _seconds("commit_gap_ms"),
+        "Join to sync": _duration("sync_ms"), "Without commits": _duration("commit_gap_ms"),
         "Partitions moved": _get("partitions_moved"),
     }  # fmt: skip
     how = (

@@ -34,14 +34,14 @@ table{border-collapse:collapse;width:100%;font-size:13px}td,th{padding:4px 9px;t
 border-bottom:1px solid var(--faint);vertical-align:top}td{max-width:340px;min-width:3em;overflow-wrap:break-word}
 td:first-child{min-width:8em}
 th{color:var(--soft);font-weight:600;white-space:nowrap;position:sticky;top:0;background:var(--paper)}
-td.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}td[title]{text-decoration:underline
+td.n,th.n{text-align:right}td.n{font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}td[title]{text-decoration:underline
 dotted var(--soft);text-underline-offset:3px}
 ul.news{padding-left:2px;list-style:none}ul.news li{margin:6px 0;overflow-wrap:anywhere}
 ul.news i{display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:7px}
 .scroll{max-height:440px;overflow:auto;border:1px solid var(--line);border-radius:6px}
 .OK{color:var(--ok)}.WARN{color:var(--warn)}.ERR,.STOP,.STALL,.REWIND,.problem{color:var(--bad);font-weight:600}
 .none,.how,.UNKNOWN{color:var(--soft)}.how{font-size:13px;margin:4px 0 8px}
-.picture{overflow-x:auto}svg{width:100%;min-width:720px;height:auto;font:12px system-ui,sans-serif;display:block}
+.narrow{display:none}svg{width:100%;height:auto;font:12px system-ui,sans-serif;display:block}
 svg text{fill:var(--ink)}svg .name{text-anchor:end}svg .band{font-weight:600;font-size:12.5px;
 paint-order:stroke;stroke:var(--paper);stroke-width:5px}
 svg .time{fill:var(--soft)}
@@ -49,6 +49,8 @@ svg .lane{stroke:var(--line);stroke-width:.6}svg .tick{stroke:var(--faint)}
 svg .mark{stroke-width:1.3;stroke-dasharray:4 3;opacity:.85}
 .legend{margin:4px 0;font-size:13px}.legend span{margin-right:14px;white-space:nowrap}
 .legend i{display:inline-block;width:10px;height:10px;margin-right:5px;border-radius:2px}
-@media (max-width:600px){body{padding:14px;font-size:14px}h1{font-size:22px}.tiles div{padding:6px 10px}
-.tiles b{font-size:16px}td{max-width:220px}}
+@media (max-width:600px){.wide{display:none}.narrow{display:block}
+body{padding:14px;font-size:14px}h1{font-size:22px}.tiles div{padding:6px 10px}
+.tiles b{font-size:16px}td{max-width:220px}table{width:max-content;min-width:100%}
+td:first-child,th:first-child{position:sticky;left:0;background:var(--paper);min-width:5em}}
 """.replace("\n", "")

@@ -1,6 +1,8 @@
 """Pictures as inline SVG: bands of lines and lanes over one time axis, and bars. All text passes `safe`.
 
-Colours of text and lines are classes, so that the page's style gives them for light and for dark.
+Each picture is drawn twice, for wide screens and for those of a telephone, and the page's style shows one of them: text
+that shrinks with the picture cannot be read, and a picture that must be scrolled hides what happened last. Colours of
+text and lines are classes, so that the page's style gives them for light and for dark.
 """
 
 import html
@@ -10,8 +12,29 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-WIDTH, LEFT, RIGHT, ROW, AXIS = 960, 150, 14, 18, 34
+ROW, AXIS = 18, 34
 INK = ("#4878c0", "#d1703d", "#4f9d69", "#9a6fc0", "#c29a20", "#4f9a9b", "#c0587b", "#808080")
+
+
+class Canvas(msgspec.Struct, frozen=True):
+    """The width of a picture, and the margins at its sides: names stand in the left one. Units are about pixels."""
+
+    kind: str
+    width: int
+    left: int
+    label: int  # what the text behind the longest bar takes
+    name: int  # longest name of a lane, in characters
+    ticks: int  # at most so many along the time axis
+    right: int = 14
+
+    def x(self, at: float, span: tuple[int, int]) -> float:
+        """Return where a moment lies."""
+        first, last = span
+        inner = self.width - self.left - self.right
+        return self.left + inner * ((at - first) / (last - first) if last > first else 0.5)
+
+
+WIDE, NARROW = Canvas("wide", 960, 150, 260, 24, 8), Canvas("narrow", 400, 92, 130, 14, 3)
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -24,7 +47,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """A band of lines from zero up, with its unit."""
+    """A band of lines from zero up; `unit` stands behind the title."""
 
     title: str
     unit: str
@@ -81,6 +104,10 @@ def number(value: float) -> str:
 
 def timeline(bands: Sequence[Lines | Lanes], marks: Sequence[Mark], span: tuple[int, int]) -> str:
     """Return the bands one below the other over the same time, the marks through all of them."""
+    return "".join(_timeline(canvas, bands, marks, span) for canvas in (WIDE, NARROW))
+
+
+def _timeline(canvas: Canvas, bands: Sequence[Lines | Lanes], marks: Sequence[Mark], span: tuple[int, int]) -> str:
     y, parts, titles = 0.0, [], []
     if marks:
         titles.append('<text x="0" y="13" class="band">Rebalances</text>')
@@ -88,32 +115,37 @@ def timeline(bands: Sequence[Lines | Lanes], marks: Sequence[Mark], span: tuple[
     for band in bands:
         titles.append(f'<text x="0" y="{y + 13:.0f}" class="band">{safe(_title(band), 80)}</text>')
         y += 24
-        drawn, height = _lines(band, y, span) if isinstance(band, Lines) else _lanes(band, y, span)
+        drawn, height = _lines(canvas, band, y, span) if isinstance(band, Lines) else _lanes(canvas, band, y, span)
         parts += drawn
         y += height + 10
-    through = [
-        f'<g><line x1="{_x(m.at, span):.1f}" x2="{_x(m.at, span):.1f}" y1="12" y2="{y:.0f}" stroke="{m.colour}" '
-        f'class="mark"/><circle cx="{_x(m.at, span):.1f}" cy="9" r="5" fill="{m.colour}"/>'
-        f"<title>{safe(m.tip, 400)}</title></g>"
-        for m in marks
-    ]
-    return _svg(y + AXIS, [*_axis(span, y), *parts, *through, *titles])
+    through = [_mark(mark, canvas.x(mark.at, span), y) for mark in marks]
+    return _svg(canvas, y + AXIS, [*_axis(canvas, span, y), *parts, *through, *titles])
+
+
+def _mark(mark: Mark, x: float, bottom: float) -> str:
+    return (
+        f'<g><line x1="{x:.1f}" x2="{x:.1f}" y1="12" y2="{bottom:.0f}" stroke="{mark.colour}" class="mark"/>'
+        f'<circle cx="{x:.1f}" cy="9" r="5" fill="{mark.colour}"/><title>{safe(mark.tip, 400)}</title></g>'
+    )
 
 
 def _title(band: Lines | Lanes) -> str:
     return f"{band.title} ({band.unit})" if isinstance(band, Lines) else band.title
 
 
-def _lines(band: Lines, top: float, span: tuple[int, int]) -> tuple[list[str], float]:
+def _lines(canvas: Canvas, band: Lines, top: float, span: tuple[int, int]) -> tuple[list[str], float]:
     most = _round_up(max((value for line in band.lines for _, value in line.points), default=0) or 1)
     parts = []
     for share in (0.0, 0.5, 1.0):
         y = top + band.height * (1 - share)
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}" class="lane"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.0f}" class="name">{number(most * share)}</text>')
+        parts.append(
+            f'<line x1="{canvas.left}" x2="{canvas.width - canvas.right}" y1="{y:.0f}" y2="{y:.0f}" class="lane"/>'
+        )
+        parts.append(f'<text x="{canvas.left - 8}" y="{y + 4:.0f}" class="name">{number(most * share)}</text>')
     for line in band.lines:
         path = " ".join(
-            f"{_x(at, span):.1f},{top + band.height * (1 - value / most):.1f}" for at, value in sorted(line.points)
+            f"{canvas.x(at, span):.1f},{top + band.height * (1 - value / most):.1f}"
+            for at, value in sorted(line.points)
         )
         width = 2.4 if line.is_bold else 1.2
         parts.append(
@@ -129,16 +161,16 @@ def _round_up(value: float) -> float:
     return next(step * power for step in (1, 2, 4, 5, 6, 8, 10, 20) if step * power >= value)
 
 
-def _lanes(band: Lanes, top: float, span: tuple[int, int]) -> tuple[list[str], float]:
+def _lanes(canvas: Canvas, band: Lanes, top: float, span: tuple[int, int]) -> tuple[list[str], float]:
     parts = []
     for i, (name, full, bars) in enumerate(band.lanes):
         y = top + i * ROW + ROW / 2
+        parts.append(_name(canvas, y + 4, name, full))
         parts.append(
-            f'<text x="{LEFT - 8}" y="{y + 4:.0f}" class="name">{safe(name, 24)}<title>{safe(full)}</title></text>'
+            f'<line x1="{canvas.left}" x2="{canvas.width - canvas.right}" y1="{y:.0f}" y2="{y:.0f}" class="lane"/>'
         )
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}" class="lane"/>')
         for bar in bars:
-            x, end = _x(bar.start, span), _x(bar.end, span)
+            x, end = canvas.x(bar.start, span), canvas.x(bar.end, span)
             parts.append(
                 f'<rect x="{x:.1f}" y="{y - 6:.0f}" width="{max(end - x, 2):.1f}" height="12" rx="2" '
                 f'fill="{bar.colour}"><title>{safe(bar.tip, 400)}</title></rect>'
@@ -146,22 +178,32 @@ def _lanes(band: Lanes, top: float, span: tuple[int, int]) -> tuple[list[str], f
     return parts, ROW * len(band.lanes)
 
 
+def _name(canvas: Canvas, y: float, name: str, full: str) -> str:
+    """Return the name of a lane or a bar, left of it; the full one is shown when it is pointed at."""
+    shown = f"{safe(name, canvas.name)}<title>{safe(full)}</title>"
+    return f'<text x="{canvas.left - 8}" y="{y:.0f}" class="name">{shown}</text>'
+
+
 def bars(rows: Iterable[tuple[str, str, float, str, str]], most: float | None = None) -> str:
     """Return a bar for each (name, full name, value, what it says, colour)."""
     given = list(rows)
     if not given:
         return '<p class="none">nothing to draw</p>'
+    return "".join(_bars(canvas, given, most) for canvas in (WIDE, NARROW))
+
+
+def _bars(canvas: Canvas, given: Sequence[tuple[str, str, float, str, str]], most: float | None) -> str:
     top = most or max(value for _, _, value, _, _ in given) or 1
     parts = []
     for i, (name, full, value, label, colour) in enumerate(given):
         y = i * 22
-        width = (WIDTH - LEFT - 260) * min(value / top, 1)
+        width = (canvas.width - canvas.left - canvas.label) * min(value / top, 1)
+        parts.append(_name(canvas, y + 15, name, full))
         parts.append(
-            f'<text x="{LEFT - 8}" y="{y + 15}" class="name">{safe(name, 24)}<title>{safe(full)}</title></text>'
+            f'<rect x="{canvas.left}" y="{y + 3}" width="{max(width, 1):.1f}" height="15" rx="2" fill="{colour}"/>'
         )
-        parts.append(f'<rect x="{LEFT}" y="{y + 3}" width="{max(width, 1):.1f}" height="15" rx="2" fill="{colour}"/>')
-        parts.append(f'<text x="{LEFT + width + 8:.1f}" y="{y + 15}">{safe(label)}</text>')
-    return _svg(22 * len(given) + 4, parts)
+        parts.append(f'<text x="{canvas.left + width + 8:.1f}" y="{y + 15}">{safe(label)}</text>')
+    return _svg(canvas, 22 * len(given) + 4, parts)
 
 
 def legend(colours: dict[str, str]) -> str:
@@ -170,27 +212,34 @@ def legend(colours: dict[str, str]) -> str:
     return f'<p class="legend">{"".join(items)}</p>'
 
 
-def _x(at: float, span: tuple[int, int]) -> float:
-    first, last = span
-    return LEFT + (WIDTH - LEFT - RIGHT) * ((at - first) / (last - first) if last > first else 0.5)
+STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200)  # then whole days
 
 
-def _axis(span: tuple[int, int], bottom: float) -> list[str]:
+def find_ticks(span: tuple[int, int], most: int) -> list[int]:
+    """Return round moments (ms) for a time axis, evenly spaced, at most so many; the start if none lies in the span."""
     first, last = span
+    length_s = max(last - first, 1) / 1000
+    days = 86_400 * -(-length_s // (most * 86_400))
+    step = int(1000 * next((step for step in STEPS_S if length_s / step <= most - 1), days))
+    return list(range(-(-first // step) * step, last + 1, step))[:most] or [first]
+
+
+def _axis(canvas: Canvas, span: tuple[int, int], bottom: float) -> list[str]:
+    first, last = span
+    moments = find_ticks(span, canvas.ticks)
+    is_days = len(moments) > 1 and (moments[1] - moments[0]) % 86_400_000 == 0
     ticks = []
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        at = first + (last - first) * share
-        x = _x(at, span)
-        anchor = "end" if share == 1 else "middle"
+    for at in moments:
+        x = canvas.x(at, span)
+        anchor = "end" if x > canvas.width - 3 * canvas.right else "middle"
+        label = clock(at)[5:10] if is_days else clock(at, False)
         ticks.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="20" y2="{bottom:.0f}" class="tick"/>')
-        ticks.append(
-            f'<text x="{x:.1f}" y="{bottom + 14:.0f}" text-anchor="{anchor}" class="time">{clock(at, False)}</text>'
-        )
+        ticks.append(f'<text x="{x:.1f}" y="{bottom + 14:.0f}" text-anchor="{anchor}" class="time">{label}</text>')
     days = " to ".join(sorted({clock(first)[:10], clock(last)[:10]}))
-    ticks.append(f'<text x="0" y="{bottom + 14:.0f}" class="time">{days} UTC</text>')
+    ticks.append(f'<text x="0" y="{bottom + 30:.0f}" class="time">{days}, times in UTC</text>')
     return ticks
 
 
-def _svg(height: float, parts: Sequence[str]) -> str:
-    picture = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(parts)}</svg>'
-    return f'<div class="picture">{picture}</div>'
+def _svg(canvas: Canvas, height: float, parts: Sequence[str]) -> str:
+    picture = f'<svg viewBox="0 0 {canvas.width} {height:.0f}" role="img">{"".join(parts)}</svg>'
+    return f'<div class="picture {canvas.kind}">{picture}</div>'

@@ -4,7 +4,9 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ import pytest
 from pipeline import published
 from pipeline.report.data import GROUPS, POINTS, STORIES, ReportData, Story, collect, consumer_ownership, ownership
 from pipeline.report.names import short_names, shorten
-from pipeline.report.page import page
-from pipeline.report.svg import safe
+from pipeline.report.page import page, table
+from pipeline.report.svg import clock, find_ticks, safe
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\x00\n</title><img src=x onerror=alert(2)>"
 
@@ -103,6 +105,46 @@ def test_it_is_readable_with_few_and_many(groups: int) -> None:
     assert ("worst of 10,000" in text) == (groups == 10_000)
     assert text.count('<li><a href="#s') == text.count('<section id="s')
     assert "None" not in re.sub(r"None\.", "", text)
+
+
+def test_each_picture_is_there_for_wide_and_for_narrow_screens() -> None:
+    text = page(report_data(5), "t")
+    widths = Counter(re.findall(r'<div class="picture (\w+)"><svg viewBox="0 0 (\d+) ', text))
+    wide, narrow = widths["wide", "960"], widths["narrow", "400"]
+    assert wide == narrow > 5
+    assert len(widths) == 2
+    for name in ("wide", "narrow"):
+        assert f".{name}{{display:" in text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shown"),
+    [
+        ("12:59:52", "13:00:26", ["12:59:55", "13:00:00", "13:00:05", "13:00:10", "13:00:15", "13:00:20", "13:00:25"]),
+        ("09:10:00", "11:50:00", ["09:30:00", "10:00:00", "10:30:00", "11:00:00", "11:30:00"]),
+        ("09:10:01", "09:10:01", ["09:10:01"]),
+    ],
+)
+def test_times_below_a_picture_are_round(first: str, last: str, shown: list[str]) -> None:
+    day = 1_760_054_400_000
+    span = tuple(
+        day + sum(int(n) * s * 1000 for n, s in zip(one.split(":"), (3600, 60, 1), strict=True))
+        for one in (first, last)
+    )
+    assert [clock(at, False) for at in find_ticks((span[0], span[1]), 8)] == shown
+
+
+@pytest.mark.parametrize("days", [1, 3, 20, 400])
+def test_there_are_few_times_however_long_it_took(days: int) -> None:
+    for most in (3, 8):
+        ticks = find_ticks((1_760_000_000_000, 1_760_000_000_000 + days * 86_400_000), most)
+        assert 1 <= len(ticks) <= most
+        assert len({b - a for a, b in pairwise(ticks)}) <= 1
+
+
+def test_headings_stand_over_their_numbers() -> None:
+    text = table({"Name": lambda r: r["name"], "Lag": lambda r: r["lag"]}, [{"name": "a", "lag": 5}], "")
+    assert '<th class="">Name</th><th class="n">Lag</th>' in text
 
 
 def test_long_names_are_cut() -> None:
