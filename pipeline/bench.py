@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -81,27 +82,36 @@ class Stopwatch:
         return min(self.rounds[name])
 
 
-def cpu_seconds() -> float:
-    """Return the processor time of this process, of all that it started, and of what those started.
+class ProcessTree:
+    """The processor time of this process and of those below it: Spark's Java, and Python workers below that.
 
-    Needs Linux: elsewhere this is the clock's time.
+    Of a process that has ended the time counts that was seen last, since Spark's daemon does not wait for its workers
+    and no account of them is left. Needs Linux: elsewhere this is the clock's time.
     """
-    processes = Path("/proc")
-    if not (processes / "self" / "stat").exists():
-        return time.perf_counter()
-    parents, spent = {}, {}
-    for directory in processes.iterdir():
-        if directory.name.isdigit():
-            try:
-                fields = (directory / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has ended
-            parents[int(directory.name)] = int(fields[1])
-            spent[int(directory.name)] = sum(map(int, fields[11:15]))  # with those of its children that have ended
-    ours, generation = {os.getpid()}, {os.getpid()}
-    while generation := {process for process, parent in parents.items() if parent in generation}:
-        ours |= generation
-    return sum(spent[process] for process in ours if process in spent) / os.sysconf("SC_CLK_TCK")
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, str], int] = {}  # (process, when it started) -> ticks
+
+    def seconds(self) -> float:
+        """Return the time that was spent until now."""
+        processes = Path("/proc")
+        if not (processes / "self" / "stat").exists():
+            return time.perf_counter()
+        parents: dict[int, int] = {}
+        spent: dict[int, tuple[str, int]] = {}
+        for directory in processes.iterdir():
+            if directory.name.isdigit():
+                try:
+                    fields = (directory / "stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue  # it has ended
+                parents[int(directory.name)] = int(fields[1])
+                spent[int(directory.name)] = fields[19], int(fields[11]) + int(fields[12])
+        generation = {os.getpid()}
+        while generation:
+            self._seen |= {(one, spent[one][0]): spent[one][1] for one in generation if one in spent}
+            generation = {process for process, parent in parents.items() if parent in generation}
+        return sum(self._seen.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def bench(mb: int, out: Path | None, settings: Settings, report: Report) -> dict[str, Any]:
@@ -211,7 +221,7 @@ def _against(log: LogDir, decoding: float, watch: Stopwatch) -> list[Figure]:
         # aiokafka does not decode keys and values, which is most of the work here
         figures.append(Figure("decode, speed", "aiokafka iterating over records only", seconds / decoding, 0.8))
     with tempfile.TemporaryDirectory() as scratch:
-        targets = (Path(scratch) / f"compacted-{number}" for number in range(ROUNDS))  # each must be new
+        targets = (Path(scratch) / f"compacted-{number}" for number in count())  # each must be new
         took = watch.measure("compaction", lambda: list(compact(log.store.uri, next(targets))))
         proving = watch.measure("one replay", partial(settle, log))
     figures.append(
@@ -273,19 +283,20 @@ def _spark(root: Path, mb: int, settings: Settings, watch: Stopwatch) -> tuple[l
 
     master = settings.master or "local[*]"
     small, large = Sources(root, SEED_MB), Sources(root, mb)
-    started, spent = time.perf_counter(), cpu_seconds()
+    cpu = ProcessTree().seconds
+    started, spent = time.perf_counter(), cpu()
     spark = session(settings=settings)
-    ready, ready_cpu = time.perf_counter() - started, cpu_seconds() - spent
+    ready, ready_cpu = time.perf_counter() - started, cpu() - spent
     try:
-        started, spent = time.perf_counter(), cpu_seconds()
+        started, spent = time.perf_counter(), cpu()
         _noop(small.read(spark))
-        first, first_cpu = time.perf_counter() - started, cpu_seconds() - spent
+        first, first_cpu = time.perf_counter() - started, cpu() - spent
         rounds = ROUNDS if mb < LARGE_MB else 1
         seconds = {}
         for name, work in WORKS.items():
             work(small, spark)
             watch.report(f"Spark: {name}, compiled")
-            seconds[name] = watch.measure(f"Spark: {name}", partial(work, large, spark), rounds, cpu_seconds)
+            seconds[name] = watch.measure(f"Spark: {name}", partial(work, large, spark), rounds, cpu)
     finally:
         spark.stop()
     part = watch.measure("plain reader, a part of the log", partial(one_by_one, small.log))
@@ -376,8 +387,8 @@ WORKS: dict[str, Callable[[Sources, Any], None]] = {
 def _spark_figures(seconds: dict[str, float], slow: float, of: Sources) -> list[Figure]:
     rows, lag = seconds["source to noop"], seconds["lag status"]
     reduced, crossing = seconds["latest, reduced in the worker"], seconds["latest, rows reduced by Spark"]
-    count = sum(pq.read_metadata(file).num_rows for file in of.files("offset_commits"))
-    rate = f"{count / rows / 1e6:.2f} M records/s a core"
+    commits = sum(pq.read_metadata(file).num_rows for file in of.files("offset_commits"))
+    rate = f"{commits / rows / 1e6:.2f} M records/s a core"
     return [
         Figure("Spark source to noop, speed", "the plain reader", slow / rows, 2, more=rate),
         Figure(
@@ -389,7 +400,7 @@ def _spark_figures(seconds: dict[str, float], slow: float, of: Sources) -> list[
             "Parquet of all raw tables by the worker, speed", "Spark's writer, commits only",
             seconds["Parquet by Spark"] / seconds["Parquet by the worker"], 2,
         ),
-        Figure("lag status of the history, time", "scanning it", lag / seconds["scan"], 8, False, more=f"{count} rows"),
+        Figure("lag status of the history, time", "scanning it", lag / seconds["scan"], 8, False, f"{commits:,} rows"),
     ]  # fmt: skip
 
 
