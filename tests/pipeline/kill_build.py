@@ -1,6 +1,6 @@
 """A build whose process is killed at a named step, for `test_object_store_killed`. Run as a process of its own.
 
-Its argument is JSON: the tables, the format, Spark's settings, the step at which to die. Before it builds, it prints as
+Its argument is JSON: the tables, the format, Spark's settings, the step at which to die, the master. Before it builds, it prints as
 JSON how many rows each table has that the views name which are in the store; null where nothing was built yet.
 """
 
@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import Any
 
-from pipeline import published
+from pipeline import locks, published
 from pipeline.decode.files import Store
 from pipeline.jobs.build import build
 from pipeline.session import Settings, session
@@ -34,8 +34,14 @@ def rows_by_views(spark: Any, out: Store) -> dict[str, int] | None:
     return {name: spark.table(name).count() for name in TABLES}
 
 
-def main(out: Store, form: str, conf: dict[str, str], step: str) -> None:
-    spark = session(settings=Settings("local[2]", "768m", conf=tuple(conf.items()), is_small=True))
+def main(out: Store, form: str, conf: dict[str, str], step: str, master: str) -> None:
+    locks.RENEW_S, locks.LEASE_S = 1.0, 5.0  # who was killed is soon forgotten
+    is_cluster = not master.startswith("local")
+    memory = "512m" if is_cluster else None
+    spark = session(settings=Settings(master, "768m", memory, conf=tuple(conf.items()), is_small=not is_cluster))
+    if is_cluster:
+        places = spark.sparkContext.parallelize(range(8), 8).mapPartitions(lambda _: [os.getppid()]).collect()
+        assert len(set(places)) == 2, "two executors"
     print(json.dumps(rows_by_views(spark, out)), flush=True)
     replace = Store.replace
     if step == "between two tables":

@@ -63,11 +63,11 @@ def wheel_of_this_tree(directory: Path) -> Path:
 
 
 @contextmanager
-def cluster(directory: Path) -> Iterator[str]:
-    """A master and two workers of one core each; the master's address."""
+def cluster(directory: Path, spark_home: Path | None = None) -> Iterator[str]:
+    """A master and two workers of one core each, of the installed Spark or of another one; the master's address."""
     import pyspark
 
-    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    spark_class = (spark_home or Path(pyspark.__file__).parent) / "bin" / "spark-class"
     here = ("--host", "127.0.0.1", "--webui-port", "0")
     running = []
     try:
@@ -76,7 +76,7 @@ def cluster(directory: Path) -> Iterator[str]:
         address = wait_for_line(log, "Starting Spark master at").split()[-1]
         logs = [directory / f"worker{number}.log" for number in range(2)]
         for log in logs:
-            size = ("--cores", "1", "--memory", "700m", "--work-dir", str(log.with_suffix("")))
+            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(log.with_suffix("")))
             running.append(
                 start_process(log, spark_class, "org.apache.spark.deploy.worker.Worker", *here, *size, address)
             )

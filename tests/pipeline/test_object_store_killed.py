@@ -19,6 +19,7 @@ from pipeline.synth_groups import write_lives
 from tests.pipeline import test_spark_releases as releases
 from tests.pipeline.kill_build import TABLES
 from tests.pipeline.object_store import KEYS, object_store
+from tests.pipeline.test_distributed import cluster
 from tests.pipeline.test_ingest import read
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(3000)]
@@ -26,6 +27,13 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.ti
 SDK = "2.35.4"  # of its jars the connector needs three, and what these need; together they are 500 MB
 CONNECTOR = ["org.apache.hadoop:hadoop-aws:{hadoop}", *(f"software.amazon.awssdk:{name}:{SDK}" for name in ("s3", "s3-transfer-manager", "sts"))]  # fmt: skip
 HADOOP = {"parquet": "3.5.0", "delta": "3.4.2"}  # of Spark 4.3, and of 4.1
+
+
+CLUSTER = {  # of two workers with a core each
+    "spark.executor.cores": "1", "spark.cores.max": "2", "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+}  # fmt: skip
 
 
 def settings(form: str, endpoint: str) -> dict[str, str]:
@@ -39,10 +47,14 @@ def settings(form: str, endpoint: str) -> dict[str, str]:
     return conf | (releases.DELTA_CONF if form == "delta" else {})
 
 
-def killed_at(step: str, out: Store, form: str, environment: dict[str, str]) -> dict[str, int] | None:
+Environment = dict[str, str]
+
+
+def killed_at(step: str, out: Store, form: str, environment: Environment, master: str) -> dict[str, int] | None:
     """Build until that step; what the views said before. A build without a step ends."""
     endpoint = out.uri.partition("endpoint_override=")[2].partition("&")[0]
-    words = json.dumps([out.uri, form, settings(form, endpoint), step])
+    conf = settings(form, endpoint) | (CLUSTER if master.startswith("spark:") else {})
+    words = json.dumps([out.uri, form, conf, step, master])
     command = [sys.executable, "-m", "tests.pipeline.kill_build", words]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900, start_new_session=True)
     assert done.returncode == (-signal.SIGKILL if step else 0), done.stderr[-3000:]
@@ -59,27 +71,42 @@ def rows(out: Store) -> dict[str, int]:
 @pytest.mark.skipif(releases.PIP is None, reason="no pip on this machine")
 @pytest.mark.parametrize("form", ["parquet", "delta"])
 def test_a_build_that_is_killed(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logs = tmp_path / "logs"
-    write_logs(logs, Plan(records=300))
-    write_lives(logs, groups=2, partition=9)
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     environment = releases.spark("4.1.4", tmp_path) if form == "delta" else {**os.environ}
+    kill_builds(form, tmp_path, environment, "local[2]")
+
+
+@pytest.mark.skipif(releases.PIP is None, reason="no pip on this machine")
+def test_a_build_on_two_workers_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    environment = releases.spark("4.1.4", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
+    with cluster(tmp_path, tmp_path / "pyspark-4.1.4" / "pyspark") as master:
+        kill_builds("delta", tmp_path, environment, master)
+
+
+def kill_builds(form: str, tmp_path: Path, environment: Environment, master: str) -> None:
+    """Kill builds at each step, and compare what readers find."""
+    logs = tmp_path / "logs"
+    write_logs(logs, Plan(records=300))
+    write_lives(logs, groups=2, partition=9)
     with object_store(tmp_path) as pattern:
         out = Store.of(pattern % "tables")
         read(logs, out)
-        assert killed_at("", out, form, environment) is None
+        assert killed_at("", out, form, environment, master) is None
         old = rows(out)
         assert min(old.values()) > 0
         Writer(logs / "__consumer_offsets-50").append([commit(("new", "t", 0), 1, 1_760_000_000_000)])
         read(logs, out)
         new = old | {name: old[name] + 1 for name in ("offset_commits", "latest_offsets")}
-        assert killed_at("between two tables", out, form, environment) == old
+        assert killed_at("between two tables", out, form, environment, master) == old
         assert rows(out) == old
-        assert killed_at("before the tables count", out, form, environment) == old
+        assert killed_at("before the tables count", out, form, environment, master) == old
         assert rows(out) == old
         # The views are those of the build that was finished but for one file, and all its tables are there.
-        assert killed_at("before the old ones are removed", out, form, environment) == new
+        assert killed_at("before the old ones are removed", out, form, environment, master) == new
         assert rows(out) == new
-        assert killed_at("", out, form, environment) == new
+        assert killed_at("", out, form, environment, master) == new
         assert rows(out) == new
