@@ -270,7 +270,9 @@ def _raw(data: bytes, position: int, bytes_max: int) -> tuple[int, int]:
     return _rest(data, position + 1, first, bytes_max) if first & 0x80 else (first, position + 1)
 
 
-def _number(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at `position`, of at most five bytes, and the position after it. Raises `ProtocolError`, and
+    IndexError where the data ends before it."""
     raw, position = _raw(data, position, 5)
     return (raw >> 1) ^ -(raw & 1), position
 
@@ -282,16 +284,16 @@ def _negative(size: int, position: int) -> ProtocolError:
 
 def _headers(data: bytes, position: int, stop: int) -> tuple[Headers, int]:
     """Return names and values up to `stop`: a header takes at least two bytes, which bounds their number."""
-    count, position = _number(data, position)
+    count, position = read_varint(data, position)
     if not 0 <= 2 * count <= stop - position:
         raise ProtocolError(f"{count} headers in {stop - position} bytes", path="records.headers", offset=position)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        size, position = _number(data, position)
+        size, position = read_varint(data, position)
         name_end = position + size
         if size < 0 or name_end > stop:
             raise ProtocolError("a header's name reaches beyond its record", path="records.headers", offset=position)
-        size, after = _number(data, name_end)
+        size, after = read_varint(data, name_end)
         if size < -1 or after + max(size, 0) > stop:
             raise ProtocolError("a header's value reaches beyond its record", path="records.headers", offset=position)
         name = data[position:name_end].decode("utf-8", "surrogateescape")

@@ -54,6 +54,7 @@ class OffsetOutOfRange(LookupError):  # noqa: N818 - Kafka's name for it
 
 
 _base_offset = attrgetter("base_offset")
+_Read = TypeVar("_Read")
 _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
@@ -427,7 +428,13 @@ def scan(log: Log, offset: int | None = None) -> Iterator[tuple[BatchHeader, lis
 
     Checksums were compared when the log was opened. Empty batches, which compaction leaves, are passed over.
     """
-    read = record_batch.read
+    return scan_by(record_batch.read, log, offset)
+
+
+def scan_by(
+    read: Callable[[bytes, int, BatchHeader], _Read], log: Log, offset: int | None = None
+) -> Iterator[tuple[BatchHeader, _Read]]:
+    """Yield the same with what `read` makes of each batch, given the bytes and where in them it is."""
     for found in log.batches(offset):
         if found.header.count:
             yield found.header, read(found.chunk, found.at, found.header)

@@ -1,7 +1,8 @@
-"""Commits as the records of a batch, in one pass: most of what a coordinator writes.
+"""Commits as the records of a batch, in one pass: most of what a coordinator writes, and reads at a start.
 
-`records.encode` and `protocol.records.write` write any record. The records of a commit differ in little, so what they
-share is written once; a test holds the bytes against those of the general way.
+`records.encode` and `protocol.records.write` write any record; `protocol.records.read` and `records.decode` read it.
+The records of a commit differ in little, so what they share is written, read and kept once. Tests hold the bytes, and
+what is read, against those of the general way.
 
 ```
 #   ┌────────┬───┬───────┬───────┬─────────┬───────────┬─────┬────┬────────┬───────┬───┬──────┬─────┬─────────┬───┐
@@ -14,13 +15,16 @@ share is written once; a test holds the bytes against those of the general way.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct as Layout
-from typing import Final
+from struct import error as StructError  # noqa: N812 - the module does not say whose it is
+from typing import Final, NamedTuple
 
 from coordinator.core import records
 from coordinator.core.record_types import OffsetCommitKey, OffsetCommitValue, Record
 from coordinator.core.topics import NO_ID
-from protocol.records import VARINTS, varint
+from protocol.errors import ProtocolError
+from protocol.records import VARINTS, read_varint, varint
 from protocol.records import Record as LogRecord
 from protocol.records import write as write_record
 
@@ -28,6 +32,12 @@ _TAIL: Final = Layout(">iBhqiBq3s16sB")
 _VALUE_SIZE: Final = 84  # 42 bytes, as a varint
 _SHORT_DELTAS: Final = 64  # fewer take one byte
 _LONG_DELTAS: Final = 8192  # fewer take two bytes
+
+_VALUE_HEAD: Final = bytes((_VALUE_SIZE, 0, 4))
+_VALUE_TAIL: Final = Layout(">Bq3s16sB")
+_KEY_VERSIONS: Final = (b"\0\0", b"\0\1")
+_DELTA_FORMATS: Final = {1: "B", 2: "H"}
+_DELTA_BITS: Final = {1: (0x80, 0), 2: (0x8080, 0x8000)}  # of a varint of so many bytes: a mask, and what it leaves
 
 
 def write_records(facts: Sequence[Record], offset_delta: int, timestamp_delta: int) -> list[bytes]:
@@ -74,3 +84,70 @@ def _write_commits(facts: Sequence[Record], offset_delta: int, timestamp_delta: 
             )
         )  # fmt: skip
     return written
+
+
+class Commits(NamedTuple):
+    """Offsets that were committed together: of one group and topic, at one time."""
+
+    group: str
+    topic: str
+    offsets: dict[int, OffsetCommitValue]  # by partition
+
+
+def read_commits(data: bytes, position: int, end: int, count: int) -> list[Commits] | None:
+    """Read the `count` records of `data[position:end]` if all of them are as drawn above; None if some are not, or
+    cannot be read."""
+    found: list[Commits] = []
+    try:
+        while count > 0:
+            commits, taken, position = _read_alike(data, position, end, count)
+            if not taken:
+                return None
+            found.append(commits)
+            count -= taken
+    except (IndexError, KeyError, StructError, UnicodeDecodeError, ProtocolError):
+        return None
+    return found if position == end and count == 0 else None
+
+
+def _read_alike(data: bytes, start: int, end: int, count: int) -> tuple[Commits, int, int]:
+    """Read the record at `start`, and those after it that have the same group, topic, time and topic id, and lengths.
+
+    Returns also how many they are, none if the first is not as drawn above, and where the next one begins.
+    """
+    length, body = read_varint(data, start)
+    _, delta_at = read_varint(data, body + 1)
+    _, key_size_at = read_varint(data, delta_at)
+    key_size, key = read_varint(data, key_size_at)
+    partition_at = key + key_size - 4
+    layout = _layout(delta_at - start, key_size_at - delta_at, partition_at - key_size_at)
+    first = layout.unpack_from(data, start)
+    front, key_head, value_head, value_tail = first[0], first[2], first[4], first[7]
+    one, time, tag, topic_id, headers = _VALUE_TAIL.unpack(value_tail)
+    commits = Commits(*records.offset_key_names(data[key:partition_at]), {})
+    if (
+        body + length != start + layout.size
+        or data[key : key + 2] not in _KEY_VERSIONS
+        or (value_head, one, tag, headers) != (_VALUE_HEAD, 1, records.TOPIC_ID_TAG, 0)
+    ):
+        return commits, 0, start
+    mask, bits = _DELTA_BITS[key_size_at - delta_at]
+    offsets, taken = commits.offsets, 0
+    stop = start + min(count, (end - start) // layout.size) * layout.size
+    for a_front, delta, a_key_head, partition, a_head, offset, epoch, a_tail in layout.iter_unpack(
+        memoryview(data)[start:stop]
+    ):
+        if (
+            a_key_head != key_head or a_tail != value_tail or a_front != front or a_head != value_head
+            or delta & mask != bits
+        ):  # fmt: skip
+            break
+        offsets[partition] = OffsetCommitValue(offset, epoch, "", time, -1, topic_id)
+        taken += 1
+    return commits, taken, start + taken * layout.size
+
+
+@lru_cache(maxsize=256)
+def _layout(front: int, delta: int, key_head: int) -> Layout:
+    """Return the layout of a record by the bytes of its front, its offset delta, and its key up to the partition."""
+    return Layout(f">{front}s{_DELTA_FORMATS[delta]}{key_head}si{len(_VALUE_HEAD)}sqi{_VALUE_TAIL.size}s")

@@ -147,13 +147,13 @@ def offset_key_head(group_id: str, topic_name: str) -> bytes:
 
 
 def _read_offset_key(key: bytes) -> OffsetCommitKey:
-    group, topic = _names(key[:-4])
+    group, topic = offset_key_names(key[:-4])
     return OffsetCommitKey(group, topic, _INT32.unpack_from(key, len(key) - 4)[0])
 
 
 @lru_cache(maxsize=1024)
-def _names(head: bytes) -> tuple[str, str]:
-    """Group and topic of all but the last four bytes of an offset's key: one commit after the other has the same."""
+def offset_key_names(head: bytes) -> tuple[str, str]:
+    """Read group and topic from all but the partition: one commit after the other has the same."""
     (group_size,) = _INT16.unpack_from(head, 2)
     group_end = 4 + group_size
     (topic_size,) = _INT16.unpack_from(head, group_end)

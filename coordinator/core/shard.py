@@ -42,6 +42,7 @@ from coordinator.core.dispatch import HANDLERS, RESTARTED, TIMERS, UNLOADED
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
 from coordinator.core.limits import Limits
+from coordinator.core.offset_records import Commits
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
@@ -221,6 +222,13 @@ class Shard:
         else:
             for record in records:
                 self.replay(record, producer_id)
+
+    def replay_commits(self, commits: Iterable[Commits]) -> None:
+        """Apply the commits of a plain batch. An offset makes its group exist."""
+        for group, topic, offsets in commits:
+            self.offsets.commit(group, topic, offsets)
+            if group not in self.groups:
+                self._put(ClassicGroup(group))
 
     def finish_loading(self, now_ms: int, gone: Mapping[str, Collection[bytes]] = _NO_TOPICS) -> list[Result[Any]]:
         """Finish loading, after all records were applied: sessions run from now on, though members may have been gone

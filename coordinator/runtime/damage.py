@@ -3,14 +3,17 @@
 To go on without what cannot be read would be to forget what was acknowledged. So the start ends, and says where.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
+from protocol import record_batch
 from protocol.errors import ProtocolError
 from protocol.record_batch import BatchHeader
 from protocol.records import Record
 from storage.layout import DamagedLog
-from storage.log import Log, scan
+from storage.log import Log, scan_by
+
+_Read = TypeVar("_Read")
 
 MISSING: Final = "the log is missing, though it was written to"
 
@@ -20,9 +23,16 @@ def readable(source: Log, start: int | None = None) -> Iterator[tuple[BatchHeade
 
     Raises `DamagedLog` for one whose records cannot be told apart.
     """
+    return readable_by(record_batch.read, source, start)
+
+
+def readable_by(
+    read: Callable[[bytes, int, BatchHeader], _Read], source: Log, start: int | None = None
+) -> Iterator[tuple[BatchHeader, _Read]]:
+    """Yield every batch with what `read` makes of it, as `readable` does with its records."""
     offset = source.start_offset if start is None else start
     try:
-        for header, facts in scan(source, start):
+        for header, facts in scan_by(read, source, start):
             yield header, facts
             offset = header.next_offset
     except ProtocolError as error:

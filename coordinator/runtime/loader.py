@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 from coordinator.core import records
 from coordinator.core.consumer.owners import Inconsistent
-from coordinator.runtime.damage import describe_damage, readable
+from coordinator.core.offset_records import Commits, read_commits
+from coordinator.runtime.damage import describe_damage, readable_by
 from coordinator.runtime.partition import Partition
+from protocol import record_batch
 from protocol.errors import ProtocolError
+from protocol.record_batch import BatchHeader
 from protocol.records import Record as LogRecord
 from protocol.records import read_end_marker
 from storage.log import Log
@@ -21,20 +24,32 @@ def replay(partition: Partition) -> Iterator[int]:
     """
     shard, source = partition.shard, partition.log
     since = 0
-    for header, facts in readable(source):
+    for header, (commits, facts) in readable_by(_read, source):
         try:
-            if header.is_control:
+            if commits is not None:
+                shard.replay_commits(commits)
+            elif header.is_control:
                 _end_transaction(partition, header.producer_id, facts[0])
-                continue
-            producer_id = header.producer_id if header.is_transactional else -1
-            shard.replay_batch(_decode(facts, source), producer_id)
+            else:
+                producer_id = header.producer_id if header.is_transactional else -1
+                shard.replay_batch(_decode(facts, source), producer_id)
         except (ProtocolError, Inconsistent) as error:
             raise describe_damage(source, header.base_offset, error) from error
-        since += len(facts)
+        since += header.count
         if since >= STEP_RECORDS:
             yield since
             since = 0
     yield since
+
+
+def _read(data: bytes, at: int, header: BatchHeader) -> tuple[list[Commits] | None, list[LogRecord]]:
+    """Read a batch. Nearly every one is a commit, whose offsets need no records on their way; others have their
+    records."""
+    if not (header.is_control or header.is_transactional):
+        commits = read_commits(*record_batch.plain(data, at, header), header.count)
+        if commits is not None:
+            return commits, []
+    return None, record_batch.read(data, at, header)
 
 
 def _end_transaction(partition: Partition, producer_id: int, fact: LogRecord) -> None:

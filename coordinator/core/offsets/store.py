@@ -106,6 +106,18 @@ class OffsetStore:
                 self.count += 1
             partitions[key.partition] = value
 
+    def commit(self, group: str, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
+        """Take offsets by partition that were committed outside of transactions."""
+        if group in self._open:
+            for partition, value in offsets.items():
+                self.apply(Record(OffsetCommitKey(group, topic, partition), value))
+            return
+        partitions = self._partitions(group, topic)
+        known = len(partitions)
+        partitions.update(offsets)
+        self.count += len(partitions) - known
+        self._order += len(offsets)
+
     def apply(self, record: Record, producer_id: int = NOT_TRANSACTIONAL) -> None:
         """Take an offset's record: a value commits it (or makes it pending), a tombstone removes all of it."""
         key, value = record.key, record.value
