@@ -11,7 +11,7 @@ What step 2 leaves, because of a crash or of something that cannot be removed, i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from storage.files import Files, StorageError
 
@@ -28,13 +28,12 @@ def retire(files: Files, data_dir: str, directories: Iterable[str]) -> None:
     files.sync_directory(data_dir)
 
 
-def purge(files: Files, data_dir: str) -> list[StorageError]:
-    """Remove what `retire` has renamed, as far as that is possible, and return why the rest stays."""
-    failures: list[StorageError] = []
+def purge(files: Files, data_dir: str) -> Iterator[list[StorageError]]:
+    """Remove what `retire` has renamed, as far as that is possible: a directory at each `next`, which returns why some
+    of it stays. Others may do the same in between."""
     for name in files.list(data_dir):
-        if _RETIRED.fullmatch(name):
-            failures += remove_directory(files, f"{data_dir}/{name}")
-    return failures
+        if _RETIRED.fullmatch(name) and files.exists(f"{data_dir}/{name}"):
+            yield remove_directory(files, f"{data_dir}/{name}")
 
 
 def remove_directory(files: Files, directory: str) -> list[StorageError]:

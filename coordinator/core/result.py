@@ -8,7 +8,7 @@ Groups, the catalog and transactions all use it. Nothing of a `Result` is true b
 `Shard.step` and `runtime/engine` encode first and apply then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
@@ -124,3 +124,10 @@ class Result(Struct, Generic[G], frozen=True):
     def replies(self) -> tuple[Reply, ...]:
         """The parked requests that are answered now, in order."""
         return tuple(effect for effect in self.effects if type(effect) is Reply)
+
+
+Decisions = Iterator[Result[Any]]
+"""A request of many entries, decided in steps: each result is made so before the next one is decided, and the last one
+has the response. Other requests come between two of them."""
+
+STEP_ENTRIES: Final = 200  # to be decided in one step

@@ -28,7 +28,7 @@ from coordinator.dataplane.describe_producers import describe_producers
 from coordinator.dataplane.describe_quorum import describe_quorum
 from coordinator.dataplane.describe_topic_partitions import describe_topic_partitions
 from coordinator.dataplane.elect_leaders import elect_leaders
-from coordinator.dataplane.handlers import Handler, by_catalog, by_configs, by_transactions
+from coordinator.dataplane.handlers import Handler, by_catalog, by_catalog_in_steps, by_configs, by_transactions
 from coordinator.dataplane.list_partition_reassignments import list_partition_reassignments
 from coordinator.dataplane.raft_voters import add_raft_voter, remove_raft_voter
 from coordinator.dataplane.state import Env, State
@@ -72,13 +72,13 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     AlterPartitionReassignmentsRequest: alter_partition_reassignments,
     AlterReplicaLogDirsRequest: alter_replica_log_dirs,
     AlterUserScramCredentialsRequest: by_catalog(alter_user_scram_credentials),
-    CreatePartitionsRequest: by_catalog(create_partitions),
-    CreateTopicsRequest: by_catalog(create_topics),
+    CreatePartitionsRequest: by_catalog_in_steps(create_partitions),
+    CreateTopicsRequest: by_catalog_in_steps(create_topics),
     DeleteRecordsRequest: delete_records,
-    DeleteTopicsRequest: by_catalog(delete_topics),
+    DeleteTopicsRequest: by_catalog_in_steps(delete_topics),
     DescribeClientQuotasRequest: by_catalog(describe_client_quotas),
     DescribeClusterRequest: describe_cluster,
-    DescribeConfigsRequest: by_catalog(describe_configs),
+    DescribeConfigsRequest: by_catalog_in_steps(describe_configs),
     DescribeLogDirsRequest: describe_log_dirs,
     DescribeProducersRequest: describe_producers,
     DescribeQuorumRequest: describe_quorum,

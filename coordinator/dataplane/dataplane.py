@@ -197,9 +197,10 @@ class DataPlane:
             # That they are gone is on the disk before any of their files is: else a crash would leave half of them.
             self._runtime.ledger.flush()
             self._runtime.ledger.sync()
+            if self._state.logs.drop({change.name for change in gone}):
+                self._runtime.do_in_steps(self._state.logs.purge())
         for change in gone:
             assert change.before is not None, "what is gone was there"
-            self._state.logs.drop(change.name)
             for index in range(change.before.partitions):
                 self._state.polls.wake((change.name, index))
 
@@ -229,7 +230,7 @@ class DataPlane:
         A log that nobody has asked for since the start is opened, which reads all of it, only if it has such records.
         """
         state = self._state
-        state.logs.purge()
+        yield from state.logs.purge(is_retry=True)
         for topic, index in state.logs.on_disk():
             if topic == OFFSETS_TOPIC or not state.has(topic, index):
                 continue

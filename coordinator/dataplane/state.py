@@ -60,6 +60,9 @@ class Runtime(Protocol):
     def record(self, result: Result[Any], now_ms: int) -> Any:
         """Make a result so: its records, then its markers. Returns its response."""
 
+    def do_in_steps(self, work: Generator[None, None, None]) -> None:
+        """Do what nobody waits for in steps, in turn with the requests that are decided so."""
+
     def offsets_log(self, index: int) -> Log | None:
         """Return the log of a partition of `__consumer_offsets`, None where nothing was ever written."""
 

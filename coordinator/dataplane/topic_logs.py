@@ -5,6 +5,7 @@ KAFKA_STORAGE_ERROR, and everything else is served.
 """
 
 import errno
+import itertools
 import logging
 from collections.abc import Callable, Container, Generator, Iterator
 from functools import partial
@@ -199,25 +200,38 @@ class TopicLogs:
         for (topic, _), log in self._open.items():
             log.config = log_config(self._governing(topic))
 
-    def drop(self, topic: str) -> None:
-        """Remove all logs of a topic that is no more."""
-        for partition in [key for key in self._open if key[0] == topic]:
+    def drop(self, topics: Container[str]) -> bool:
+        """Forget all logs of topics that are no more. Returns whether there are files to `purge`."""
+        for partition in [key for key in self._open if key[0] in topics]:
             if (gone := self._forget(partition)) is not None:
                 gone.abandon()
-        self._new = [new for new in self._new if new[0] != topic]
-        self._loss_of = {partition: number for partition, number in self._loss_of.items() if partition[0] != topic}
+        self._new = [new for new in self._new if new[0] not in topics]
+        self._loss_of = {partition: number for partition, number in self._loss_of.items() if partition[0] not in topics}
         self.closed_partitions = {
-            partition: reason for partition, reason in self.closed_partitions.items() if partition[0] != topic
+            partition: reason for partition, reason in self.closed_partitions.items() if partition[0] not in topics
         }
+        names = []
         for name, found in self._directories():
-            if found[0] == topic:
+            if found[0] in topics:
                 self._outdated.forget(f"{self._data_dir}/{name}")
                 self._unopened.forget(found)
-        remove_topics(self._files, self._data_dir, {topic})
+                names.append(name)
+        if names:
+            try:
+                removal.retire(self._files, self._data_dir, names)
+            except StorageError as failure:
+                _report_unremoved(failure)
+        return bool(names)
 
-    def purge(self) -> None:
-        """Try again to remove the files of deleted topics that could not be removed."""
-        removal.purge(self._files, self._data_dir)
+    def purge(self, *, is_retry: bool = False) -> Generator[None, None, None]:
+        """Remove the files of deleted topics, a partition in each step. A retry does not log what fails again."""
+        try:
+            for failures in removal.purge(self._files, self._data_dir):
+                for failure in failures if not is_retry else ():
+                    _report_unremoved(failure)
+                yield
+        except StorageError as failure:
+            _report_unremoved(failure)
 
     def on_disk(self) -> list[TopicPartition]:
         """Return the partitions that have anything on the disk."""
@@ -284,11 +298,15 @@ def remove_topics(files: Files, data_dir: str, topics: Container[str]) -> None:
     """Remove the logs of topics that are no more. A failure is logged: the next start tries again."""
     try:
         removal.retire(files, data_dir, [name for name, found in _directories(files, data_dir) if found[0] in topics])
-        failures = removal.purge(files, data_dir)
+        failures = list(itertools.chain.from_iterable(removal.purge(files, data_dir)))
     except StorageError as failure:
         failures = [failure]
     for reason in failures:
-        log.warning("a deleted topic could not be removed from the disk: %s", reason)
+        _report_unremoved(reason)
+
+
+def _report_unremoved(reason: StorageError) -> None:
+    log.warning("a deleted topic could not be removed from the disk: %s", reason)
 
 
 def _directories(files: Files, data_dir: str) -> Iterator[tuple[str, TopicPartition]]:

@@ -5,7 +5,6 @@ ones do what is asked, and tell how long to wait. Kafka: `ControllerMutationQuot
 """
 
 from collections.abc import Callable, Mapping
-from types import GeneratorType
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
+from coordinator.runtime.steps import then
 from protocol.errors import ErrorCode
 
 Handler = Callable[[Engine, Any, Call, Where], Any]
@@ -45,10 +45,13 @@ def limit_mutations(handle: Handler, array: str, answers: str, strict_since: int
             response = handle(engine, replace(request, **{array: tuple(allowed)}), call, where)
         else:
             response = error_response(replace(request, **{array: ()}), call.version, ErrorCode.NONE)
-        assert response.__class__ is not GeneratorType, "topics are changed in one step"
         part = replace(request, **{array: tuple(refused)})
         told = getattr(error_response(part, call.version, ErrorCode.THROTTLING_QUOTA_EXCEEDED), answers)
-        return replace(response, throttle_time_ms=throttle_ms, **{answers: (*getattr(response, answers), *told)})
+
+        def tell(response: Any) -> Any:
+            return replace(response, throttle_time_ms=throttle_ms, **{answers: (*getattr(response, answers), *told)})
+
+        return then(response, tell)
 
     return check
 

@@ -16,7 +16,8 @@ what it reads from immutable values, and what it writes step by step is complete
 """
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from types import GeneratorType
 from typing import Any, Final
 
 from msgspec import Struct
@@ -27,6 +28,15 @@ NOBODYS: Final = 0  # the ticket of work that no client waits for
 ACTIVE_MAX: Final = 4  # requests that have their turns; others wait behind them
 STEP_GROUPS: Final = 200  # to be described, listed or deleted in one step
 _ID_CHARACTERS: Final = 512  # of an id, that take as long as a group
+
+
+def then(response: Response | Handling, finish: Callable[[Response], Response]) -> Response | Handling:
+    """Finish a response, which may be decided in steps."""
+    return _finish_in_steps(response, finish) if response.__class__ is GeneratorType else finish(response)
+
+
+def _finish_in_steps(handling: Handling, finish: Callable[[Response], Response]) -> Handling:
+    return finish((yield from handling))
 
 
 class Pace:

@@ -9,17 +9,26 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator.core.catalog.describe_configs import STEP_RESOURCES
+from coordinator.core.result import STEP_ENTRIES
 from coordinator.dataplane import dataplane
 from coordinator.dataplane.fetch import READS_MAX
 from coordinator.dataplane.pace import OPEN_WORK, STEP_WORK
 from coordinator.dataplane.topic_logs import TopicLogs
+from coordinator.runtime.ledger import Ledger
 from protocol.errors import ErrorCode
+from protocol.messages import alter_configs, incremental_alter_configs
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
 )
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
@@ -29,6 +38,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestTopic,
 )
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from storage import removal
 from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, fetch_request
 from tests.storage.crashing_disk import CrashingDisk
@@ -56,8 +66,8 @@ def ask_in_steps(broker: Broker, api_key: int, request: Any) -> tuple[Any, list[
 CALLS = Counter[str]()  # of the noted methods
 
 
-def note(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
-    """Count the calls of a method."""
+def note(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """Count the calls of a method of a class, or of a function of a module."""
     method: Callable[..., Any] = getattr(owner, name)
 
     def noting(*args: Any, **named: Any) -> Any:
@@ -228,3 +238,109 @@ def test_fetches_whose_wait_is_over_are_answered_over_some_turns(monkeypatch: py
     answered = [[ticket for ticket, _ in broker.node.replies()] for _ in range(4)]
     assert [len(some) for some in answered] == [10, 10, 10, 0]
     assert sorted(itertools.chain(*answered)) == tickets
+
+
+# -- topics and settings ---------------------------------------------------------------------------------------------------
+
+NAMES = tuple([f"n{number}" for number in range(1_000)])
+
+
+def broker_of_topics() -> Broker:
+    return Broker(topics=dict.fromkeys(NAMES, 1))
+
+
+def records_a_step(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records of the catalog each step has written, which others have read by then."""
+    found: list[int] = []
+    write = Ledger.record
+
+    def noting(ledger: Ledger, result: Any, now_ms: int) -> Any:
+        found.append(len(result.records))
+        return write(ledger, result, now_ms)
+
+    monkeypatch.setattr(Ledger, "record", noting)
+    return found
+
+
+def test_topics_are_created_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, found = Broker(topics={"t": 1}), records_a_step(monkeypatch)
+    asked = tuple([CreateTopicsRequestCreatableTopic(name, 1, 1) for name in (*NAMES, "t", "n1", "twice", "twice")])
+    response, calls = ask_in_steps(broker, 19, CreateTopicsRequest(asked))
+    codes = {one.name: one.error_code for one in response.topics}
+    assert len(response.topics) == len(codes) == len(NAMES) + 2
+    assert codes.pop("t") == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert codes.pop("n1") == codes.pop("twice") == ErrorCode.INVALID_REQUEST
+    assert set(codes.values()) == {ErrorCode.NONE}
+    assert len(broker.ledger.catalog.topics_by_name.keys() & set(NAMES)) == len(NAMES) - 1
+    assert max(found) == STEP_ENTRIES
+    assert len(calls) == len(NAMES) // STEP_ENTRIES
+
+
+def test_to_validate_topics_in_steps_creates_none_and_counts_all() -> None:
+    """The 1,000 topics are one more than there is room for."""
+    broker = Broker(topics={"t": 1})
+    catalog = broker.ledger.catalog
+    catalog.settings = replace(catalog.settings, partitions_max=catalog.partitions + len(NAMES) - 1)
+    asked = tuple([CreateTopicsRequestCreatableTopic(name, 1, 1) for name in NAMES])
+    for is_done in (False, True):
+        response, _ = ask_in_steps(broker, 19, CreateTopicsRequest(asked, validate_only=not is_done))
+        assert [one.error_code for one in response.topics] == [0] * (len(NAMES) - 1) + [ErrorCode.POLICY_VIOLATION]
+        assert ("n0" in broker.ledger.catalog.topics_by_name) == is_done
+
+
+def test_topics_grow_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, found = broker_of_topics(), records_a_step(monkeypatch)
+    asked = tuple([CreatePartitionsRequestTopic(name, 3, None) for name in (*NAMES, "missing")])
+    response, _ = ask_in_steps(broker, 37, CreatePartitionsRequest(asked))
+    assert [one.error_code for one in response.results] == [0] * len(NAMES) + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert {broker.ledger.catalog.topics_by_name[name].partitions for name in NAMES} == {3}
+    assert max(found) == STEP_ENTRIES
+
+
+@pytest.mark.parametrize("api_key", [33, 44])
+def test_settings_are_altered_in_steps(api_key: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, found = broker_of_topics(), records_a_step(monkeypatch)
+    request: Any
+    if api_key == 33:
+        set_ = (alter_configs.AlterConfigsRequestAlterableConfig("retention.ms", "7"),)
+        entries = [alter_configs.AlterConfigsRequestResource(2, name, set_) for name in (*NAMES, "missing")]
+        request = alter_configs.AlterConfigsRequest(tuple(entries))
+    else:
+        change = (incremental_alter_configs.IncrementalAlterConfigsRequestAlterableConfig("retention.ms", 0, "7"),)
+        resource = incremental_alter_configs.IncrementalAlterConfigsRequestResource
+        changed = tuple([resource(2, name, change) for name in (*NAMES, "missing")])
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(changed)
+    response, _ = ask_in_steps(broker, api_key, request)
+    assert [one.error_code for one in response.responses] == [0] * len(NAMES) + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert {broker.ledger.catalog.setting(name, "retention.ms") for name in NAMES} == {"7"}
+    assert max(found) == STEP_ENTRIES
+
+
+def test_settings_are_described_in_steps() -> None:
+    broker = broker_of_topics()
+    asked = tuple([DescribeConfigsRequestResource(2, name, None) for name in NAMES])
+    response, calls = ask_in_steps(broker, 32, DescribeConfigsRequest(asked))
+    assert [one.resource_name for one in response.results] == list(NAMES)
+    assert len(calls) == len(NAMES) // STEP_RESOURCES + 1
+
+
+def test_topics_are_deleted_in_steps_and_so_are_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = CrashingDisk()
+    broker = written(disk)
+    broker.create("u", partitions=150)
+    broker.create("v", partitions=150)
+    note(monkeypatch, removal, "remove_directory")
+    asked = tuple(map(DeleteTopicsRequestDeleteTopicState, ("t", "u", "v", "missing")))
+    response, calls = ask_in_steps(broker, 20, DeleteTopicsRequest(asked))
+    assert [one.error_code for one in response.responses] == [0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert not broker.ledger.catalog.topics_by_name.keys() & {"t", "u", "v"}
+    assert len(calls) >= 2
+    broker.create("t", partitions=PARTITIONS)
+    assert broker.fetch("t").high_watermark == 0, "it is another topic, though files of the old one are there"
+    left = []
+    while broker.node.has_steps:
+        CALLS.clear()
+        broker.node.step()
+        left.append(CALLS["remove_directory"])
+    assert max([step["remove_directory"] for step in calls] + left) == 1
+    assert not [name for name in disk.list("data") if name.startswith("muster.deleted")]

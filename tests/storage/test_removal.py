@@ -26,7 +26,7 @@ def test_a_retired_log_has_no_name_and_then_no_files(data: tuple[Files, str]) ->
     assert files.list(directory) == ["muster.deleted.0", "muster.deleted.1", "u-0"]
     removal.retire(files, directory, ["u-0"])
     assert files.list(directory) == ["muster.deleted.0", "muster.deleted.1", "muster.deleted.2"]
-    assert removal.purge(files, directory) == []
+    assert list(removal.purge(files, directory)) == [[], [], []]
     assert files.list(directory) == []
 
 
@@ -35,9 +35,9 @@ def test_a_directory_inside_stays_and_is_told() -> None:
     files.put("data/t-0/segment.log", b"records")
     files.make_directory("data/t-0/lost+found")
     removal.retire(files, "data", ["t-0"])
-    (failure,) = removal.purge(files, "data")
+    ((failure,),) = removal.purge(files, "data")
     assert failure.path == "data/muster.deleted.0/lost+found"
     assert files.list("data/muster.deleted.0") == ["lost+found"]
     files.remove_directory("data/muster.deleted.0/lost+found")
-    assert removal.purge(files, "data") == []
+    assert list(removal.purge(files, "data")) == [[]]
     assert files.list("data") == []

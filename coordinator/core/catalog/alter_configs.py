@@ -1,11 +1,9 @@
 """AlterConfigs: the settings of a resource become exactly those of the request. Old, and kept for old tools."""
 
-from typing import Any
-
 from coordinator.core.catalog.alterations import Settings, alter_resources, refuse_nulls
 from coordinator.core.catalog.catalog import Catalog, Resource
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Decisions
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestResource,
@@ -14,10 +12,9 @@ from protocol.messages.alter_configs import (
 )
 
 
-def alter_configs(catalog: Catalog, request: AlterConfigsRequest, call: Call) -> Result[Any]:
+def alter_configs(catalog: Catalog, request: AlterConfigsRequest, call: Call) -> Decisions:
     """Replace the settings of each resource, all of them or none."""
-    entries, records = alter_resources(catalog, request, AlterConfigsResponseResource, _settings_of)
-    return Result(response=AlterConfigsResponse(responses=entries), records=records)
+    return alter_resources(catalog, request, AlterConfigsResponseResource, _settings_of, AlterConfigsResponse)
 
 
 def _settings_of(resource: Resource, before: Settings, asked: AlterConfigsRequestResource) -> Refusal | Settings:

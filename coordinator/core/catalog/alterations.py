@@ -10,6 +10,7 @@ from coordinator.core.catalog.describe_configs import unknown_broker
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue
 from coordinator.core.refusal import Refusal
+from coordinator.core.result import STEP_ENTRIES, Decisions, Result
 from protocol.errors import ErrorCode
 
 Settings = Mapping[str, str]
@@ -18,13 +19,16 @@ SettingsOf = Callable[[Resource, Settings, Any], "Refusal | Settings"]
 
 
 def alter_resources(
-    catalog: Catalog, request: Any, entry: type, settings_of: SettingsOf
-) -> tuple[tuple[Any, ...], tuple[CatalogRecord, ...]]:
-    """Return an `entry` of the response for each resource, and the records: all that is asked of a resource happens, or
-    none of it."""
+    catalog: Catalog,
+    request: Any,
+    entry: type,
+    settings_of: SettingsOf,
+    response: Callable[..., Any],
+) -> Decisions:
+    """Alter each resource: all that is asked of it happens, or none of it. The response has an `entry` for each."""
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     entries: list[Any] = []
-    facts: list[CatalogRecord] = []
+    records: list[CatalogRecord] = []
     for asked in request.resources:
         resource = (asked.resource_type, asked.resource_name)
         kept = _resource_key(catalog, resource)
@@ -33,10 +37,13 @@ def alter_resources(
         wrong = wanted if isinstance(wanted, Refusal) else _refuse_settings(catalog, resource, wanted)
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         entries.append(entry(error, message, *resource))
-        if wrong is None:
+        if wrong is None and not request.validate_only:
             assert not isinstance(wanted, Refusal), "what is not refused is a set of settings"
-            facts += _records(kept, before, wanted)
-    return tuple(entries), () if request.validate_only else tuple(facts)
+            records += _records(kept, before, wanted)
+        if len(entries) % STEP_ENTRIES == 0:
+            yield Result(records=tuple(records))
+            records.clear()
+    yield Result(response=response(responses=tuple(entries)), records=tuple(records))
 
 
 def refuse_nulls(names: list[str]) -> Refusal | None:

@@ -1,7 +1,6 @@
 """CreatePartitions: a topic grows; it never shrinks."""
 
 from collections import Counter
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -10,7 +9,7 @@ from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.records import CatalogRecord, TopicKey
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.result import STEP_ENTRIES, Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -20,7 +19,7 @@ from protocol.messages.create_partitions import (
 )
 
 
-def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: Call) -> Result[Any]:
+def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: Call) -> Decisions:
     """Grow each topic to the count that is asked for."""
     times = Counter(topic.name for topic in request.topics)
     results = [
@@ -38,12 +37,13 @@ def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: 
             continue
         fact = catalog.topics_by_name[topic.name]
         room -= topic.count - fact.partitions
-        records.append(CatalogRecord(TopicKey(topic.name), replace(fact, partitions=topic.count)))
+        if not request.validate_only:
+            records.append(CatalogRecord(TopicKey(topic.name), replace(fact, partitions=topic.count)))
         results.append(CreatePartitionsResponseTopicResult(topic.name))
-    return Result(
-        response=CreatePartitionsResponse(results=tuple(results)),
-        records=() if request.validate_only else tuple(records),
-    )
+        if len(results) % STEP_ENTRIES == 0:
+            yield Result(records=tuple(records))
+            records.clear()
+    yield Result(response=CreatePartitionsResponse(results=tuple(results)), records=tuple(records))
 
 
 def _refusal(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -> Refusal | None:

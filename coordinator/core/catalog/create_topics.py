@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from coordinator.core.catalog import topic_configs
 from coordinator.core.catalog.catalog import TOPIC, Catalog
@@ -10,7 +9,7 @@ from coordinator.core.catalog.names import INTERNAL, RESERVED, reason_invalid
 from coordinator.core.catalog.records import CatalogRecord, ConfigKey, ConfigValue, TopicKey, TopicValue
 from coordinator.core.catalog.settings import PARTITIONS_PER_REQUEST_MAX
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.result import STEP_ENTRIES, Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreateTopicsRequest,
@@ -21,7 +20,7 @@ from protocol.messages.create_topics import (
 )
 
 
-def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) -> Result[Any]:
+def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) -> Decisions:
     """Create each topic that can be; a topic that cannot be does not hold up the others."""
     times = Counter(topic.name for topic in request.topics)
     once = [topic for topic in request.topics if times[topic.name] == 1]
@@ -36,12 +35,13 @@ def create_topics(catalog: Catalog, request: CreateTopicsRequest, call: Call) ->
             continue
         facts = _facts(catalog, topic, call.fresh_id, call.now_ms)
         room -= _partitions(topic, catalog)
-        records += facts
+        records += () if request.validate_only else facts
         results.append(_describe_created(catalog, topic, facts))
+        if len(results) % STEP_ENTRIES == 0:
+            yield Result(records=tuple(records))
+            records.clear()
     results += [_refuse(name, _DUPLICATE) for name, count in times.items() if count > 1]
-    return Result(
-        response=CreateTopicsResponse(topics=tuple(results)), records=() if request.validate_only else tuple(records)
-    )
+    yield Result(response=CreateTopicsResponse(topics=tuple(results)), records=tuple(records))
 
 
 def auto_create(catalog: Catalog, names: Iterable[str], call: Call) -> tuple[CatalogRecord, ...]:

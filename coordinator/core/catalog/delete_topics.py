@@ -1,12 +1,11 @@
 """DeleteTopics: by name, or by id from version 6 on."""
 
 from collections import Counter
-from typing import Any
 
 from coordinator.core.catalog.catalog import TOPIC, Catalog
 from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.records import NO_ID, CatalogRecord, ConfigKey, LogKey, TopicKey
-from coordinator.core.result import Call, Result
+from coordinator.core.result import STEP_ENTRIES, Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -17,25 +16,32 @@ from protocol.messages.delete_topics import (
 _Named = tuple[str | None, bytes]
 
 
-def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) -> Result[Any]:
+def delete_topics(catalog: Catalog, request: DeleteTopicsRequest, call: Call) -> Decisions:
     """Take back each topic that exists, and its settings with it. Its records go when that fact is in the log."""
     asked: list[_Named] = [(name, NO_ID) for name in request.topic_names]
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
-    times = Counter(asked)
+    found = [(named, *_find_topic(catalog, *named, count)) for named, count in Counter(asked).items()]
     results: list[DeleteTopicsResponseDeletableTopicResult] = []
-    gone: dict[str, None] = {}
-    for (name, topic_id), count in times.items():
-        error, message, found = _find_topic(catalog, name, topic_id, count)
-        if found in INTERNAL:
+    records: list[CatalogRecord] = []
+    gone: dict[str, bytes] = {}
+    partitions = 0  # that this step deletes
+    for (name, topic_id), error, message, topic in found:
+        if topic in INTERNAL:
             # Kafka deletes even its own topics, and every committed offset with them.
-            error, message = ErrorCode.INVALID_TOPIC_EXCEPTION, f"The internal topic {found} cannot be deleted."
-        elif error == ErrorCode.NONE:
-            assert found is not None, "a topic to delete has a name"
-            gone[found] = None
-            name, topic_id = found, catalog.topics_by_name[found].id
+            error, message = ErrorCode.INVALID_TOPIC_EXCEPTION, f"The internal topic {topic} cannot be deleted."
+        elif topic is not None:
+            fact = catalog.topics_by_name.get(topic)
+            if fact is not None and topic not in gone:  # else it has gone between two steps, or is named in two ways
+                records += _tombstones(catalog, topic)
+                partitions += fact.partitions
+                gone[topic] = fact.id
+            name, topic_id = topic, gone.get(topic, topic_id)
         results.append(DeleteTopicsResponseDeletableTopicResult(name, topic_id, error, message))
-    records = tuple([record for name in gone for record in _tombstones(catalog, name)])
-    return Result(response=DeleteTopicsResponse(responses=tuple(results)), records=records)
+        if partitions >= STEP_ENTRIES:
+            yield Result(records=tuple(records))
+            records.clear()
+            partitions = 0
+    yield Result(response=DeleteTopicsResponse(responses=tuple(results)), records=tuple(records))
 
 
 def _find_topic(

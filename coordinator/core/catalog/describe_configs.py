@@ -1,14 +1,14 @@
 """DescribeConfigs: every setting of a topic, the broker or a group, and where its value comes from."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog
 from coordinator.core.catalog.names import reason_invalid
 from coordinator.core.catalog.settings import BrokerSetting
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Decisions, Result
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -25,12 +25,17 @@ Synonym = DescribeConfigsResponseSynonym
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
 GROUP_CONFIG: Final = 8
+STEP_RESOURCES: Final = 50  # that one step describes, each with all of its settings
 
 
-def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Result[Any]:
+def describe_configs(catalog: Catalog, request: DescribeConfigsRequest, call: Call) -> Decisions:
     """Describe each resource once; which of its settings, the request may say."""
-    results = [_result(catalog, resource, request) for resource in dict.fromkeys(request.resources)]
-    return Result(response=DescribeConfigsResponse(results=tuple(results)))
+    results: list[DescribeConfigsResponseResult] = []
+    for resource in dict.fromkeys(request.resources):
+        results.append(_result(catalog, resource, request))
+        if len(results) % STEP_RESOURCES == 0:
+            yield Result()
+    yield Result(response=DescribeConfigsResponse(results=tuple(results)))
 
 
 def _result(

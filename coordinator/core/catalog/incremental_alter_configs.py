@@ -1,13 +1,13 @@
 """IncrementalAlterConfigs: set, delete, append to or subtract from single settings (KIP-339)."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from coordinator.core.catalog import group_configs, topic_configs
 from coordinator.core.catalog.alterations import Settings, alter_resources, refuse_nulls
 from coordinator.core.catalog.catalog import BROKER, GROUP, TOPIC, Catalog, Resource
 from coordinator.core.refusal import Refusal
-from coordinator.core.result import Call, Result
+from coordinator.core.result import Call, Decisions
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -20,10 +20,11 @@ from protocol.messages.incremental_alter_configs import (
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
-def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigsRequest, call: Call) -> Result[Any]:
+def incremental_alter_configs(catalog: Catalog, request: IncrementalAlterConfigsRequest, call: Call) -> Decisions:
     """Change single settings of each resource."""
-    entries, records = alter_resources(catalog, request, IncrementalAlterConfigsResponseResource, _settings_of)
-    return Result(response=IncrementalAlterConfigsResponse(responses=entries), records=records)
+    return alter_resources(
+        catalog, request, IncrementalAlterConfigsResponseResource, _settings_of, IncrementalAlterConfigsResponse
+    )
 
 
 def _settings_of(

@@ -47,10 +47,10 @@ def is_homogeneous(group: ConsumerGroup) -> bool:
 def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
     """Return a signed 64-bit number that changes with the topics that the group subscribes to; 0 when none of them
     exists."""
-    found = [topic for name in sorted(topic_names(group)) if (topic := topics.get(name)) is not None]
+    found = sorted([name for name in topic_names(group) if name in topics])
     if not found:
         return 0
-    return _to_signed(b"".join(map(_topic_hash, found)))
+    return _to_signed(b"".join([_topic_hash(topics[name]) for name in found]))
 
 
 def have_changed(group: ConsumerGroup, topics: Topics) -> bool:

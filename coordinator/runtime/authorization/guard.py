@@ -10,10 +10,9 @@ A guard stands before the handler of an API, where there is an authorizer; witho
 The response about what is denied is `error_response`, the same that tells any other failure.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
-from types import GeneratorType
 from typing import Any, Final
 
 from msgspec import Struct
@@ -28,6 +27,7 @@ from coordinator.dataplane.dataplane import NO_ANSWER
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.parts import decide_in_parts, is_long
+from coordinator.runtime.steps import then
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 
@@ -280,15 +280,8 @@ def _see(guard: Guard, asking: Asking, response: Any) -> Any:
 
 def _then(response: Any, finish: Callable[[Any], Any]) -> Any:
     """Finish a response, which may be decided in steps, or not be wanted."""
-    if response.__class__ is GeneratorType:
-        return _in_steps(response, finish)
     assert response is not None, "only what is checked as a whole is parked"
-    return response if response is NO_ANSWER else finish(response)
-
-
-def _in_steps(handling: Generator[None, None, Any], finish: Callable[[Any], Any]) -> Generator[None, None, Any]:
-    response = yield from handling
-    return response if response is NO_ANSWER else finish(response)
+    return then(response, lambda found: found if found is NO_ANSWER else finish(found))
 
 
 def _answer_unless_unwanted(request: Any, response: Any) -> Any:

@@ -17,7 +17,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from protocol.messages.list_config_resources import ListConfigResourcesRequest
-from tests.core.decide import decide
+from tests.core.decide import decide_all
 
 SESSION, BEAT, ASSIGN = (
     "consumer.session.timeout.ms",
@@ -29,8 +29,8 @@ SET, DELETE, APPEND = 0, 1, 2
 
 def ask(catalog: Catalog, request: Any, version: int = 1) -> Any:
     call = Call(1, 0, version, "c", "/h", lambda: "id")
-    outcome = decide("catalog", catalog, request, call)
-    catalog.apply(outcome.records)
+    for outcome in decide_all("catalog", catalog, request, call):
+        catalog.apply(outcome.records)
     return outcome.response
 
 
