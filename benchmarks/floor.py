@@ -81,7 +81,7 @@ class Floor:
         return Connection(host, listener, 65_536, self.turn.real_s())
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
-        for frame in connection.feed(chunk, connection.heard_s):
+        for frame in connection.frames.take(chunk):
             connection.owed.append(_SIZE + frame[4:8] + _BODY)
         self._touched.append(connection)
 

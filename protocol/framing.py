@@ -38,6 +38,11 @@ class FrameBuffer:
         """Return how many bytes are held, waiting for the rest of a frame or to be looked at."""
         return len(self._data) - self._position
 
+    @property
+    def is_held(self) -> bool:
+        """Whether bytes are held. It costs less than their number."""
+        return self._position != len(self._data)
+
     def take(self, chunk: bytes) -> Iterable[bytes]:
         """Take what a socket gave, and return the frames that are whole now, as an iteration does."""
         if self._position == len(self._data) and len(chunk) > _SIZE_BYTES:

@@ -50,7 +50,7 @@ class Authenticator:
         return bool(self._found)
 
     @property
-    def next_failure_s(self) -> float | None:
+    def next_s(self) -> float | None:
         """When the next client is told that its authentication has failed, or is let go, by the real clock."""
         return self._failures[0][0] if self._failures else None
 

@@ -6,7 +6,6 @@ wait in the backlog, and the socket is not read: a connection holds one chunk an
 """
 
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -89,14 +88,6 @@ class Connection:
         self.requests = 0  # complete frames so far
         self._half_of = -1  # after how many requests the sweep saw the beginning of a frame, and since when
         self._half_since_s = 0.0
-
-    def feed(self, chunk: bytes, now_s: float) -> Iterable[bytes]:
-        """Take a chunk, and return the frames that are complete, to be iterated over before the next chunk.
-
-        The iteration raises ProtocolError for a size that no frame may have.
-        """
-        self.heard_s = now_s
-        return self.frames.take(chunk)
 
     def is_stalled(self, now_s: float, patience_s: float) -> bool:
         """Return whether one frame has been arriving for too long, though it would be read. The sweep asks this."""

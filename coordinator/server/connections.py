@@ -3,6 +3,7 @@
 import itertools
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from coordinator.metrics import Stats
@@ -30,7 +31,7 @@ class Connections:
         self._stats = stats
         self._frame_bytes_max = frame_bytes_max
         self._numbers = itertools.count(1)
-        self._tickets = itertools.count(1)
+        self.next_ticket: Callable[[], int] = itertools.count(1).__next__  # under which a request may be parked
         self.parked: dict[int, Connection] = {}  # by ticket
         self.touched: dict[Connection, None] = {}  # those that may have something to send, in order
         self.interrupted: deque[Connection] = deque()  # with a backlog, to go on first
@@ -81,10 +82,6 @@ class Connections:
             )
 
     # -- parked requests -----------------------------------------------------------------------------------------------
-
-    def next_ticket(self) -> int:
-        """Return the number under which a request may be parked."""
-        return next(self._tickets)
 
     def park(self, connection: Connection, request: ParkedRequest) -> None:
         """Decide nothing more of a connection until there is a response to this request."""

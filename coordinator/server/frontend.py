@@ -25,7 +25,7 @@ for a server that is late. A connection that has more waiting than `SHARE_S` is 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from coordinator.control.passage import Passage
 from coordinator.core.result import Call
@@ -52,6 +52,14 @@ from protocol.header import Request
 
 REQUEST_BYTES_MAX: Final = 64 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
+
+
+class Holder(Protocol):
+    """Holds back clients or responses for a while."""
+
+    @property
+    def next_s(self) -> float | None:
+        """When it lets the next one go, by the real clock; None if it holds none."""
 
 
 class Frontend:
@@ -95,6 +103,7 @@ class Frontend:
             node, self.turn, self.connections, self.encoder, failure_s=failed_authentication_s
         )
         self.throttled = ThrottledClients(node)
+        self._holders: list[Holder] = [self.authenticator, self.throttled]
         self.is_limited = False  # whether any client has a quota
         self.gate: Gate | None = None
         self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
@@ -107,6 +116,7 @@ class Frontend:
     def set_gate(self, gate: Gate) -> None:
         """Let requests and responses pass a gate, once `is_gated` says so."""
         self.gate = self.encoder.gate = gate
+        self._holders = [self.authenticator, self.throttled, gate]
 
     def set_node(self, node: Node) -> None:
         """Go on with another node. Every connection must have been closed: none may get an answer of both."""
@@ -169,14 +179,11 @@ class Frontend:
         if began_s >= turn.next_look_s:
             turn.look_at_cpu()
         connections.touched[connection] = None
-        decides = (
-            not turn.is_over
-            and connection.may_decide
-            and not connection.backlog
-            and connection.heavy_until_s <= began_s
-        )
+        connection.heard_s = turn.began_s
+        backlog = connection.backlog
+        decides = not (turn.is_over or backlog) and connection.heavy_until_s <= began_s and connection.may_decide
         try:
-            for frame in connection.feed(chunk, turn.began_s):
+            for frame in connection.frames.take(chunk):
                 connection.requests += 1
                 if decides and 1 < len(frame) <= URGENT_BYTES_MAX and frame[1] in URGENT:  # as `is_urgent` says
                     api_key = self._decide(connection, frame)
@@ -194,13 +201,13 @@ class Frontend:
                     break  # no response follows to what comes behind
                 else:
                     decides = False
-                    connection.backlog.append(frame)
+                    backlog.append(frame)
         except ProtocolError as error:
             connections.refuse(connection, error, chunk)
             return
         if turn.checked_s - began_s > HEAVY_S:
             turn.charge(connection, began_s)
-        if connection.backlog or len(connection.frames):
+        if backlog or connection.frames.is_held:
             connections.keep(connection)
         elif connections.requests.total:
             connections.requests.set(connection, 0)
@@ -229,7 +236,7 @@ class Frontend:
             self._unmute()
         if connections.yielding or self.encoder.has_work or node.has_steps:
             self._work()
-        if self.authenticator.next_failure_s is not None or self.authenticator.has_work:
+        if self.authenticator.next_s is not None or self.authenticator.has_work:
             self.authenticator.go_on()
         settled_ms = turn.now_ms if read_by_ms is None else read_by_ms
         if connections.interrupted or connections.yielding or connections.crowded or self._horizon:
@@ -278,10 +285,12 @@ class Frontend:
 
     def next_release_s(self) -> float | None:
         """Return when a client or a response is held back no longer, by the real clock; None if none is."""
-        times = [self.authenticator.next_failure_s, self.throttled.next_s]
-        if self.gate is not None:
-            times.append(self.gate.next_s)
-        return min((at_s for at_s in times if at_s is not None), default=None)
+        next_s = None
+        for holder in self._holders:
+            at_s = holder.next_s
+            if at_s is not None and (next_s is None or at_s < next_s):
+                next_s = at_s
+        return next_s
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 
@@ -374,11 +383,21 @@ class Frontend:
             began_s = self.turn.real_s() if self.is_limited else 0.0
             if self.is_gated and self.gate is not None:
                 passage = self.gate.admit(connection, frame, request, ticket, self.turn.now_ms)
+            listener = connection.listener
+            call = Call(
+                ticket,
+                self.turn.now_ms,
+                version,
+                request.client_id,
+                connection.host,
+                self.fresh_id,
+                connection.principal,
+                listener.name,
+            )
             if passage is None or passage.rule is None:
-                call = self._call(connection, request, ticket)
-                response = self.node.handle(api_key, request.body, call, connection.listener.where)
+                response = self.node.handle(api_key, request.body, call, listener.where)
             else:
-                response = self._handle_fault(connection, frame, request, ticket, passage)
+                response = self._handle_fault(connection, frame, request, call, passage)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
@@ -403,19 +422,6 @@ class Frontend:
             return -1
         return api_key if self.encoder.owe(connection, answered, response) else -1
 
-    def _call(self, connection: Connection, request: Request, ticket: int) -> Call:
-        """Return what the handlers learn of a request besides its body."""
-        return Call(
-            ticket,
-            self.turn.now_ms,
-            request.version,
-            request.client_id,
-            connection.host,
-            self.fresh_id,
-            connection.principal,
-            connection.listener.name,
-        )
-
     def _reply(self, connection: Connection, response: Any) -> None:
         """Owe the response to a parked request, and go on with those behind it."""
         parked = self.connections.unpark(connection)
@@ -430,7 +436,7 @@ class Frontend:
     # -- faults --------------------------------------------------------------------------------------------------------
 
     def _handle_fault(
-        self, connection: Connection, frame: bytes, request: Request, ticket: int, passage: Passage
+        self, connection: Connection, frame: bytes, request: Request, call: Call, passage: Passage
     ) -> Any:
         """Return the response to a request that meets a fault, None while it is parked, NO_ANSWER if there is none."""
         assert self.gate is not None, "only the gate finds faults"
@@ -441,13 +447,12 @@ class Frontend:
             return None
         response = NO_ANSWER
         if action.is_applied:
-            call = self._call(connection, request, ticket)
             response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
         if action.disconnect == "before":
             self.close(connection, "fault")
         elif action.error:
             if response is None:  # it is parked, and its response will come to nobody
-                self.node.forget(ticket)
+                self.node.forget(call.ticket)
             response = error_response(request.body, request.version, ErrorCode[action.error])
         return response
 

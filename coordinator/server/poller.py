@@ -33,6 +33,9 @@ log = logging.getLogger("muster.server")
 
 CHUNK_BYTES: Final = 65_536
 SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
+LOOKS_MAX: Final = 32  # at sockets, before waiting: some 20 us, which is what a sleep and a wake-up cost
+BRIEF_S: Final = 0.0001  # a wait that was hardly worth it
+CHECKPOINT_S: Final = 0.002  # of turns, before the other tasks have theirs
 ACCEPTS_MAX: Final = 256  # of one listener in one turn
 SHAKES_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
 SWEEP_SECONDS: Final = 5.0
@@ -117,10 +120,26 @@ class Poller:
             self._selector.close()
 
     async def _wait_for_sockets(self) -> None:
+        real_s = self._turn.real_s
+        ended_s, looks = 0.0, 1
         while True:
             await trio.lowlevel.wait_readable(self._selector.fileno())
-            while self.turn():
-                await trio.lowlevel.checkpoint()  # the other tasks' turn
+            began_s = real_s()
+            looks = LOOKS_MAX if began_s - ended_s < BRIEF_S and looks == 1 else 1
+            while self.turn() or self._is_ready_soon(looks):
+                if self._turn.checked_s - began_s > CHECKPOINT_S:
+                    await trio.lowlevel.checkpoint()  # the other tasks' turn
+                    began_s = self._turn.checked_s
+            ended_s = real_s()
+
+    def _is_ready_soon(self, looks: int) -> bool:
+        """Return whether a socket is ready, looking so many times.
+
+        A client that sends its next request when it has its response would be waited for each time, and to sleep and be
+        woken costs more than to look on. So the loop looks on if the last wait was brief, unless it has just done so in
+        vain: then it waits once, for the client may need the processor.
+        """
+        return any(self._selector.is_ready() for _ in range(looks))
 
     async def _wait_for_deadlines(self) -> None:
         """Have a turn when a timer is due: what has arrived by then is decided first."""
@@ -160,7 +179,7 @@ class Poller:
         self._alarm.deadline = min(self._alarm.deadline, time)
 
     def turn(self) -> bool:
-        """Read, decide and answer what is ready. Returns whether there may be more."""
+        """Read, decide and answer what is ready. Returns whether something is left for the next turn."""
         frontend = self._frontend
         frontend.begin()
         self._shakes_left = SHAKES_MAX
@@ -174,7 +193,7 @@ class Poller:
         if not (self._ready or self._polls_left):
             self._read_by_ms = self._polled_ms
         self._finish(self._read_by_ms)
-        return bool(ready) or frontend.has_work
+        return bool(self._ready) or frontend.has_work
 
     def perform(self, action: Callable[[int], T]) -> T:
         """Do what an operator asks for in a turn of its own, and send what it leads to.
@@ -249,7 +268,9 @@ class Poller:
             if not link.is_behind:
                 self._frontend.resume(link.connection)
             self._turn.has_time()
-        if mask & READ and link.sock.fileno() == fd:
+            if link.sock.fileno() != fd:
+                return  # it was closed
+        if mask & ~WRITE:
             try:
                 chunk = link.receive(CHUNK_BYTES) if not link.is_shaking else self._shake(link)
             except (BlockingIOError, InterruptedError):
@@ -359,20 +380,21 @@ class Poller:
         link = self._link_of.get(connection)
         if link is None:
             return  # it left before its response
-        if connection.owed:
-            self._send(link, connection.take())
-            if link.sock.fileno() < 0:
-                return
-        is_behind = link.is_behind
-        if connection.closing and not is_behind:
-            self._close(link)
+        if connection.owed and not self._send(link, connection.take()):
             return
-        # Requests may be left because so much was owed that no more were decided: they go on when there is room again.
-        waits_for_room = is_behind or (bool(connection.backlog) and connection.may_decide and not connection.is_queued)
-        self._watch(link, (0 if connection.is_full or is_behind else READ) | (WRITE if waits_for_room else 0))
+        is_behind, interest = link.is_behind, READ
+        if is_behind or connection.is_full:
+            if connection.closing and not is_behind:
+                self._close(link)
+                return
+            # Requests may be left because so much was owed that no more were decided: they go on when there is room.
+            waits_for_room = is_behind or (connection.may_decide and not connection.is_queued)
+            interest = WRITE if waits_for_room else 0
+        if interest != link.interest:
+            self._watch(link, interest)
 
-    def _send(self, link: Link, responses: Iterable[bytes]) -> None:
-        """Send responses, and keep what the socket does not take."""
+    def _send(self, link: Link, responses: Iterable[bytes]) -> bool:
+        """Send responses, and keep what the socket does not take. Returns False if the connection had to be closed."""
         was_behind = link.is_behind
         for response in responses:
             sent = 0
@@ -383,7 +405,7 @@ class Poller:
                     pass
                 except OSError:
                     self._close(link)
-                    return
+                    return False
             if sent < len(response):
                 link.keep(response, sent)
         if link.is_behind:
@@ -391,6 +413,7 @@ class Poller:
                 link.unsent_since_s = self._turn.real_s()
             link.connection.is_blocked = True
             self._frontend.note_unsent(link.connection, link.held_bytes)
+        return True
 
     def _send_kept(self, link: Link) -> None:
         try:

@@ -1,14 +1,15 @@
 """One selector for all sockets that can itself be waited on: `epoll` on Linux, `kqueue` elsewhere.
 
 Neither is used through `selectors`, whose keys cost more than the system call: what comes back here is
-(file descriptor, READ | WRITE) and nothing else.
+(file descriptor, mask) and nothing else. In a mask WRITE says that the socket takes more; any other bit, as that of an
+error or a hang-up, says that there is something to read.
 """
 
 import select
 from typing import Final, Protocol
 
-READ: Final = 1
-WRITE: Final = 2
+READ: Final = 1  # EPOLLIN
+WRITE: Final = 4  # EPOLLOUT
 EVENTS_MAX: Final = 1024  # of one poll
 
 
@@ -22,7 +23,10 @@ class Selector(Protocol):
         """Change what `fd` is watched for, from `before` to `interest`; 0 is nothing."""
 
     def ready(self) -> list[tuple[int, int]]:
-        """Return what is ready now, without waiting. An error or a hang-up shows as READ."""
+        """Return what is ready now, without waiting."""
+
+    def is_ready(self) -> bool:
+        """Return whether something is ready now."""
 
     def close(self) -> None: ...
 
@@ -36,20 +40,18 @@ class Epoll:
         self.close = self._epoll.close
 
     def watch(self, fd: int, interest: int, before: int) -> None:
-        mask = (select.EPOLLIN if interest & READ else 0) | (select.EPOLLOUT if interest & WRITE else 0)
         if not interest:
             self._epoll.unregister(fd)
         elif before:
-            self._epoll.modify(fd, mask)
+            self._epoll.modify(fd, interest)
         else:
-            self._epoll.register(fd, mask)
+            self._epoll.register(fd, interest)
 
     def ready(self) -> list[tuple[int, int]]:
-        events = self._epoll.poll(0, EVENTS_MAX)
-        return [
-            (fd, (WRITE if mask & select.EPOLLOUT else 0) | (READ if mask & ~select.EPOLLOUT else 0))
-            for fd, mask in events
-        ]
+        return self._epoll.poll(0, EVENTS_MAX)
+
+    def is_ready(self) -> bool:
+        return bool(self._epoll.poll(0, 1))
 
 
 class Kqueue:
@@ -75,6 +77,9 @@ class Kqueue:
             bit = WRITE if event.filter == select.KQ_FILTER_WRITE else READ  # type: ignore[attr-defined,unused-ignore]  # not on Linux
             found[event.ident] = found.get(event.ident, 0) | bit
         return list(found.items())
+
+    def is_ready(self) -> bool:
+        return bool(self._kqueue.control(None, 1, 0))
 
 
 def selector() -> Selector:
