@@ -7,7 +7,7 @@ start more than Trio's loop does.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from time import thread_time
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OTHER: Final = "other"  # the group label of the groups past the bound
 GROUPS_MAX: Final = 100  # groups with a label of their own
+STEP_SAMPLES: Final = 200  # that one step of a scrape writes: one or two milliseconds
 CLOSED_MAX: Final = 100  # partitions that are named because they are closed
 
 UNSETTLED: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
@@ -244,24 +245,38 @@ def _arrays_of_structs(cls: type[Struct]) -> Iterator[tuple[str, type[Struct]]]:
                 yield name, of[0]
 
 
-def exposition(stats: Stats, now: Snapshot, api_name: Callable[[int], str], accept: str = "") -> tuple[bytes, str]:
-    """Return the metrics and their media type: OpenMetrics if the `Accept` header has it, else Prometheus' text."""
+def exposition(
+    stats: Stats, now: Snapshot, api_name: Callable[[int], str], accept: str = ""
+) -> Generator[None, None, tuple[bytes, str]]:
+    """Return the metrics and their media type, in steps: OpenMetrics if the `Accept` header has it, else Prometheus'
+    text."""
     from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
-    class Collector:
-        def collect(self) -> Iterator["Metric"]:
-            yield from _gauges(now)
-            yield from _counters(stats, api_name)
-            yield from _snapshot_counters(now)
-
-    registry = CollectorRegistry()
-    registry.register(Collector())
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
     encode, media_type = choose_encoder(accept)
-    return encode(registry), media_type
+    process = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=process)
+    end = encode(_Registry([]))  # OpenMetrics has one
+    text: list[bytes] = []
+    for metrics in (_gauges(now), _counters(stats, api_name), _snapshot_counters(now), process.collect()):
+        for metric in metrics:
+            samples = metric.samples
+            for at in range(0, max(len(samples), 1), STEP_SAMPLES):
+                metric.samples = samples[at : at + STEP_SAMPLES]
+                part = encode(_Registry([metric])).removesuffix(end)
+                text += part.splitlines(keepends=True)[2:] if at else (part,)  # help and type are said once
+                yield
+    return b"".join((*text, end)), media_type
+
+
+class _Registry(Struct, frozen=True):
+    """What prometheus-client writes: some metrics."""
+
+    metrics: list[Any]
+
+    def collect(self) -> list[Any]:
+        return self.metrics
 
 
 def _gauges(now: Snapshot) -> Iterator["Metric"]:
@@ -318,7 +333,7 @@ def _group_offsets(now: Snapshot) -> Iterator["Metric"]:
     yield committed
     yield lag
     unlisted = "Committed offsets without series of their own: metrics.offsets.max is reached."
-    yield Gauge("muster_group_offsets_unlisted", unlisted, value=now.offsets - len(now.group_offsets))
+    yield Gauge("muster_group_offsets_unlisted", unlisted, value=max(now.offsets - len(now.group_offsets), 0))
 
 
 def _counters(stats: Stats, api_name: Callable[[int], str]) -> Iterator["Metric"]:

@@ -22,6 +22,7 @@ from coordinator.kafka_settings import NAMES
 from coordinator.metrics import GroupOffset, Latency, Snapshot, Stats, exposition
 from coordinator.server.operator import Operator
 from protocol.apis import TABLE
+from tests.dataplane.broker import finish
 
 ROOT = Path(__file__).parent.parent
 DOCS = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")} | {
@@ -121,7 +122,7 @@ def test_every_setting_is_documented_and_no_page_names_another() -> None:
 
 
 def test_every_endpoint_is_documented() -> None:
-    paths = routes(lambda: Readiness(True, 0, 0), lambda accept: (b"", ""), Ring()).paths()
+    paths = routes(lambda: Readiness(True, 0, 0), _no_metrics, Ring()).paths()
     table = section(DOCS["usage.md"], "Health, metrics and events over HTTP")
     assert set(re.findall(r"^\| `(/[a-z]+)`", table, re.MULTILINE)) == set(paths)
 
@@ -180,6 +181,10 @@ def test_every_exit_code_is_documented() -> None:
     assert {int(code) for code, _ in rows} == {2, *(code for codes in used.values() for code in codes)}
 
 
+async def _no_metrics(accept: str) -> tuple[bytes, str]:
+    return b"", ""
+
+
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     stats = Stats()
     stats.count_response(12, 0.001)
@@ -197,7 +202,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
         recovery_seconds=0.1, started_seconds=1.0, version="1",
         internal_errors={"JoinGroup": 1},
     )  # fmt: skip
-    text = exposition(stats, now, lambda api_key: "Heartbeat")[0].decode()
+    text = finish(exposition(stats, now, lambda api_key: "Heartbeat"))[0].decode()
     exists = set(re.findall(r"^# HELP (muster_\w+)", text, re.MULTILINE))
     documented = set(re.findall(r"`(muster_\w+)`", DOCS["usage.md"]))
     assert exists == documented

@@ -1,7 +1,7 @@
 """Answer the admin port's read requests: liveness, readiness, metrics, and the events of groups."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -39,19 +39,22 @@ class Page(Struct, frozen=True):
     events: list[NumberedEvent]
 
 
-def routes(readiness: Callable[[], Readiness], metrics: Callable[[str], tuple[bytes, str]], events: Ring) -> Router:
+def routes(
+    readiness: Callable[[], Readiness], metrics: Callable[[str], Awaitable[tuple[bytes, str]]], events: Ring
+) -> Router:
     """Make the router of the admin port. The arguments are read anew for each request.
 
     `metrics` gets the `Accept` header, and returns a text and its media type."""
     router = Router()
     router.add("GET", "/healthz", lambda request: Response(b"ok\n"))  # that there is an answer is the answer
     router.add("GET", "/readyz", lambda request: _readyz(readiness()))
-    router.add("GET", "/metrics", lambda request: _metrics(*metrics(request.headers.get("accept", ""))))
+    router.add("GET", "/metrics", lambda request: _metrics(metrics(request.headers.get("accept", ""))))
     router.add("GET", "/events", lambda request: _events(events, request))
     return router
 
 
-def _metrics(text: bytes, media_type: str) -> Response:
+async def _metrics(metrics: Awaitable[tuple[bytes, str]]) -> Response:
+    text, media_type = await metrics
     return Response(text, content_type=media_type)
 
 

@@ -1,7 +1,7 @@
 """Read the values that operators see off the node. Nothing here changes anything."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from itertools import islice
 from time import monotonic
 from typing import Final
@@ -16,6 +16,7 @@ from coordinator.metrics import GROUPS_MAX, OTHER, GroupOffset, Snapshot
 from coordinator.runtime.node import Node
 from coordinator.server.memory import memory_limit
 
+STEP_GROUPS: Final = 500  # or offsets, that one step counts: about a millisecond
 MEASURE_SECONDS: Final = 0.005  # of a scrape, to measure logs that nobody has opened since the start
 
 _STATES: Final = (
@@ -30,27 +31,30 @@ def readiness(node: Node, is_ready: bool) -> Readiness:
     return Readiness(is_ready, node.loading, len(node.partitions), closed)
 
 
-def snapshot(
+def count_in_steps(
     node: Node,
     connections: Mapping[str, int],
     recovery_seconds: float,
     started_ms: int,
     held_bytes: Mapping[str, int] | None = None,
     log_lines_dropped: int = 0,
-) -> Snapshot:
-    """Count all that a scrape shows. Walks over the groups, and over as many offsets as have series of their own."""
+) -> Generator[None, None, Snapshot]:
+    """Count all that a scrape shows. Walks over the groups, and over as many offsets as have series of their own.
+
+    Groups may change between two steps: what is counted is of some moment in between.
+    """
     groups: Counter[tuple[str, str]] = Counter(dict.fromkeys(_STATES, 0))  # a series begins at zero, and stays
     members: Counter[str] = Counter(classic=0, consumer=0)
     over_s = monotonic() + MEASURE_SECONDS
     node.dataplane.measure(lambda: monotonic() < over_s)
     group_members: Counter[str] = Counter()
     group_generation: dict[str, int] = {}
-    offsets = 0
-    tally = Tally()
+    counted = 0
     for partition in node.partitions:
-        offsets += partition.shard.offsets.count
-        tally = tally.plus(partition.shard.tally)
-        for group_id, group in partition.shard.groups.items():
+        for group_id, group in list(partition.shard.groups.items()):
+            counted += 1
+            if counted % STEP_GROUPS == 0:
+                yield
             if isinstance(group, ClassicGroup):
                 protocol, generation = "classic", group.generation
             else:
@@ -61,18 +65,25 @@ def snapshot(
             group_members[label] += len(group.members)
             if label != OTHER:
                 group_generation[label] = generation
-    loading = node.loading
+    group_offsets: list[GroupOffset] = []
+    wanted = islice(_group_offsets(node), node.config["metrics.offsets.max"])
+    while some := list(islice(wanted, STEP_GROUPS)):
+        group_offsets += some
+        yield
+    loading, tally = node.loading, Tally()
+    for partition in node.partitions:
+        tally = tally.plus(partition.shard.tally)
     return Snapshot(
         groups=groups,
         members=members,
         group_members=group_members,
         group_generation=group_generation,
-        offsets=offsets,
+        offsets=sum([partition.shard.offsets.count for partition in node.partitions]),
         offset_commits=tally.commits,
         offset_expirations=tally.expirations,
         offset_deletions=tally.deletions,
         partitions={"loading": loading, "active": len(node.partitions) - loading},
-        group_offsets=list(islice(_group_offsets(node), node.config["metrics.offsets.max"])),
+        group_offsets=group_offsets,
         traffic=node.dataplane.traffic,
         syncs=node.syncs,
         disk=node.dataplane.space(),
@@ -94,9 +105,9 @@ def _group_offsets(node: Node) -> Iterator[GroupOffset]:
     end_offset = node.dataplane.end_offset
     for partition in node.partitions:
         offsets = partition.shard.offsets
-        for group_id in offsets.groups():
-            for topic, committed in offsets.of_group(group_id).items():
-                for index, one in committed.items():
+        for group_id in list(offsets.groups()):
+            for topic, committed in list(offsets.of_group(group_id).items()):
+                for index, one in list(committed.items()):
                     end = end_offset(topic, index)
                     lag = None if end is None else max(end - one.offset, 0)
                     yield GroupOffset(group_id, topic, index, one.offset, lag)

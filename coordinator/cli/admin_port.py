@@ -5,7 +5,8 @@ of CPU and 2 MiB, and a server that nobody asks anything needs none of it.
 """
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
 
 import trio
 
@@ -21,12 +22,14 @@ from coordinator.server.operator import Operator
 from coordinator.server.sasl.issuer import Issuer
 from protocol.apis import APIS
 
+T = TypeVar("T")
+
 
 def make_handler(
     *,
     readiness: Callable[[], Readiness],
     stats: Stats,
-    snapshot: Callable[[], Snapshot],
+    count: Callable[[], Generator[None, None, Snapshot]],
     ring: Ring,
     operator: Operator | None,
     server_port: int,
@@ -35,11 +38,12 @@ def make_handler(
 ) -> http.Handler:
     """Make the handler of all routes. Without an `operator` there is no control API, without a `token` no access check.
 
-    `readiness` and `snapshot` are called anew for each request that asks for them.
+    `readiness` and `count` are called anew for each request that asks for them.
     """
 
-    def metrics(accept: str) -> tuple[bytes, str]:
-        return exposition(stats, snapshot(), lambda api_key: APIS[api_key].name, accept)
+    async def metrics(accept: str) -> tuple[bytes, str]:
+        now = await _take_turns(count())
+        return await _take_turns(exposition(stats, now, lambda api_key: APIS[api_key].name, accept))
 
     router = routes(readiness, metrics, ring)
     if operator is not None:
@@ -50,6 +54,17 @@ def make_handler(
 
         add_issuer(router, issuer)
     return router if token is None else require_token(router, token)
+
+
+async def _take_turns(steps: Generator[None, None, T]) -> T:
+    """Do all steps, and let others have their turn between two of them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await trio.lowlevel.checkpoint()
 
 
 async def serve(sock: socket.socket, handler: http.Handler, hosts: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -464,8 +464,8 @@ class Server:
                 "events": self._events.ring.bytes,
             }
 
-        def snapshot() -> MetricsSnapshot:
-            return views.snapshot(
+        def count() -> Generator[None, None, MetricsSnapshot]:
+            return views.count_in_steps(
                 self._node,
                 self._poller.connections_by_listener(),
                 self._recovery_seconds,
@@ -477,7 +477,7 @@ class Server:
         handler = admin_port.make_handler(
             readiness=lambda: views.readiness(self._node, self._is_ready),
             stats=self._stats,
-            snapshot=snapshot,
+            count=count,
             ring=self._events.ring,
             operator=self._make_operator() if self._options.config["admin.control"] else None,
             server_port=self._listeners[0].port,

@@ -27,9 +27,12 @@ class Here:
         self.ring = Ring()
         self.app = routes(
             lambda: self.readiness,
-            lambda accept: (b"muster_connections 1.0\n", "text/plain; version=0.0.4; charset=utf-8"),
+            self.metrics,
             self.ring,
         )
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        return b"muster_connections 1.0\n", "text/plain; version=0.0.4; charset=utf-8"
 
     def tell(self, *groups: str) -> None:
         """Something happens to each of them."""

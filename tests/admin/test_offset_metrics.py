@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.admin.views import snapshot
+from coordinator.admin.views import count_in_steps
 from coordinator.dataplane.traffic import OTHER, TOPICS_MAX, TrafficByTopic
 from coordinator.dataplane.unopened import UnopenedLogs
 from coordinator.metrics import GroupOffset
@@ -17,6 +17,7 @@ from protocol.record_batch import encode
 from protocol.records import Record
 from storage.extent import Extent, measure
 from storage.memory_files import MemoryFiles
+from tests.dataplane.broker import finish
 from tests.server.in_memory import InMemory, Peer
 
 
@@ -41,7 +42,7 @@ def fetch(peer: Peer, partition: int) -> None:
 
 
 def offsets(server: InMemory) -> list[GroupOffset]:
-    return list(snapshot(server.node, {}, 0.0, 0).group_offsets)
+    return list(finish(count_in_steps(server.node, {}, 0.0, 0)).group_offsets)
 
 
 def test_lag_is_what_lies_between_the_committed_offset_and_the_end() -> None:
@@ -60,7 +61,7 @@ def test_lag_is_what_lies_between_the_committed_offset_and_the_end() -> None:
 def test_series_of_offsets_are_bounded_and_can_be_turned_off() -> None:
     server = InMemory(metrics_offsets_max=2)
     commit(server.connect(), "g", {0: 1, 1: 1, 2: 1})
-    now = snapshot(server.node, {}, 0.0, 0)
+    now = finish(count_in_steps(server.node, {}, 0.0, 0))
     assert (len(now.group_offsets), now.offsets) == (2, 3)
     server = InMemory(metrics_offsets_max=0)
     commit(server.connect(), "g", {0: 1})
@@ -68,7 +69,7 @@ def test_series_of_offsets_are_bounded_and_can_be_turned_off() -> None:
 
 
 def test_states_of_groups_have_series_from_zero() -> None:
-    now = snapshot(InMemory().node, {}, 0.0, 0)
+    now = finish(count_in_steps(InMemory().node, {}, 0.0, 0))
     assert now.groups["classic", "Stable"] == now.groups["consumer", "Reconciling"] == 0
     assert ("classic", "Dead") not in now.groups
     assert now.members == {"classic": 0, "consumer": 0}
@@ -105,10 +106,10 @@ def test_lag_and_sizes_are_known_after_a_start_without_opening_the_logs() -> Non
     while not offsets(server)[0].lag:  # each scrape measures a little
         pass
     assert offsets(server) == [GroupOffset("g", "orders", 0, 11, 40)]
-    assert snapshot(server.node, {}, 0.0, 0).log_bytes["orders"] == size
+    assert finish(count_in_steps(server.node, {}, 0.0, 0)).log_bytes["orders"] == size
     size += produce(server.connect(), 0, b"2")  # which opens it
     assert offsets(server) == [GroupOffset("g", "orders", 0, 11, 41)]
-    assert snapshot(server.node, {}, 0.0, 0).log_bytes["orders"] == size
+    assert finish(count_in_steps(server.node, {}, 0.0, 0)).log_bytes["orders"] == size
 
 
 def test_a_torn_write_does_not_count() -> None:
@@ -147,4 +148,4 @@ def test_waits_for_the_disk_are_counted_only_where_there_are_any() -> None:
     for is_synced in (False, True):
         server = InMemory(is_synced=is_synced)
         commit(server.connect(), "g", {0: 1})
-        assert any(snapshot(server.node, {}, 0.0, 0).syncs.buckets) is is_synced
+        assert any(finish(count_in_steps(server.node, {}, 0.0, 0)).syncs.buckets) is is_synced

@@ -1,6 +1,13 @@
 """What operators see of offsets: how many were committed, ran out and were deleted."""
 
-from coordinator.admin.views import snapshot
+import pytest
+from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.admin import views
+from coordinator.admin.views import count_in_steps
+from coordinator.metrics import STEP_SAMPLES, GroupOffset, Stats, exposition
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_commit import (
@@ -18,12 +25,13 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.dataplane.broker import finish
 from tests.server.in_memory import InMemory
 
 
 def counted(server: InMemory) -> tuple[int, int, int]:
     """Offsets committed, expired, deleted."""
-    now = snapshot(server.node, {}, 0.0, 0)
+    now = finish(count_in_steps(server.node, {}, 0.0, 0))
     return now.offset_commits, now.offset_expirations, now.offset_deletions
 
 
@@ -64,3 +72,49 @@ def test_offsets_that_run_out_are_counted() -> None:
     server.advance(1_800)
     assert counted(server) == (2, 2, 0)
     assert not server.node.partitions.owner("g").shard.groups
+
+
+def test_groups_and_offsets_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others come and go in between."""
+    monkeypatch.setattr(views, "STEP_GROUPS", 10)
+    server = InMemory()
+    peer = server.connect()
+    for number in range(100):
+        peer.ask(commit(f"g{number}", 0, 1), 8)
+    counting = count_in_steps(server.node, {}, 0.0, 0)
+    for number in range(10):
+        next(counting)
+        peer.ask(DeleteGroupsRequest((f"g{number}",)), 2)
+        peer.ask(commit(f"h{number}", 0), 8)
+    now = finish(counting)
+    assert 90 <= now.groups["classic", "Empty"] <= 110
+    assert 180 <= len(now.group_offsets) <= 220
+    assert now.offsets == 190
+    again = count_in_steps(server.node, {}, 0.0, 0)
+    assert sum(1 for _ in again) >= 10 + 19
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_metrics_are_written_in_steps(accept: str) -> None:
+    """So many series a step, and all of them are the text that one step would write."""
+    server = InMemory()
+    now = finish(count_in_steps(server.node, {}, 0.0, 0))
+    many = [GroupOffset(f"g{number:03}", "t", 0, number, None) for number in range(5 * STEP_SAMPLES)]
+    writing = exposition(Stats(), replace(now, group_offsets=many), str, accept)
+    steps = 0
+    while True:
+        try:
+            next(writing)
+        except StopIteration as end:
+            text = end.value[0].decode()
+            break
+        steps += 1
+    assert steps > 5 + 20
+    assert text.count("# TYPE muster_group_committed_offset gauge") == 1
+    assert text.count("muster_group_committed_offset{") == len(many)
+    assert text.count("# EOF") == (1 if accept else 0)
+    assert text.endswith("# EOF\n" if accept else "\n")
+    families = text_string_to_metric_families if not accept else openmetrics_families
+    found = {family.name: family for family in families(text)}
+    assert [sample.value for sample in found["muster_group_committed_offset"].samples] == list(range(len(many)))
+    assert "process_resident_memory_bytes" in found
