@@ -417,7 +417,8 @@ def bench(args: argparse.Namespace) -> int:
     settings = _settings(args)
     from pipeline.bench import bench as job
 
-    show(args, job(args.mb, Path(args.out) if args.out else None, settings, Progress()))
+    progress = Progress()
+    show(args, job(args.mb, Path(args.out) if args.out else None, lambda: _spark(args, settings, progress), progress))
     return OK
 
 

@@ -40,6 +40,9 @@ def _read_log(spans: list[Span], options: Options) -> Iterator[pa.RecordBatch]:
                 note_markers(markers, rows.batch)
                 continue
             is_txn = rows.batch["is_txn"]
+            if not is_txn.true_count:  # mostly: no row need be copied
+                yield _with_state(rows.batch, None, None)
+                continue
             yield _with_state(rows.batch.filter(pc.invert(is_txn)), None, None)
             waiting.append(rows.batch.filter(is_txn))
         position = Position(decoder.next_offset, span.segment.base_offset, decoder.end_pos)
