@@ -1,7 +1,8 @@
 """A healthy member in a process of its own, which sends a heartbeat every 20 ms until its standard input ends.
 
-    python -m benchmarks.member HOST:PORT PID
+    python -m benchmarks.member HOST:PORT PID [FILE]
 
+FILE has settings for TLS and SASL, as `muster --command-config` takes them.
 Then it prints JSON: how many milliseconds each heartbeat took by the wall clock, and how much processor time the
 server's process used meanwhile, without the time in which the machine did not let the member run: the server goes on
 with other work then. That is the server's own time, to which a busy machine adds little.
@@ -19,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from coordinator.cli.command_config import CommandConfig
 from coordinator.client import Client
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -60,8 +62,9 @@ class Member:
 
     heartbeats: Heartbeats
 
-    def __init__(self, address: str, pid: int) -> None:
+    def __init__(self, address: str, pid: int, command_config: Path | None = None) -> None:
         self._command = [sys.executable, "-m", "benchmarks.member", address, str(pid)]
+        self._command += [str(command_config)] if command_config else []
 
     def __enter__(self) -> Member:
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -85,7 +88,8 @@ def main() -> None:
     wall_ms: list[float] = []
     own_ms: list[float] = []
     errors = 0
-    with Client.to(address) as client:
+    security = CommandConfig(sys.argv[3], 30.0) if len(sys.argv) > 3 else None
+    with Client.to(address, security=security) as client:
         protocols = (JoinGroupRequestProtocol("range", b""),)
         joined = client.ask(JoinGroupRequest("healthy", SESSION_MS, 6_000, "", None, "consumer", protocols), version=3)
         client.ask(SyncGroupRequest("healthy", joined.generation_id, joined.member_id), version=3)

@@ -18,6 +18,7 @@ from coordinator.server.listener import Listener
 from protocol.framing import FrameBuffer
 
 OWED_BYTES_MAX: Final = 1_048_576  # decided and not yet sent, before the next request is decided
+BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time, to wait; the rest of it stays as it is
 JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; larger ones are not copied
 HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
 
@@ -75,7 +76,7 @@ class Connection:
         self.authentication = None if listener.sasl is None else Authentication(listener.sasl)
         first_max = frame_bytes_max if self.authentication is None else self.authentication.frame_bytes_max
         self.frames = FrameBuffer(min(frame_bytes_max, first_max))
-        self.backlog: deque[bytes] = deque()
+        self.backlog: deque[bytes] = deque()  # never empty while there are whole requests in `frames`
         self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses, and their bytes
         self.owed_bytes = 0
@@ -88,6 +89,17 @@ class Connection:
         self.requests = 0  # complete frames so far
         self._half_of = -1  # after how many requests the sweep saw the beginning of a frame, and since when
         self._half_since_s = 0.0
+
+    def refill(self) -> None:
+        """Take more requests out of the last chunk, once all that were taken are decided.
+
+        Raises ProtocolError for a size that no frame may have.
+        """
+        for frame in self.frames:
+            self.requests += 1
+            self.backlog.append(frame)
+            if len(self.backlog) >= BACKLOG_FRAMES:
+                return
 
     def is_stalled(self, now_s: float, patience_s: float) -> bool:
         """Return whether one frame has been arriving for too long, though it would be read. The sweep asks this."""

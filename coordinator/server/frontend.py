@@ -35,7 +35,7 @@ from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.authenticator import Authenticator
-from coordinator.server.connection import OWED_BYTES_MAX, Connection, ParkedRequest
+from coordinator.server.connection import BACKLOG_FRAMES, OWED_BYTES_MAX, Connection, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import READS, SHORT, is_short
@@ -163,11 +163,11 @@ class Frontend:
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Begin a turn, and go on with the connections that the last one has interrupted."""
+    def begin(self, *, goes_on: bool = True) -> None:
+        """Begin a turn, and go on with the connections that the last one has interrupted, unless others go first."""
         self.turn.begin(self._clock.now_ms())
         self.is_limited = self.node.ledger.catalog.quotas.count > 0
-        if self.connections.interrupted:
+        if goes_on and self.connections.interrupted:
             self._go_on()
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
@@ -202,6 +202,8 @@ class Frontend:
                 else:
                     decides = False
                     backlog.append(frame)
+                    if len(backlog) >= BACKLOG_FRAMES:
+                        break  # to cut up a chunk of thousands takes longer than to decide some of them
         except ProtocolError as error:
             connections.refuse(connection, error, chunk)
             return
@@ -332,6 +334,8 @@ class Frontend:
                 if connections.is_crowded and not is_short(connection.backlog[0]):
                     break
                 api_key = self._decide(connection, connection.backlog.popleft())
+                if not (connection.backlog or connection.closing):
+                    connection.refill()
                 if api_key >= 0:
                     turn.decided_late.append((api_key, connection.heard_s))
                 most -= 1

@@ -7,7 +7,8 @@ A Trio task and a wait for each connection would cost more than all that is deci
 waits: the alarm for the next deadline, the sweep of idle connections, the pause when descriptors run out.
 
 When the turn's time is over, sockets that are ready and not yet looked at are left for the next turn, which begins
-with them and polls again behind the last of them: each socket has its turn, however busy the others are.
+with them, before what was interrupted, and polls again behind the last of them: each socket has its turn, however busy
+the others are.
 """
 
 import errno
@@ -24,7 +25,7 @@ from coordinator.runtime.clock import Clock, CoordinatorClock
 from coordinator.server.admission import Admission
 from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
-from coordinator.server.link import HandshakeError, Link, SecureLink
+from coordinator.server.link import EmptyRecordsError, HandshakeError, Link, SecureLink
 from coordinator.server.listener import Listener, listen_again, suspend
 from coordinator.server.sasl.outcome import Work
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
@@ -181,7 +182,7 @@ class Poller:
     def turn(self) -> bool:
         """Read, decide and answer what is ready. Returns whether something is left for the next turn."""
         frontend = self._frontend
-        frontend.begin()
+        frontend.begin(goes_on=not self._ready)  # else those that were interrupted would keep those out for long
         self._shakes_left = SHAKES_MAX
         ready = self._ready or self._poll()
         self._ready = []
@@ -274,9 +275,13 @@ class Poller:
             try:
                 chunk = link.receive(CHUNK_BYTES) if not link.is_shaking else self._shake(link)
             except (BlockingIOError, InterruptedError):
+                self._turn.has_time()  # TLS may have had work with what is no request
                 return
             except HandshakeError as error:
-                self._refuse_handshake(link, error)
+                self._refuse(link, f"the TLS handshake failed: {error}", "TLS handshake")
+                return
+            except EmptyRecordsError as error:
+                self._refuse(link, str(error), "TLS without requests")
                 return
             except OSError:
                 chunk = b""
@@ -307,11 +312,11 @@ class Poller:
             raise BlockingIOError
         return chunk
 
-    def _refuse_handshake(self, link: Link, error: HandshakeError) -> None:
-        """Say why a client gets no connection by TLS, and close it."""
+    def _refuse(self, link: Link, why: str, reason: str) -> None:
+        """Say why a connection by TLS ends, and close it."""
         client = {"client": link.connection.host, "listener": link.connection.listener.name}
-        log.warning("connection closed: the TLS handshake failed: %s", error, extra=client)
-        self._close(link, "TLS handshake")
+        log.warning("connection closed: %s", why, extra=client)
+        self._close(link, reason)
 
     def _accept(self, listener: Listener) -> None:
         for _ in range(ACCEPTS_MAX):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.core.result import Call
+from coordinator.server.connection import BACKLOG_FRAMES
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -187,6 +188,42 @@ def test_a_client_that_does_not_take_its_answers_is_not_decided_for() -> None:
     server.frontend.resume(peer.connection)
     server.turn()
     assert correlation_ids(peer) == list(range(1, 51))
+
+
+def test_a_chunk_of_thousands_of_requests_is_cut_up_as_they_are_decided() -> None:
+    """To cut it up takes longer than to decide some of them, and others wait. What counts as held is all of it."""
+    server = InMemory()
+    peer = server.connect()
+    peer.connection.is_blocked = True
+    peer.send(*[VERSIONS] * 5_000)
+    server.turn()
+    assert len(peer.connection.backlog) == BACKLOG_FRAMES
+    held = server.frontend.connections.requests.total
+    assert held > len(peer.connection.backlog) * len(peer.connection.backlog[0]) * 10
+    assert held == peer.connection.unread_bytes
+    server.frontend.resume(peer.connection)
+    while peer.connection.backlog or peer.connection.owed:
+        server.turn()
+        server.frontend.resume(peer.connection)
+        assert len(peer.connection.backlog) <= BACKLOG_FRAMES
+    assert correlation_ids(peer) == list(range(1, 5_001))
+    assert server.frontend.connections.requests.total == 0
+
+
+def test_a_size_that_cannot_be_behind_many_requests_closes_once_they_are_decided() -> None:
+    server = InMemory()
+    peer = server.connect()
+    frames = b"".join(peer.frame(*VERSIONS, number) for number in range(1, 301))
+    peer.connection.is_blocked = True
+    server.frontend.receive(peer.connection, frames + struct.pack(">i", -1))
+    assert not peer.connection.closing
+    server.frontend.resume(peer.connection)
+    while server.frontend.has_work or not peer.connection.closing:
+        server.turn()
+    server.turn()
+    found = correlation_ids(peer)
+    assert found == list(range(1, len(found) + 1))
+    assert 200 < len(found) <= 300
 
 
 def test_what_is_owed_to_one_client_is_bounded() -> None:

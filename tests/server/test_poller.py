@@ -33,6 +33,7 @@ from protocol.records import Record
 from tests.live import Muster
 from tests.server.in_memory import InMemory
 from tests.server.listening import IDLE_MS, Listening, listening
+from tests.server.test_frontend import Ticking
 
 VERSIONS = encode_request(18, 3, 1, "test", ApiVersionsRequest("test", "1"))
 JOINING = JoinGroupRequest("g", 10_000, 700_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
@@ -240,6 +241,33 @@ async def test_timers_wait_until_every_socket_that_was_ready_is_read(monkeypatch
             sock.sendall(encode_request(12, 3, 1, "test", HeartbeatRequest("g", 1, one.member_id)))
         errors = [decode_response(12, 3, receive(sock)).body.error_code for sock in socks]
         assert not any(errors)
+        for sock in socks:
+            sock.close()
+
+
+async def test_a_socket_that_was_reported_goes_before_connections_that_were_interrupted() -> None:
+    """Some clients send requests without end, and each turn is over before all of them had theirs."""
+    async with listening() as here:
+        ticking = Ticking()
+        here.server.frontend.turn.real_s = ticking
+        here.server.frontend.turn.cpu_s = lambda: 0.0  # the machine is busy with something else: nobody is heavy
+        socks = [socket.create_connection(("127.0.0.1", here.listener.port), timeout=10) for _ in range(9)]
+        *busy, calm = socks
+        while here.poller.connections < len(socks):
+            here.poller.turn()
+        ticking.step_s = 0.004  # two requests are a turn
+        for sock in busy:
+            sock.sendall(b"".join(encode_request(18, 3, n, "busy", ApiVersionsRequest("t", "1")) for n in range(50)))
+        calm.sendall(encode_request(18, 3, 1, "calm", ApiVersionsRequest("t", "1")))
+        calm.setblocking(False)
+        turns, data = 0, b""
+        while not data:
+            here.poller.turn()
+            turns += 1
+            with contextlib.suppress(BlockingIOError):
+                data = calm.recv(65_536)
+        assert turns <= 2 * len(socks), "each socket has a turn, and what was interrupted has one in between"
+        assert here.server.frontend.has_work, "the others still have to wait"
         for sock in socks:
             sock.close()
 

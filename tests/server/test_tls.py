@@ -16,12 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from coordinator.config import Config, ConfigError, read_pairs
 from coordinator.server.distinguished_name import subject_of
-from coordinator.server.link import HANDSHAKE_BYTES_MAX, RECORD_BYTES, SecureLink
+from coordinator.server.link import EMPTY_BYTES_MAX, HANDSHAKE_BYTES_MAX, RECORD_BYTES, SecureLink
 from coordinator.server.poller import SHAKES_MAX
 from coordinator.server.tls import Tls
 from protocol.codec import decode_response, encode_request
 from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
+from tests.server import openssl
 from tests.server.certificates import certificates, client_context, server_tls
 from tests.server.listening import Listening, listening
 
@@ -301,6 +302,48 @@ async def test_a_client_cannot_begin_a_handshake_anew() -> None:
         done = await trio.run_process(command, stdin=b"R\n", capture_stdout=True, capture_stderr=True, check=False)
     assert b"RENEGOTIATING" in done.stdout + done.stderr
     assert b"no renegotiation" in done.stderr
+
+
+@pytest.mark.skipif(not openssl.has_library(), reason="needs the library libssl")
+@pytest.mark.parametrize("whose", [openssl.NOT_REQUESTED, openssl.REQUESTED])
+async def test_a_client_cannot_update_its_keys_for_ever(whose: int, caplog: pytest.LogCaptureFixture) -> None:
+    """TLS 1.3 has updates of keys in place of renegotiation. Some between requests are as they should be."""
+
+    def update(sock: socket.socket) -> int:
+        client, count = openssl.Client(sock), 0
+        try:
+            for number in range(1, 901):
+                client.update_keys(whose)
+                client.write(question(number))
+                assert client.read(65_536), "the server has closed the connection"
+            while client.update_keys(whose) and count < 20_000:
+                count += 1
+        finally:
+            client.close()
+        return count
+
+    async with listening(tls=server_tls()) as here:
+        sock = socket.create_connection(("127.0.0.1", here.listener.port))
+        assert await trio.to_thread.run_sync(update, sock) < 20_000
+        await until(lambda: not here.poller.connections)
+        assert here.server.stats.connections_closed["TLS without requests"] == 1
+    assert f"more than {EMPTY_BYTES_MAX} bytes of TLS without a request" in caplog.text
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_requests_in_the_smallest_and_the_largest_records_are_requests(version: ssl.TLSVersion) -> None:
+    """However few bytes a record has, it is not empty."""
+    async with listening(tls=server_tls()) as here:
+        stream = await connect(here, client_context(highest=version))
+        for byte in b"".join(question(number) for number in range(1, 61)):
+            await stream.send_all(bytes((byte,)))
+        assert await answers(stream, 60) == list(range(1, 61))
+        (link,) = here.poller._links.values()
+        assert isinstance(link, SecureLink)
+        assert link._empty_bytes == 0
+        await stream.send_all(b"".join(question(number) for number in range(1, 5_000)))
+        assert await answers(stream, 4_999) == list(range(1, 5_000))
+        assert link._empty_bytes == 0
 
 
 def test_keys_may_stand_in_the_settings_themselves() -> None:

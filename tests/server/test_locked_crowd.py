@@ -1,0 +1,258 @@
+"""A member that is authenticated through TLS, beside hundreds of clients that abuse TLS and SASL: it is never late.
+
+What a heartbeat and a turn took is the server's own processor time: a busy machine does not lengthen it.
+"""
+
+import contextlib
+import random
+import resource
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from benchmarks.member import Member, p99
+from benchmarks.server import resident_mib
+from benchmarks.stalls import LONGEST_MS, P99_MS
+from protocol.codec import encode_request
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.live import WAIT_SECONDS, Muster, wait_until
+from tests.server import openssl
+from tests.server.certificates import certificates, client_context
+from tests.server.sasl_clients import plain
+from tests.server.test_crowd import hostile
+
+CROWD = 300
+PIECES = 20  # that a slow client sends its ClientHello in
+TURN_S_MAX = 0.25
+GROWTH_MIB_MAX = 96
+AUTHENTICATION_MS = 8_000
+KIB = {"PLAINTEXT": 4, "SSL": 60}  # that an idle connection may take
+IDLE, IDLE_LONG = 1_000, 10_000
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+
+VERSIONS = encode_request(18, 3, 1, "crowd", ApiVersionsRequest("crowd", "1"))
+HANDSHAKE = encode_request(17, 1, 2, "crowd", SaslHandshakeRequest("PLAIN"))
+WRONG = encode_request(36, 2, 3, "crowd", SaslAuthenticateRequest(plain("alice", "wrong")))
+SCRAM = encode_request(17, 1, 2, "crowd", SaslHandshakeRequest("SCRAM-SHA-512"))
+FIRST = encode_request(36, 2, 3, "crowd", SaslAuthenticateRequest(b"n,,n=alice,r=nonce"))
+
+
+@pytest.fixture
+def files() -> Iterator[int]:
+    """As many descriptors as this process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def muster(tmp_path: Path, files: int) -> Iterator[Muster]:
+    """A server with a listener without doors, for metrics of it, one with TLS, and one with TLS and SASL."""
+    if files < 3 * CROWD:
+        pytest.skip(f"a process may have {files} descriptors here")
+    users = tmp_path / "users"
+    users.write_text("alice:secret\n")
+    settings = {
+        "sasl.users.file": users,
+        "ssl.keystore.location": certificates() / "server.pem",
+        "connections.max.authentication.ms": AUTHENTICATION_MS,
+    }
+    words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    words += [word for name in ("PLAINTEXT", "SSL", "SASL_SSL") for word in ("--listen", f"{name}://127.0.0.1:0")]
+    with Muster(tmp_path, "--ephemeral", "--log-level", "error", *words, has_listen=False) as server:
+        yield server
+
+
+@pytest.fixture
+def command_config(tmp_path: Path) -> Path:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"security.protocol=SASL_SSL\nssl.truststore.location={certificates() / 'ca.pem'}\n"
+        "sasl.mechanism=SCRAM-SHA-512\nsasl.username=alice\nsasl.password=secret\n"
+    )
+    return file
+
+
+def port(muster: Muster, listener: str) -> int:
+    found = muster.ready["listeners"][muster.ready["names"].index(listener)]
+    return int(str(found).rpartition(":")[2])
+
+
+def connect(muster: Muster, listener: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port(muster, listener)), timeout=WAIT_SECONDS)
+
+
+def hello() -> bytes:
+    """A client's first message of a handshake."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client_context().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
+
+
+def send_slowly(muster: Muster, stack: ExitStack) -> None:
+    """Hundreds of handshakes, a few bytes at a time, and none of them complete."""
+    message = hello()
+    socks = [stack.enter_context(connect(muster, "SASL_SSL")) for _ in range(CROWD)]
+    step = -(-len(message) // PIECES)
+    for at in range(0, len(message), step):
+        for sock in socks:
+            with contextlib.suppress(OSError):  # swept, on a machine that is slower than the bound
+                sock.sendall(message[at : at + step])
+
+
+def leave_in_the_middle(muster: Muster, stack: ExitStack) -> None:
+    """Hundreds of clients that say hello, take the server's certificate, and say no more."""
+    message = hello()
+    for sock in [stack.enter_context(connect(muster, "SASL_SSL")) for _ in range(CROWD)]:
+        sock.sendall(message)
+
+
+def shake_hands_at_once(muster: Muster, stack: ExitStack) -> None:
+    """Hundreds of handshakes that are completed, of clients that come at once and never authenticate."""
+    context = client_context()
+    for sock in [connect(muster, "SASL_SSL") for _ in range(CROWD)]:
+        stack.enter_context(context.wrap_socket(sock, server_hostname="localhost"))
+
+
+def guess(muster: Muster, stack: ExitStack) -> None:
+    """Hundreds of guesses, and hundreds of exchanges that are left in the middle."""
+    context = client_context()
+    for number in range(CROWD):
+        sock = stack.enter_context(context.wrap_socket(connect(muster, "SASL_SSL"), server_hostname="localhost"))
+        sock.sendall(HANDSHAKE + WRONG if number % 2 else SCRAM + FIRST)
+
+
+def send_noise(muster: Muster, stack: ExitStack) -> None:
+    """Hundreds of clients that begin as TLS does, and go on with something else."""
+    for number in range(CROWD):
+        sock = stack.enter_context(connect(muster, "SASL_SSL"))
+        with contextlib.suppress(OSError):
+            sock.sendall(hello()[: 20 + number] + bytes(range(256)) * 64)
+
+
+def update_keys(muster: Muster, stack: ExitStack) -> None:
+    """Dozens of clients that do nothing but update their keys. Nobody else ends their connections."""
+    for _ in range(40):
+        client = openssl.Client(connect(muster, "SSL"))
+        stack.callback(client.close)
+        for _ in range(2_000):
+            if not client.update_keys(openssl.REQUESTED):
+                break
+
+
+def send_hostile_frames(muster: Muster, stack: ExitStack) -> None:
+    """Lengths that lie, frames without an end, and bytes that are none, within TLS: from strangers and others."""
+    context, dice = client_context(), random.Random(17)
+    for listener in ("SASL_SSL", "SSL"):
+        with ExitStack() as gone:  # those that wait for the rest of a frame would be swept only after half a minute
+            for _ in range(CROWD // 2):
+                sock = gone.enter_context(context.wrap_socket(connect(muster, listener), server_hostname="localhost"))
+                with contextlib.suppress(OSError):  # closed before all was sent
+                    sock.sendall(hostile(dice))
+
+
+def take_nothing(muster: Muster, stack: ExitStack) -> None:
+    """Dozens of clients that ask for megabytes by TLS, and read nothing. They are let go after half a minute."""
+    context = client_context()
+    for _ in range(60):
+        sock = context.wrap_socket(connect(muster, "SSL"), server_hostname="localhost")
+        stack.enter_context(sock).settimeout(1)
+        with contextlib.suppress(OSError):  # it is not read any more
+            sock.sendall(VERSIONS * 8_000)
+
+
+ABUSES: dict[str, Callable[[Muster, ExitStack], None]] = {
+    "slow handshakes": send_slowly,
+    "half handshakes": leave_in_the_middle,
+    "handshakes at once": shake_hands_at_once,
+    "guesses": guess,
+    "noise": send_noise,
+    "updates of keys": update_keys,
+    "hostile frames": send_hostile_frames,
+    "deaf clients": take_nothing,
+}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.long] if what == "deaf clients" else []) for what in ABUSES]
+)
+def test_a_member_beside_a_crowd_is_not_late(what: str, muster: Muster, command_config: Path) -> None:
+    if what == "updates of keys" and not openssl.has_library():
+        pytest.skip("needs the library libssl")
+    address = f"127.0.0.1:{port(muster, 'SASL_SSL')}"
+    before = resident_mib(muster.pid)
+    with Member(address, muster.pid, command_config) as member, ExitStack() as stack:
+        ABUSES[what](muster, stack)
+        wait_until("only the member is left", lambda: muster.metric("muster_connections") <= 1)
+    assert member.heartbeats.errors == 0
+    assert len(member.heartbeats.own_ms) > 20
+    assert p99(member.heartbeats.own_ms) < P99_MS
+    assert max(member.heartbeats.own_ms) < LONGEST_MS
+    assert muster.metric("muster_long_turn_cpu_longest_seconds") < TURN_S_MAX
+    assert resident_mib(muster.pid) - before < GROWTH_MIB_MAX
+    print(f"{what}: p99 {p99(member.heartbeats.own_ms):.1f}, longest {max(member.heartbeats.own_ms):.1f} ms")
+
+
+def read(sock: socket.socket) -> bytes:
+    """One response."""
+    data = b""
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+        chunk = sock.recv(65_536)
+        assert chunk, "the server has closed the connection"
+        data += chunk
+    return data[4:]
+
+
+def kib_of_idle(muster: Muster, listener: str, count: int, stack: ExitStack) -> float:
+    """Open so many connections, each of which asks once. Returns the memory that each takes."""
+    context = client_context()
+    before = 0.0
+    for number in range(count + 50):
+        if number == 50:  # what the first ones make is kept for all
+            before = resident_mib(muster.pid)
+        sock = connect(muster, listener)
+        sock = sock if listener == "PLAINTEXT" else context.wrap_socket(sock, server_hostname="localhost")
+        stack.enter_context(sock).sendall(VERSIONS)
+        read(sock)
+    return (resident_mib(muster.pid) - before) * 1024 / count
+
+
+def check_idle(muster: Muster, listener: str, count: int, command_config: Path) -> None:
+    """So many idle connections take little memory, and a member beside them is not late."""
+    address = f"127.0.0.1:{port(muster, 'SASL_SSL')}"
+    with ExitStack() as stack:
+        kib = kib_of_idle(muster, listener, count, stack)
+        assert kib <= KIB[listener]
+        with Member(address, muster.pid, command_config) as member, connect(muster, "PLAINTEXT") as sock:
+            for _ in range(100):
+                sock.sendall(VERSIONS)
+                read(sock)
+        assert member.heartbeats.errors == 0
+        assert max(member.heartbeats.own_ms, default=0) < LONGEST_MS
+        assert muster.metric("muster_connections") >= count
+    print(f"{listener}: {count} idle connections, {kib:.1f} KiB each")
+
+
+@pytest.mark.parametrize("listener", KIB)
+def test_idle_connections_take_little_memory(listener: str, muster: Muster, command_config: Path) -> None:
+    """R18, with doors that are locked."""
+    check_idle(muster, listener, IDLE, command_config)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("listener", KIB)
+def test_ten_thousand_idle_connections_take_little_memory(
+    listener: str, muster: Muster, command_config: Path, files: int
+) -> None:
+    if files < IDLE_LONG + 200:
+        pytest.skip(f"a process may have {files} descriptors here")
+    check_idle(muster, listener, IDLE_LONG, command_config)
