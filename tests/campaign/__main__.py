@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tests.campaign.page import page
 from tests.campaign.results import FULL, UNITS, Result, add, current_commit, read
@@ -95,6 +96,7 @@ def main() -> int:
     extent.add_argument("--full", action="store_true", help=", ".join(f"{FULL[what]:,} {UNITS[what]}" for what in FULL))
     extent.add_argument("--count", type=int, help="so many histories, sequences, logs or rounds of each part")
     extent.add_argument("--page", action="store_true", help="write the page from the results that there are")
+    parser.add_argument("--note", default="", help="what was mended since the seed broke a promise")
     arguments = parser.parse_args()
     logging.getLogger("muster").setLevel(logging.ERROR)
     broken = 0
@@ -104,7 +106,7 @@ def main() -> int:
         else:
             share = 1 if arguments.only else SHARES[what]
             result = run(what, arguments.seed, seconds=60 * arguments.minutes * share)
-        add(result)
+        add(replace(result, note=arguments.note))
         print(f"{what}: {result.counts}, broken {len(result.broken)}", flush=True)
         broken += len(result.broken)
     lines = MUTATION_RESULTS.read_bytes().splitlines() if MUTATION_RESULTS.exists() else ()

@@ -54,7 +54,13 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
         )
     broken = [line for what, one in chosen for line in _broken(one, [other for other in results if other.what == what])]
     if broken:
-        lines += ["", "### Broken promises", "In the runs above, and in all later ones:", "", *broken]
+        lines += [
+            "",
+            "### Broken promises",
+            "In the runs above, and in all later ones. A change of what the server writes may lead a seed another way.",
+            "",
+            *broken,
+        ]
     figures = latest_figures(mutation)
     if figures:
         lines += [
@@ -90,6 +96,6 @@ def _broken(campaign: Result, results: list[Result]) -> list[str]:
         since = kept_since(campaign, seed, results)
         lines.append(
             f"- {campaign.what}, seed {seed} at {commit}: {line} "
-            + (f"**Mended**: the seed keeps all promises at {since}." if since else "**Open.**")
+            + (f"**Mended** ({since.note}); the seed keeps all promises at {since.commit}." if since else "**Open.**")
         )
     return lines

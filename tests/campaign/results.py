@@ -17,7 +17,8 @@ UNITS: Final = {"histories": "histories", "fuzz": "sequences", "crashes": "logs"
 
 
 class Result(Struct, frozen=True):
-    """One part of a campaign. `broken` has a line for each seed that broke a promise."""
+    """One part of a campaign. `broken` has a line for each seed that broke a promise; `note` says what was mended before
+    such a seed was played again."""
 
     date: str
     commit: str
@@ -26,6 +27,7 @@ class Result(Struct, frozen=True):
     seconds: float
     counts: dict[str, int]
     broken: dict[int, str] = {}
+    note: str = ""
 
     @property
     def size(self) -> int:
@@ -79,8 +81,8 @@ def _whole(results: list[Result]) -> Result:
     return whole
 
 
-def kept_since(broken: Result, seed: int, results: Iterable[Result]) -> str | None:
-    """Return the latest commit at which a seed that broke a promise was played again and kept all of them, if one is."""
+def kept_since(broken: Result, seed: int, results: Iterable[Result]) -> Result | None:
+    """Return the latest run in which a seed that broke a promise kept all of them, if it was not broken again since."""
     again = [one for one in results if one.what == broken.what and one.seeds[0] <= seed <= one.seeds[1]]
     last = again[-1]
-    return None if seed in last.broken else last.commit
+    return None if seed in last.broken else last

@@ -77,6 +77,7 @@ class Offsets:
     def __init__(self) -> None:
         self.by_key: dict[Key, Offset] = {}
         self.transactions: dict[str, Transaction] = {}
+        self._clocks: list[tuple[int, int]] = []  # the last decision of each process, and its clock then
         self._is_blind = False  # the past is not known
 
     def at(self, key: Key) -> Offset:
@@ -84,6 +85,17 @@ class Offsets:
         if key not in self.by_key:
             self.by_key[key] = Offset(is_unknown=self._is_blind)
         return self.by_key[key]
+
+    def note_clock(self, order: int, now_ms: int) -> None:
+        """A process has ended at this time by its clock, which the next one need not believe."""
+        self._clocks.append((order, now_ms))
+
+    def latest_ms(self, key: Key, now_ms: int) -> int:
+        """The latest time by any server's clock since what may be committed: a clock that was wrong for a while has
+        expired offsets for good, as in Kafka."""
+        state = self.at(key)
+        order = max(each.order for each in (state.known, *state.maybe))
+        return max([now_ms, *(then_ms for at, then_ms in self._clocks if at >= order)])
 
     # -- what was answered ---------------------------------------------------------------------------------------------
 

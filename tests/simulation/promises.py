@@ -147,7 +147,7 @@ class Promises:
     def _read(self, key: tuple[str, str, int], offset: int, now_ms: int) -> None:
         state = self.offsets.at(key)
         promise(
-            state.observe(offset, now_ms, self.retention_ms),
+            state.observe(offset, self.offsets.latest_ms(key, now_ms), self.retention_ms),
             "what was acknowledged is there, and what was refused or aborted is not",
             lambda: f"{key} is {offset}, not {state.known} or one of {state.maybe}",
         )
@@ -270,6 +270,8 @@ class Promises:
     def ended(self, server: Server, how: str, lost: list[Request]) -> None:
         """The process has ended."""
         self._forget_ended(server)
+        if server.is_up:
+            self.offsets.note_clock(self._order, server.now_ms())
         self.note(server.clock.now_ms, how)
         self.unanswered(server, lost)
         if how == "power cut" and not server.is_synced:
