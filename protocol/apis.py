@@ -71,6 +71,7 @@ def _span(lowest: int, highest: int) -> range:
 
 
 PRODUCE = 0
+FETCH = 1
 API_VERSIONS = 18
 
 # fmt: off

@@ -19,6 +19,7 @@ from coordinator.server.turn import Turn
 from protocol.apis import APIS
 from protocol.codec import encode_response, encode_response_in_pieces
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.fetch import FetchResponse
 
 log = logging.getLogger("muster.server")
 
@@ -83,6 +84,9 @@ class Encoder:
         passage = request.passage
         if passage is not None:
             response = throttle(response, passage.action.throttle_ms)
+        elif response.__class__ is FetchResponse and not response.responses:  # as most long polls end
+            self.owe_short(connection, request.api_key, request.version, request.correlation_id, response)
+            return True
         try:
             later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
             pieces = list(itertools.islice(later, 2))

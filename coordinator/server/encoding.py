@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from coordinator.server.connection import ParkedRequest
-from protocol.apis import API_VERSIONS, PRODUCE, TABLE
+from protocol.apis import API_VERSIONS, FETCH, PRODUCE, TABLE
 
 _OTHER_READS: Final = ("ConsumerGroupDescribe", "FindCoordinator", "OffsetFetch", "OffsetForLeaderEpoch")
-SHORT: Final = frozenset({API_VERSIONS, PRODUCE, 1, 8, 11, 12, 13, 14, 68})
+SHORT: Final = frozenset({API_VERSIONS, PRODUCE, FETCH, 8, 11, 12, 13, 14, 68})
 """The APIs whose responses are short, unless the request was parked: Fetch (but for its records), OffsetCommit, and
 what the members of a group send. They are encoded at once, and the requests are decided however many other responses
 are being encoded."""

@@ -328,7 +328,8 @@ class Frontend:
         connection.is_queued = False
         connections.touched[connection] = None
         began_s = turn.checked_s
-        turn.look_at_cpu()
+        if began_s >= turn.next_look_s:
+            turn.look_at_cpu()
         try:
             while connection.backlog and connection.may_decide:
                 if connections.is_crowded and not is_short(connection.backlog[0]):
@@ -343,7 +344,9 @@ class Frontend:
                     break
         except ProtocolError as error:
             connections.refuse(connection, error)
-        used_s = turn.charge(connection, began_s)
+        used_s = turn.checked_s - began_s
+        if used_s > HEAVY_S:
+            used_s = turn.charge(connection, began_s)
         if self._horizon:
             self._horizon.add_time(connection, used_s)
         if connection.backlog:
