@@ -7,24 +7,14 @@ from coordinator.dataplane.traffic import OTHER, TOPICS_MAX, TrafficByTopic
 from coordinator.dataplane.unopened import UnopenedLogs
 from coordinator.metrics import GroupOffset
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage.extent import Extent, measure
 from storage.memory_files import MemoryFiles
+from tests.core.offset_requests import commit
 from tests.dataplane.broker import finish
 from tests.server.in_memory import InMemory, Peer
-
-
-def commit(peer: Peer, group: str, offsets: dict[int, int]) -> None:
-    each = tuple(OffsetCommitRequestPartition(index, offset) for index, offset in offsets.items())
-    request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=each),))
-    peer.ask(request, 8)
 
 
 def produce(peer: Peer, partition: int, *values: bytes) -> int:
@@ -50,7 +40,7 @@ def test_lag_is_what_lies_between_the_committed_offset_and_the_end() -> None:
     peer = server.connect()
     produce(peer, 0, b"1", b"2", b"3")
     produce(peer, 1, b"1")
-    commit(peer, "g", {0: 1, 1: 9, 2: 0})
+    peer.ask(commit("g", {"orders": {0: 1, 1: 9, 2: 0}}), 8)
     assert offsets(server) == [
         GroupOffset("g", "orders", 0, 1, 2),
         GroupOffset("g", "orders", 1, 9, 0),
@@ -60,11 +50,11 @@ def test_lag_is_what_lies_between_the_committed_offset_and_the_end() -> None:
 
 def test_series_of_offsets_are_bounded_and_can_be_turned_off() -> None:
     server = InMemory(metrics_offsets_max=2)
-    commit(server.connect(), "g", {0: 1, 1: 1, 2: 1})
+    server.connect().ask(commit("g", {"orders": {0: 1, 1: 1, 2: 1}}), 8)
     now = finish(count_in_steps(server.node, {}, 0.0, 0))
     assert (len(now.group_offsets), now.offsets) == (2, 3)
     server = InMemory(metrics_offsets_max=0)
-    commit(server.connect(), "g", {0: 1})
+    server.connect().ask(commit("g", {"orders": {0: 1}}), 8)
     assert offsets(server) == []
 
 
@@ -100,7 +90,7 @@ def test_lag_and_sizes_are_known_after_a_start_without_opening_the_logs() -> Non
     server = InMemory()
     peer = server.connect()
     size = produce(peer, 0, *[b"x" * 100] * 50) + produce(peer, 0, b"1")
-    commit(peer, "g", {0: 11})
+    peer.ask(commit("g", {"orders": {0: 11}}), 8)
     server.node.close()
     server = InMemory(server.files)
     while not offsets(server)[0].lag:  # each scrape measures a little
@@ -147,5 +137,5 @@ def test_a_scrape_does_not_hold_up_the_clients() -> None:
 def test_waits_for_the_disk_are_counted_only_where_there_are_any() -> None:
     for is_synced in (False, True):
         server = InMemory(is_synced=is_synced)
-        commit(server.connect(), "g", {0: 1})
+        server.connect().ask(commit("g", {"orders": {0: 1}}), 8)
         assert any(finish(count_in_steps(server.node, {}, 0.0, 0)).syncs.buckets) is is_synced

@@ -10,21 +10,12 @@ from coordinator.admin.views import count_in_steps
 from coordinator.metrics import STEP_SAMPLES, GroupOffset, Stats, exposition
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from tests.core.offset_requests import commit, commit_in_transaction
 from tests.dataplane.broker import finish
 from tests.server.in_memory import InMemory
 
@@ -35,30 +26,24 @@ def counted(server: InMemory) -> tuple[int, int, int]:
     return now.offset_commits, now.offset_expirations, now.offset_deletions
 
 
-def commit(group: str, *partitions: int) -> OffsetCommitRequest:
-    each = tuple(OffsetCommitRequestPartition(index, 5) for index in partitions)
-    return OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=each),))
-
-
 def test_offsets_are_counted_a_partition() -> None:
     """Those that are refused are not."""
     server = InMemory()
     peer = server.connect()
-    peer.ask(commit("g", 0, 1, 2, 99), 8)
-    peer.ask(commit("another", 0), 8)
+    peer.ask(commit("g", {"orders": {0: 5, 1: 5, 2: 5, 99: 5}}), 8)
+    peer.ask(commit("another", {"orders": {0: 5}}), 8)
     assert counted(server) == (4, 0, 0)
     producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
-    topics = (TxnOffsetCommitRequestTopic("orders", (TxnOffsetCommitRequestPartition(3, 1),)),)
-    peer.ask(TxnOffsetCommitRequest("t", "g", producer.producer_id, 0, topics=topics), 5)
+    peer.ask(commit_in_transaction("t", "g", (producer.producer_id, 0), {"orders": {3: 1}}), 5)
     assert counted(server) == (4, 0, 0), "no such transactional id"
-    peer.ask(TxnOffsetCommitRequest("x", "g", producer.producer_id, 0, topics=topics), 5)
+    peer.ask(commit_in_transaction("x", "g", (producer.producer_id, 0), {"orders": {3: 1}}), 5)
     assert counted(server) == (5, 0, 0)
 
 
 def test_offsets_deleted_by_request_are_counted() -> None:
     server = InMemory()
     peer = server.connect()
-    peer.ask(commit("g", 0, 1, 2), 8)
+    peer.ask(commit("g", {"orders": {0: 5, 1: 5, 2: 5}}), 8)
     parts = (OffsetDeleteRequestPartition(1), OffsetDeleteRequestPartition(3))
     peer.ask(OffsetDeleteRequest("g", (OffsetDeleteRequestTopic("orders", parts),)), 0)
     assert counted(server) == (3, 0, 1), "of the other one there was nothing to delete"
@@ -68,7 +53,7 @@ def test_offsets_deleted_by_request_are_counted() -> None:
 
 def test_offsets_that_run_out_are_counted() -> None:
     server = InMemory(offsets_retention_minutes=1)
-    server.connect().ask(commit("g", 0, 1), 8)
+    server.connect().ask(commit("g", {"orders": {0: 5, 1: 5}}), 8)
     server.advance(1_800)
     assert counted(server) == (2, 2, 0)
     assert not server.node.partitions.owner("g").shard.groups
@@ -80,12 +65,12 @@ def test_groups_and_offsets_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch
     server = InMemory()
     peer = server.connect()
     for number in range(100):
-        peer.ask(commit(f"g{number}", 0, 1), 8)
+        peer.ask(commit(f"g{number}", {"orders": {0: 5, 1: 5}}), 8)
     counting = count_in_steps(server.node, {}, 0.0, 0)
     for number in range(10):
         next(counting)
         peer.ask(DeleteGroupsRequest((f"g{number}",)), 2)
-        peer.ask(commit(f"h{number}", 0), 8)
+        peer.ask(commit(f"h{number}", {"orders": {0: 5}}), 8)
     now = finish(counting)
     assert 90 <= now.groups["classic", "Empty"] <= 110
     assert 180 <= len(now.group_offsets) <= 220

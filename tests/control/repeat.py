@@ -11,12 +11,8 @@ import sys
 from msgspec.json import encode
 
 from coordinator.control.journal_file import write_journal
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode
+from tests.core.offset_requests import commit
 
 STEPS = 120
 
@@ -79,9 +75,7 @@ def _beat(member: ClassicMember | ConsumerMember) -> None:
 
 
 def _commit(server: SteeredNode, group: str, index: int, offset: int) -> None:
-    partition = OffsetCommitRequestPartition(index, offset)
-    topic = OffsetCommitRequestTopic("orders", partitions=(partition,))
-    server.connect("tool").ask(OffsetCommitRequest(group, topics=(topic,)), 8)
+    server.connect("tool").ask(commit(group, {"orders": {index: offset}}), 8)
 
 
 if __name__ == "__main__":

@@ -21,18 +21,9 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
+from tests.core.offset_requests import commit, commit_in_transaction
 
 BROKERS = 3
 LOAD_MS = 500
@@ -55,8 +46,7 @@ class Cluster(SteeredNode):
         return self.connect("tool", broker=self.at(group)).ask(message, version)
 
     def commit(self, group: str, offset: int, *partitions: int) -> ErrorCode:
-        entries = [OffsetCommitRequestPartition(partition, offset) for partition in partitions or (0,)]
-        request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=tuple(entries)),))
+        request = commit(group, {"orders": dict.fromkeys(partitions or (0,), offset)})
         return ErrorCode(self.ask_coordinator(group, request, 8).topics[0].partitions[0].error_code)
 
     def offsets(self, group: str) -> dict[int, int]:
@@ -278,7 +268,6 @@ def test_a_frozen_clock_keeps_a_coordinator_loading(server: Cluster) -> None:
 
 
 TIMEOUT_MS = 60_000
-_OFFSETS = (TxnOffsetCommitRequestTopic("orders", (TxnOffsetCommitRequestPartition(0, 5),)),)
 
 
 def begin(server: Cluster) -> tuple[int, int]:
@@ -286,7 +275,7 @@ def begin(server: Cluster) -> tuple[int, int]:
     peer = server.connect("producer", broker=server.at("x", "transaction"))
     given = peer.ask(InitProducerIdRequest("x", TIMEOUT_MS), 4)
     producer = (given.producer_id, given.producer_epoch)
-    committed = server.ask_coordinator("g", TxnOffsetCommitRequest("x", "g", *producer, topics=_OFFSETS), 5)
+    committed = server.ask_coordinator("g", commit_in_transaction("x", "g", producer, {"orders": {0: 5}}), 5)
     assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
     return producer
 
@@ -485,9 +474,9 @@ def start_producer(server: Cluster) -> tuple[int, int]:
 
 def commit_transaction(server: Cluster, group: str, partition: int, offset: int, producer: tuple[int, int]) -> None:
     """A transaction of one offset, by the older protocol, in which the epoch stays."""
-    topics = (TxnOffsetCommitRequestTopic("orders", (TxnOffsetCommitRequestPartition(partition, offset),)),)
+    request = commit_in_transaction("x", group, producer, {"orders": {partition: offset}})
     coordinator = server.connect("producer", broker=server.at("x", "transaction"))
     assert coordinator.ask(AddOffsetsToTxnRequest("x", *producer, group), 3).error_code == ErrorCode.NONE
-    committed = server.ask_coordinator(group, TxnOffsetCommitRequest("x", group, *producer, topics=topics), 3)
+    committed = server.ask_coordinator(group, request, 3)
     assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
     assert coordinator.ask(EndTxnRequest("x", *producer, committed=True), 4).error_code == ErrorCode.NONE

@@ -16,11 +16,10 @@ from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
 )
 from storage.log import Log
 from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
+from tests.core.offset_requests import commit as commit_request
 
 HOUR_MS = 3_600_000
 
@@ -31,8 +30,7 @@ def server() -> SteeredNode:
 
 
 def commit(server: SteeredNode, offset: int, group: str = "simple") -> ErrorCode:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),))
+    request = commit_request(group, {"orders": {0: offset}})
     return ErrorCode(server.connect("tool").ask(request, 8).topics[0].partitions[0].error_code)
 
 
@@ -271,8 +269,7 @@ def test_the_client_of_a_held_request_may_leave(server: SteeredNode) -> None:
 def test_half_apply_commits_and_answers_nothing(server: SteeredNode) -> None:
     server.operator.requests.add_fault(FaultSpec(Action(apply=True, drop="response"), Match(api="OffsetCommit")))
     peer = server.connect("tool")
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-    request = OffsetCommitRequest("simple", topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),))
+    request = commit_request("simple", {"orders": {0: 7}})
     assert peer.ask(request, 8) is None
     assert server.operator.groups.view("simple").offsets == {"orders": {"0": 7}}
     assert peer.ask(request, 8) is not None, "once"

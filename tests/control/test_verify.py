@@ -11,12 +11,10 @@ from coordinator.core.events import Cause, Event
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
 from tests.control.frames import note
+from tests.core.offset_requests import commit
 
 EVENTS = [(1, Event(5_000, "g", Cause.SESSION_EXPIRED, "Stable", "PreparingRebalance", 3, client_id="b"))]
 
@@ -25,11 +23,8 @@ EVENTS = [(1, Event(5_000, "g", Cause.SESSION_EXPIRED, "Stable", "PreparingRebal
 def journal() -> Journal:
     journal = Journal()
     for at_ms, offset in ((1_000, 5), (2_000, 7)):
-        partition = OffsetCommitRequestPartition(partition_index=2, committed_offset=offset)
-        commit = OffsetCommitRequest(
-            group_id="g", topics=(OffsetCommitRequestTopic(name="orders", partitions=(partition,)),)
-        )
-        note(journal, "OffsetCommit", 8, commit, OffsetCommitResponse(), at_ms=at_ms, client="a")
+        request = commit("g", {"orders": {2: offset}})
+        note(journal, "OffsetCommit", 8, request, OffsetCommitResponse(), at_ms=at_ms, client="a")
     refused = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     note(journal, "Heartbeat", 4, HeartbeatRequest(group_id="g"), refused, at_ms=6_000, client="a")
     return journal

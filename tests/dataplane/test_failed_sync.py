@@ -13,9 +13,10 @@ from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage.files import StorageError
+from tests.core.offset_requests import commit
 from tests.dataplane.broker import batch
 from tests.dataplane.test_transactions import of
 from tests.server.in_memory import InMemory, Peer
@@ -58,8 +59,7 @@ def fetching(partition: int, offset: int, *, wait_ms: int = 0, level: int = 0) -
 
 
 def committing() -> tuple[OffsetCommitRequest, int]:
-    topic = OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),))
-    return OffsetCommitRequest("g", topics=(topic,)), 8
+    return commit("g", {"t": {0: 5}}), 8
 
 
 def codes(peer: Peer) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.core.offset_requests import commit
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, fetch_request, read_values
 
 
@@ -208,8 +208,7 @@ def test_the_coordinators_own_log_can_be_read(broker: Broker) -> None:
     data = broker.fetch("__consumer_offsets", index)
     assert (data.error_code, data.high_watermark, data.records) == (0, 0, b"")
     assert broker.ask(fetch_request("__consumer_offsets", index, max_wait_ms=500), ticket=7) is None
-    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 7),)),)
-    broker.ask(OffsetCommitRequest("g", topics=topics), version=9)
+    broker.ask(commit("g", {"t": {0: 7}}), version=9)
     ((_, answer),) = broker.replies()
     ((at, header),) = record_batch.batches(data := answer.responses[0].partitions[0].records)
     (record,) = record_batch.read(data, at, header)

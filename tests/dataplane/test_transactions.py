@@ -13,11 +13,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from tests.core.offset_requests import commit_in_transaction
 from tests.dataplane.broker import Broker, batch, fetch_request, read_values
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -158,8 +154,8 @@ def run(broker: Broker, version: int, producer: tuple[int, int], number: int, co
         broker.ask(AddOffsetsToTxnRequest("x", *producer, GROUP), version=3)
     record = of(producer, str(number), sequence=sequence)
     assert broker.produce("t", 0, record, txn="x", version=9 if version == 1 else 12).error_code == 0
-    topics = (TxnOffsetCommitRequestTopic("t", (TxnOffsetCommitRequestPartition(0, number),)),)
-    answer = broker.ask(TxnOffsetCommitRequest("x", GROUP, *producer, topics=topics), version=3 if version == 1 else 5)
+    request = commit_in_transaction("x", GROUP, producer, {"t": {0: number}})
+    answer = broker.ask(request, version=3 if version == 1 else 5)
     assert answer.topics[0].partitions[0].error_code == 0, answer
     ended = end(broker, producer, committed, version=4 if version == 1 else 5)
     return producer if version == 1 else ended

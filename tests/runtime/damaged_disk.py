@@ -15,12 +15,12 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from storage import checkpoint
 from storage.layout import DamagedLog
 from tests.core import durable
+from tests.core.offset_requests import commit
 from tests.dataplane.broker import batch
 from tests.dataplane.test_transactions import of
 from tests.server.in_memory import InMemory, Peer
@@ -66,8 +66,7 @@ def killed_disk(codec: Compression = Compression.NONE) -> CrashingDisk:
 
 
 def _commit(peer: Peer, group: str, number: int) -> None:
-    partitions = tuple(OffsetCommitRequestPartition(index, number) for index in range(2))
-    peer.ask(OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic("t", partitions=partitions),)), 8)
+    peer.ask(commit(group, {"t": {0: number, 1: number}}), 8)
 
 
 def _produce(peer: Peer, partition: int, records: bytes, transactional_id: str | None = None) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tests.core.offset_requests import commit
 from tests.server.in_memory import InMemory
 
 
@@ -11,8 +11,7 @@ from tests.server.in_memory import InMemory
 def test_the_longest_retention_is_for_ever(retention_ms: int) -> None:
     server = InMemory()
     peer = server.connect()
-    topics = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 5),)),)
-    answer = peer.ask(OffsetCommitRequest("g", retention_time_ms=retention_ms, topics=topics), 2)
+    answer = peer.ask(commit("g", {"orders": {0: 5}}, retention_time_ms=retention_ms), 2)
     assert answer.topics[0].partitions[0].error_code == 0
     server.advance(365 * 86_400)
     server.advance(1)

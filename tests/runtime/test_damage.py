@@ -18,12 +18,12 @@ from coordinator.core.records import (
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.memory_files import MemoryFiles
+from tests.core import offset_requests
 from tests.dataplane.broker import batch
 from tests.server.in_memory import InMemory
 from tests.storage.test_repair import muster_log
@@ -160,9 +160,7 @@ def test_a_missing_catalog_beside_logs_of_this_server_is_damage(left: list[str])
 
 
 def commit(server: InMemory) -> None:
-    partitions = (OffsetCommitRequestPartition(committed_offset=7),)
-    topics = (OffsetCommitRequestTopic("orders", partitions=partitions),)
-    answer = server.connect().ask(OffsetCommitRequest("g", topics=topics), 8)
+    answer = server.connect().ask(offset_requests.commit("g", {"orders": {0: 7}}), 8)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 

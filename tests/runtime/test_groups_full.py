@@ -10,15 +10,11 @@ from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReq
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from tests.core.offset_requests import commit
 from tests.server.in_memory import InMemory
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
-TOPICS = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 1),)),)
+OFFSETS = {"orders": {0: 1}}
 
 
 def join(group: str) -> JoinGroupRequest:
@@ -31,10 +27,6 @@ def beat(group: str) -> ConsumerGroupHeartbeatRequest:
     return ConsumerGroupHeartbeatRequest(
         group, "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=names, topic_partitions=()
     )
-
-
-def commit(group: str) -> OffsetCommitRequest:
-    return OffsetCommitRequest(group, topics=TOPICS)
 
 
 def code(response: Any) -> int:
@@ -54,7 +46,7 @@ def server() -> InMemory:
 
 
 @pytest.mark.parametrize(
-    ("request_", "version"), [(join("new"), 3), (join("new"), 9), (beat("new"), 1), (commit("new"), 8)]
+    ("request_", "version"), [(join("new"), 3), (join("new"), 9), (beat("new"), 1), (commit("new", OFFSETS), 8)]
 )
 def test_no_group_more_is_created(server: InMemory, request_: Any, version: int) -> None:
     log_bytes = server.node.log_bytes()
@@ -73,15 +65,15 @@ def test_groups_that_exist_go_on(server: InMemory) -> None:
 def test_other_errors_of_unknown_groups_stay(server: InMemory) -> None:
     peer = server.connect()
     assert code(peer.ask(HeartbeatRequest("new", 1, "m"), 3)) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert code(peer.ask(OffsetCommitRequest("new", 1, "m", topics=TOPICS), 8)) == ErrorCode.ILLEGAL_GENERATION
+    assert code(peer.ask(commit("new", OFFSETS, 1, member_id="m"), 8)) == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_group_that_is_deleted_leaves_room() -> None:
     server = InMemory(groups_max_bytes=GROUP_BYTES + 512)
     peer = server.connect()
     for _ in range(3):
-        assert code(peer.ask(commit("a"), 8)) == 0
-        assert code(peer.ask(commit("b" * 512), 8)) == FULL
+        assert code(peer.ask(commit("a", OFFSETS), 8)) == 0
+        assert code(peer.ask(commit("b" * 512, OFFSETS), 8)) == FULL
         assert peer.ask(DeleteGroupsRequest(("a",)), 2).results[0].error_code == 0
         assert server.node.groups_bytes == 0
 
@@ -90,5 +82,5 @@ def test_long_ids_take_more_room() -> None:
     server = InMemory(groups_max_bytes=100_000)
     peer = server.connect()
     for name in "abc":
-        assert code(peer.ask(commit(name * 32_000), 8)) == 0
-    assert code(peer.ask(commit("d" * 32_000), 8)) == FULL
+        assert code(peer.ask(commit(name * 32_000, OFFSETS), 8)) == 0
+    assert code(peer.ask(commit("d" * 32_000, OFFSETS), 8)) == FULL

@@ -10,15 +10,11 @@ from coordinator.runtime.janitor import AWAY_MS, RETRY_MS, Janitor
 from protocol import record_batch
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from storage.files import StorageError
 from storage.log import Log, scan
+from tests.core.offset_requests import commit
 from tests.server.in_memory import WALL_MS, InMemory
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -113,8 +109,7 @@ def test_a_short_log_is_left_alone_unless_a_setting_says_otherwise(
     server = InMemory(**settings)
     peer = server.connect()
     for offset in range(5):
-        partition = OffsetCommitRequestPartition(0, offset, -1, committed_metadata="")
-        peer.ask(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),)), 8)
+        peer.ask(commit("g", {"orders": {0: offset}}), 8)
     (log,) = [one.log for one in server.node.partitions if one.has_log]
     list(Janitor(server.node, WALL_MS).round(WALL_MS))
     assert sum(len(records) for _, records in scan(log)) == (1 if is_compacted else 5)

@@ -12,19 +12,13 @@ from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReq
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
+from tests.core.offset_requests import commit
 from tests.server.in_memory import InMemory
 
-COMMIT = OffsetCommitRequest(
-    "g", topics=(OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(),)),)
-)
+COMMIT = commit("g", {"orders": {0: 0}})
 
 
 def mistaken(group: None, request: Any, env: Env) -> NoReturn:

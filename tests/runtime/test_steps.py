@@ -10,17 +10,13 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from tests.core.offset_requests import commit
 from tests.server.in_memory import InMemory
 
 GROUPS = 5 * STEP_GROUPS
@@ -42,9 +38,8 @@ class Hurried:
 def server() -> InMemory:
     made = InMemory(offsets_topic_num_partitions=3)
     peer = made.connect()
-    topics = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 1),)),)
     for name in NAMES:
-        assert peer.ask(OffsetCommitRequest(name, topics=topics), 8).topics[0].partitions[0].error_code == 0
+        assert peer.ask(commit(name, {"orders": {0: 1}}), 8).topics[0].partitions[0].error_code == 0
     made.frontend.turn.real_s = Hurried()
     return made
 
@@ -90,21 +85,19 @@ def test_many_offsets_of_a_group_are_fetched_in_steps(
     monkeypatch.setattr("coordinator.runtime.groups.PART_PARTITIONS", 10)
     server = InMemory(topics={"a": 35, "b": 4, "c": 17})
     peer = server.connect()
-    topics = tuple(
-        OffsetCommitRequestTopic(name, partitions=tuple(OffsetCommitRequestPartition(at, at) for at in range(count)))
-        for name, count in (("a", 35), ("b", 4), ("c", 17))
-    )
-    peer.send((OffsetCommitRequest("g", topics=topics), 8))
+    request = commit("g", {name: {at: at for at in range(count)} for name, count in (("a", 35), ("b", 4), ("c", 17))})
+    peer.send((request, 8))
     while not peer.answers:
         server.turn()
     server.frontend.turn.real_s = Hurried()
     if version < 8:
-        named = tuple(OffsetFetchRequestTopic(each.name, tuple(range(len(each.partitions)))) for each in topics)
+        named = tuple(OffsetFetchRequestTopic(each.name, tuple(range(len(each.partitions)))) for each in request.topics)
         response, turns = asked(server, OffsetFetchRequest("g", named if is_named else None), version)
         found = response.topics
     else:
         more = tuple(
-            OffsetFetchRequestTopics(each.name, partition_indexes=tuple(range(len(each.partitions)))) for each in topics
+            OffsetFetchRequestTopics(each.name, partition_indexes=tuple(range(len(each.partitions))))
+            for each in request.topics
         )
         group = OffsetFetchRequestGroup("g", topics=more if is_named else None)
         response, turns = asked(server, OffsetFetchRequest(groups=(group,)), version)

@@ -6,29 +6,13 @@ from coordinator.core.topics import Topic
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from storage.memory_files import MemoryFiles
+from tests.core.offset_requests import commit, commit_in_transaction
 from tests.server.in_memory import InMemory
 
 CREATE = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("doomed", 2, 1),), 1_000)
 DELETE = DeleteTopicsRequest(topic_names=("doomed",))
-COMMITTED = OffsetCommitRequest(
-    "g",
-    topics=(
-        OffsetCommitRequestTopic("doomed", partitions=(OffsetCommitRequestPartition(0, 5),)),
-        OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 7),)),
-    ),
-)
-PENDING = (TxnOffsetCommitRequestTopic("doomed", (TxnOffsetCommitRequestPartition(1, 6),)),)
+COMMITTED = commit("g", {"doomed": {0: 5}, "orders": {0: 7}})
 
 
 def with_offsets() -> MemoryFiles:
@@ -38,7 +22,8 @@ def with_offsets() -> MemoryFiles:
     assert peer.ask(CREATE, 5).topics[0].error_code == 0
     assert not any(part.error_code for topic in peer.ask(COMMITTED, 8).topics for part in topic.partitions)
     producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
-    asked = TxnOffsetCommitRequest("x", "g", producer.producer_id, producer.producer_epoch, topics=PENDING)
+    ids = (producer.producer_id, producer.producer_epoch)
+    asked = commit_in_transaction("x", "g", ids, {"doomed": {1: 6}})
     assert peer.ask(asked, 5).topics[0].partitions[0].error_code == 0
     return files
 

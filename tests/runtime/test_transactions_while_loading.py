@@ -11,20 +11,15 @@ from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from storage.log import scan
 from storage.memory_files import MemoryFiles
+from tests.core.offset_requests import commit_in_transaction
 from tests.server.in_memory import InMemory
 
 TIMEOUT_MS = 60_000
 PRODUCER = (0, 0)
 INIT = InitProducerIdRequest("x", TIMEOUT_MS)
-TOPICS = (TxnOffsetCommitRequestTopic("orders", (TxnOffsetCommitRequestPartition(1, 5),)),)
-COMMIT = TxnOffsetCommitRequest("x", "g", *PRODUCER, topics=TOPICS)
+COMMIT = commit_in_transaction("x", "g", PRODUCER, {"orders": {1: 5}})
 FETCH = OffsetFetchRequest(
     groups=(OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(1,)),)),),
     require_stable=True,

@@ -7,11 +7,7 @@ import pytest
 from coordinator.core import regex
 from coordinator.core.timers import IMMEDIATELY
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from tests.core.offset_requests import commit
 from tests.server.in_memory import InMemory
 
 
@@ -54,9 +50,8 @@ def test_passes_over_offsets_of_all_partitions_are_a_step_a_turn(monkeypatch: py
     """All of them are due at the same time."""
     server = InMemory(offsets_topic_num_partitions=10, offsets_retention_minutes=1)
     peer = server.connect()
-    topics = (OffsetCommitRequestTopic("orders", partitions=(OffsetCommitRequestPartition(0, 1),)),)
     for number in range(40):
-        peer.ask(OffsetCommitRequest(f"g{number}", topics=topics), 8)
+        peer.ask(commit(f"g{number}", {"orders": {0: 1}}), 8)
     server.seconds += 700
     left = [40]
     while left[-1] and len(left) < 20:

@@ -18,14 +18,10 @@ from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRe
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from storage.files import StorageError
+from tests.core.offset_requests import commit
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -43,9 +39,8 @@ def polling(wait_ms: int = 500) -> tuple[FetchRequest, int]:
     return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=(topic,)), 11
 
 
-def committing(offset: int = 5) -> tuple[OffsetCommitRequest, int]:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    return OffsetCommitRequest("simple", topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),)), 8
+def committing(offset: int = 5) -> tuple[Any, int]:
+    return commit("simple", {"orders": {0: offset}}), 8
 
 
 def correlation_ids(peer: Peer) -> list[int]:

@@ -24,9 +24,9 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from protocol.messages.list_groups import ListGroupsRequest
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from tests.core.offset_requests import commit
 from tests.simulation.members import REQUEST_MS, Process
 from tests.simulation.network import Network
 from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS
@@ -104,13 +104,8 @@ class Admin(Process):
 
     def _commit(self, group: str, topic: str) -> None:
         """Commit without being a member, as tools do."""
-        topics = tuple(
-            OffsetCommitRequestTopic(
-                name, partitions=tuple(OffsetCommitRequestPartition(p, self._network.position()) for p in range(2))
-            )
-            for name in ("t", topic)
-        )
-        self._tell(OffsetCommitRequest("plain", topics=topics), 8)
+        offsets = {name: {p: self._network.position() for p in range(2)} for name in ("t", topic)}
+        self._tell(commit("plain", offsets), 8)
 
     def _look(self, group: str, topic: str) -> None:
         self._tell(DescribeGroupsRequest((group, "plain")), 5)

@@ -9,12 +9,8 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, A
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from protocol.records import Record
+from tests.core.offset_requests import commit_in_transaction
 from tests.simulation.members import REQUEST_MS, RETRY_MS, Process
 from tests.simulation.network import Network
 
@@ -80,9 +76,8 @@ class Producer(Process):
         self._next(request, 12 if self._is_v2 else 9, self._commit_offsets)
 
     def _commit_offsets(self) -> None:
-        partitions = tuple(TxnOffsetCommitRequestPartition(p, self._network.position()) for p in range(2))
-        topics = (TxnOffsetCommitRequestTopic("t", partitions),)
-        request = TxnOffsetCommitRequest(self.name, self.group, *self._ids, topics=topics)
+        offsets = {"t": {p: self._network.position() for p in range(2)}}
+        request = commit_in_transaction(self.name, self.group, self._ids, offsets)
         what_next = self._dice.random()
         if what_next < 0.1:
             self._next(request, 5 if self._is_v2 else 3, self._abandon)
