@@ -18,6 +18,7 @@ from tests.conformance import batches
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SHORT_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
 SCRAM_DRAWN = re.compile(r"(^|,)([rspv])=[^,]+")  # nonces and what is made of them
+TIME = re.compile(r"\b1\d{12}\b")
 LONG_RUN = re.compile(r"(.)\1{999,}", re.DOTALL)
 NOW_MS = 5 * 60_000  # no story lasts longer, on the clock that it is told by
 UNORDERED = {  # by API, the lists whose order is not the same in each run of Kafka, or is an accident of its parts
@@ -52,6 +53,7 @@ class Normal:
         self.prefix, self.ports = prefix, ports
         self.names: dict[str, str] = {}
         self.counts: dict[str, int] = {}
+        self.messages: set[str] = set()  # the texts for people, without ids and times
 
     def knows(self, value: str, name: str) -> None:
         """From now on `value` is shown as `name`."""
@@ -95,11 +97,13 @@ class Normal:
         return UUID.sub(lambda found: self.names.get(found[0], "~"), shown)
 
     def text(self, value: str, key: str) -> str:
-        if key in TEXTS:
-            return "<text>" if value not in ("", "NONE") else value  # FindCoordinator's success is the text NONE
+        if key in TEXTS and value not in ("", "NONE"):  # FindCoordinator's success is the text NONE
+            if key != "documentation":
+                self.messages.add(TIME.sub("<time>", UUID.sub("<id>", shorten(value.replace(self.prefix, "")))))
+            return "<text>"
         if key == "cluster_id" and value:
             return "<cluster>"
-        value = LONG_RUN.sub(lambda run: f"<{len(run[0])} x {run[1]}>", value.replace(self.prefix, ""))
+        value = shorten(value.replace(self.prefix, ""))
         if value in self.names:
             return self.names[value]
         if key in IDS and SHORT_UUID.fullmatch(value):
@@ -114,6 +118,10 @@ class Normal:
         if ("time" in key or key == "low_watermark_ms") and abs(value - time.time() * 1000) < NOW_MS:
             return "<now>"
         return value
+
+
+def shorten(text: str) -> str:
+    return LONG_RUN.sub(lambda run: f"<{len(run[0])} x {run[1]}>", text)
 
 
 def settled(item: Any) -> Any:

@@ -21,10 +21,10 @@ from tests.conformance.stage import Event, prefix_of
 from tests.conformance.story import Story, play, tell_all, warm
 
 
-def replay(one: Story) -> list[Event]:
+def replay(one: Story, messages: set[str] | None = None) -> list[Event]:
     """What Muster says to a story, in this process, on a clock that jumps to what happens next."""
     users = [prefix_of(one.name) + user for user in USERS] if MECHANISMS in settings(one.server) else ()
-    return play(one, InProcess(settings(one.server), users))
+    return play(one, InProcess(settings(one.server), users), messages=messages)
 
 
 def replay_over_tcp(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:

@@ -78,8 +78,11 @@ def tell_all() -> dict[str, Story]:
     return ALL
 
 
-def play(one: Story, pump: Pump, settle_ms: int = 0) -> list[Event]:
-    """Play the story against a broker. A story that breaks ends its transcript with the reason."""
+def play(one: Story, pump: Pump, settle_ms: int = 0, messages: set[str] | None = None) -> list[Event]:
+    """Play the story against a broker. A story that breaks ends its transcript with the reason.
+
+    Error messages for people, which transcripts do not hold, are added to `messages`.
+    """
     with stage(one.name, pump, settle_ms) as k:
         try:
             one.script(k)
@@ -88,6 +91,8 @@ def play(one: Story, pump: Pump, settle_ms: int = 0) -> list[Event]:
         except Exception as error:  # whatever a server's answer makes of a script is told like its answers
             where = traceback.extract_tb(error.__traceback__)[-1]
             k.events.append({"broke": f"{type(error).__name__}: {error} ({where.name}:{where.lineno})"})
+        if messages is not None:
+            messages |= k.normal.messages
         return k.events
 
 

@@ -15,6 +15,7 @@ import pytest
 from coordinator.config import SETTINGS, format_value
 from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
 from tests.conformance.listed import LISTED, PAGE
+from tests.conformance.messages import MESSAGES
 from tests.conformance.muster import stop
 from tests.conformance.normal import Normal
 from tests.conformance.replay import replay, replay_over_tcp, unlisted
@@ -28,7 +29,9 @@ STORIES = tell_all()
 @pytest.mark.parametrize("one", [pytest.param(one, id=f"{one.chapter}.{one.name}") for one in STORIES.values()])
 def test_muster_says_what_kafka_said(one: Story) -> None:
     assert one.path.exists(), f"record it first: python -m tests.conformance.record --only {one.name}"
-    events = replay(one)
+    messages: set[str] = set()
+    events = replay(one, messages)
+    assert messages == MESSAGES.get(one.name, set()), "write them anew: python -m tests.conformance.messages"
     found = unlisted(one, events)
     assert not found, f"{one.says}\n" + "\n".join(map(str, found))
     gone = unused(one, differences(one.transcript(), events))

@@ -28,17 +28,19 @@ SLOW = (
 )
 """Tests that are half of the time of an area: what they alone find counts as not found."""
 
+STORIES = "tests/conformance/test_replay.py::test_muster_says_what_kafka_said"
+BROKERS = tuple(f"tests/control/test_{name}.py" for name in ("brokers", "operator", "replay", "scenarios"))
+
 AREAS = {
     "core": Area(
         ("coordinator/core",),
-        ("tests/core", "tests/conformance/test_replay.py::test_muster_says_what_kafka_said"),
+        ("tests/core", STORIES),
         0.85,
     ),
     "runtime": Area(
         ("coordinator/runtime",),
-        ("tests/runtime", "tests/server", "tests/simulation/test_simulation.py::test_a_history_keeps_all_promises"),
+        ("tests/runtime", "tests/dataplane", *BROKERS, STORIES),
         0.85,
-        PROCESSES,
     ),
     "storage": Area(("storage",), ("tests/storage",), 0.85, PLANT_FAULTS + SLOW),
     "server": Area(("coordinator/server",), ("tests/server", "tests/control", "tests/admin"), 0.75, PROCESSES),
@@ -52,6 +54,7 @@ EQUIVALENT = {
     ),
     "Log.latest_time: latest = max([segment.max_timestamp for segment in self.segments], default=-2)": "any below 0 is none",
     "_Reader.read: rest = file.pread(segment.size, size + segment.size)": "what lies behind the end of a file is not read",
+    '_short: swapped = int.from_bytes(low.to_bytes(8, "little"), )': '"big" is the default',
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",
 }
 
