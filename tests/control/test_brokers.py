@@ -408,6 +408,26 @@ def test_a_rolling_restart_leaves_every_group_stable(server: Cluster) -> None:
     assert all(view.is_running for view in server.operator.brokers.views())
 
 
+def test_a_rolling_restart_is_one_at_a_time_and_ends_with_a_reset(server: Cluster) -> None:
+    restart_all = server.operator.brokers.restart_all
+
+    async def restart() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refuse_one)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(Refusal, match=r"^a rolling restart is under way$"):
+                await restart_all(trio.lowlevel.checkpoint)
+            server.operator.state.reset()
+            clock.jump(60)
+
+    async def refuse_one() -> None:
+        with pytest.raises(Refusal, match=r"^the server was reset meanwhile$"):
+            await restart_all(trio.lowlevel.checkpoint, down_ms=60_000)
+
+    clock = trio.testing.MockClock()
+    trio.run(restart, clock=clock)
+
+
 def test_what_cannot_be_done_is_refused(server: Cluster) -> None:
     brokers = server.operator.brokers
     with pytest.raises(Refusal, match=r"there is no broker 7: expected one of 0, 1, 2"):

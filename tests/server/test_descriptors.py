@@ -5,6 +5,7 @@ import resource
 import pytest
 
 from coordinator.server.descriptors import SLACK, raise_limit, room_for_clients
+from tests.log_lines import log_lines
 
 
 @pytest.mark.parametrize(
@@ -21,11 +22,10 @@ def test_what_the_logs_need_is_kept_from_the_clients(limit: int, kept: int, room
 
 def test_a_limit_that_is_too_low_is_told(caplog: pytest.LogCaptureFixture) -> None:
     room_for_clients(10_000, 434)
-    assert not caplog.records
+    assert log_lines(caplog) == []
     room_for_clients(600, 434)
-    (record,) = caplog.records
-    assert "there are few descriptors" in record.message
-    assert (record.limit, record.logs, record.clients) == (600, 434, 150)
+    fields = {"limit": 600, "logs": 434, "clients": 150}
+    assert log_lines(caplog) == [("there are few descriptors (ulimit -n)", fields)]
 
 
 def test_a_hard_limit_that_is_not_meant_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGro
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from tests.log_lines import log_lines
 from tests.server.in_memory import InMemory, Peer
 
 PARTITIONS = 5 * PIECE_ELEMENTS
@@ -108,7 +109,8 @@ def test_a_response_that_no_budget_has_room_for_closes_the_connection(caplog: py
     assert peer.connection.closing
     assert not peer.answers
     assert server.stats.connections_closed == {"response memory": 1}
-    assert "queued.max.response.bytes" in caplog.text
+    told = "connection closed: its response is larger than queued.max.response.bytes"
+    assert log_lines(caplog) == [(told, {"client": peer.connection.host, "api": "Metadata"})]
 
 
 def test_few_large_responses_are_there_at_a_time() -> None:

@@ -22,6 +22,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from storage.files import StorageError
 from tests.core.offset_requests import commit
+from tests.log_lines import log_lines
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -478,7 +479,12 @@ def test_over_the_budget_of_requests_the_largest_is_closed(caplog: pytest.LogCap
     assert [peer.connection.closing for peer in peers] == [False, True, False, False]
     assert server.frontend.connections.requests.total == 80_000
     assert server.stats.connections_closed == {"request memory": 1}
-    assert caplog.text.count("queued.max.request.bytes") == 1
+    assert log_lines(caplog) == [
+        (
+            "connection closed: it holds the most of too many bytes of requests (queued.max.request.bytes)",
+            {"client": peers[1].connection.host, "bytes": 30_100},
+        )
+    ]
     for peer in peers:
         server.frontend.disconnect(peer.connection)
     assert server.frontend.connections.requests.total == 0
@@ -495,7 +501,8 @@ def test_other_protocols_are_named_once_for_a_peer(start: bytes, name: str, capl
         server.frontend.receive(peer.connection, start)
         server.turn()
         assert peer.connection.closing
-    assert caplog.text.count(f"looks like {name}") == 1
+    told = f"connection closed: looks like {name}, and this port speaks Kafka's protocol without encryption"
+    assert log_lines(caplog) == [(told, {"client": peer.connection.host})]
     assert server.stats.connections_closed == {"unreadable": 3}
 
 

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from coordinator.dataplane.brokers import Broker
 from coordinator.server.listener import address, format_address, listen
 
 
@@ -27,6 +28,14 @@ def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|brackets"):
         address(text)
+
+
+def test_a_listener_is_of_one_broker() -> None:
+    for node_id in (0, 2):
+        listener = listen("127.0.0.1:0", "broker.example:19092", node_id=node_id, name="SASL_SSL")
+        with listener.sock:
+            assert (listener.name, listener.where.node_id) == ("SASL_SSL", node_id)
+            assert listener.where.brokers == (Broker(node_id, "broker.example", 19092),)
 
 
 def test_port_zero_takes_a_free_one_and_tells_it() -> None:

@@ -31,6 +31,7 @@ from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionDat
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records import Record
 from tests.live import Muster
+from tests.log_lines import log_lines
 from tests.server.in_memory import InMemory
 from tests.server.listening import IDLE_MS, Listening, listening
 from tests.server.test_frontend import Ticking
@@ -161,6 +162,9 @@ async def test_clients_past_the_descriptors_wait_until_there_is_room(
         assert here.poller.connections == 2
         await first.aclose()
         assert await third.receive_some()
+    assert {message for message, _ in log_lines(caplog)} == {
+        "accept paused: 2 clients are all that there are descriptors for"
+    }
 
 
 class Failing:
@@ -187,7 +191,10 @@ async def test_a_connection_that_cannot_be_accepted_is_logged_and_the_next_is_se
         stream = await here.connect()
         await stream.send_all(VERSIONS)
         assert await stream.receive_some()
-    assert os.strerror(number) in caplog.text
+    assert log_lines(caplog)[0] in (
+        (f"a connection failed before it was accepted: {os.strerror(number)}", {}),
+        (f"accept paused: {os.strerror(number)}", {}),
+    )
 
 
 async def test_a_connection_that_fails_as_it_is_admitted_is_closed_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -205,7 +212,8 @@ async def test_a_connection_that_fails_as_it_is_admitted_is_closed_alone(caplog:
         await second.send_all(VERSIONS)
         assert await second.receive_some()
         assert here.poller.connections == 1
-    assert os.strerror(errno.ENOSPC) in caplog.text
+    told = f"a connection was not taken: {os.strerror(errno.ENOSPC)}"
+    assert log_lines(caplog) == [(told, {"client": "/127.0.0.1"})]
 
 
 async def test_timers_wait_until_every_socket_that_was_ready_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +316,24 @@ async def test_a_client_that_does_not_read_costs_a_bounded_amount_and_loses_noth
         while link.unsent:
             await trio.lowlevel.checkpoint()
         assert here.server.frontend.connections.responses.total == 0
+
+
+async def test_of_clients_that_hold_too_many_bytes_of_responses_the_largest_is_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with listening() as here, trio.open_nursery() as nursery:
+        stream, link = await here.connect_narrowly()
+        nursery.start_soon(stream.send_all, QUESTIONS)
+        while not link.unsent:
+            await trio.lowlevel.checkpoint()
+        held_bytes = link.held_bytes
+        here.server.frontend.connections.responses.bytes_max = held_bytes - 1
+        here.poller._close_offenders()
+        assert here.poller.connections == 0
+        assert here.server.stats.connections_closed == {"response memory": 1}
+        nursery.cancel_scope.cancel()
+    told = "connection closed: it holds the most of too many bytes of responses (queued.max.response.bytes)"
+    assert log_lines(caplog) == [(told, {"client": "/127.0.0.1", "bytes": held_bytes})]
 
 
 async def test_a_client_that_takes_nothing_for_too_long_is_let_go() -> None:

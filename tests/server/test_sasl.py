@@ -305,6 +305,22 @@ def test_scram_with_a_credential_that_a_client_has_set_and_that_a_restart_keeps(
 # -- OAUTHBEARER -------------------------------------------------------------------------------------------------------
 
 
+def test_a_token_for_development_has_the_claims_of_its_user() -> None:
+    issuer = Issuer(lambda: 1_000.9)
+    (key,) = issuer.keys
+    assert (key["use"], key["alg"], "d" in key) == ("sig", "RS256", False), "the private part is kept"
+    header, claims = parts_of(issuer.issue("carol", scope="read", audience="kafka", lifetime_s=60))
+    assert header == {"alg": "RS256", "kid": key["kid"], "typ": "JWT"}
+    assert claims == {"iss": "muster", "sub": "carol", "iat": 1_000, "exp": 1_060, "scope": "read", "aud": "kafka"}
+    assert parts_of(issuer.issue("dan"))[1] == {"iss": "muster", "sub": "dan", "iat": 1_000, "exp": 1_300}
+    assert parts_of(issuer.issue("eve", lifetime_s=-5))[1] == {"iss": "muster", "sub": "eve", "iat": 995, "exp": 995}
+
+
+def parts_of(token: str) -> list[Any]:
+    """The header and the claims of a token."""
+    return [json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2]]
+
+
 def test_a_token_says_who_the_client_is_and_for_how_long(issuer: Issuer) -> None:
     here = server(sasl(issuer))
     peer = here.connect()

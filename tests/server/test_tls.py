@@ -22,6 +22,7 @@ from coordinator.server.tls import Tls
 from protocol.codec import decode_response, encode_request
 from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
+from tests.log_lines import log_lines
 from tests.server import openssl
 from tests.server.certificates import certificates, client_context, server_tls
 from tests.server.listening import Listening, listening
@@ -114,7 +115,7 @@ async def test_what_a_client_may_say_before_its_handshake_is_complete_is_bounded
         stream = await here.connect()
         await stream.send_all(client_hello())
         assert await is_closed(stream)
-    assert "more than 100 bytes of a handshake" in caplog.text
+    assert refused_handshakes(caplog) == ["more than 100 bytes of a handshake"]
 
 
 async def test_what_a_slow_client_does_not_take_arrives_whole_and_in_order() -> None:
@@ -191,7 +192,14 @@ async def test_a_client_without_tls_is_told_apart(caplog: pytest.LogCaptureFixtu
         stream = await here.connect()
         await stream.send_all(question(1))
         assert await is_closed(stream)
-    assert "the client does not speak TLS" in caplog.text
+    assert refused_handshakes(caplog) == ["the client does not speak TLS"]
+
+
+def refused_handshakes(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Why clients got no connection."""
+    lines = log_lines(caplog, "muster.server")
+    assert all(fields == {"client": "/127.0.0.1", "listener": "PLAINTEXT"} for _, fields in lines), lines
+    return [message.removeprefix("connection closed: the TLS handshake failed: ") for message, _ in lines]
 
 
 def client_hello() -> bytes:
