@@ -30,6 +30,7 @@ SLOW = (
 
 STORIES = "tests/conformance/test_replay.py::test_muster_says_what_kafka_said"
 BROKERS = tuple(f"tests/control/test_{name}.py" for name in ("brokers", "operator", "replay", "scenarios"))
+TABLES = tuple(f"tests/pipeline/test_tables_{name}.py" for name in ("commits", "copies", "groups"))
 
 AREAS = {
     "core": Area(
@@ -44,7 +45,7 @@ AREAS = {
     ),
     "storage": Area(("storage",), ("tests/storage",), 0.85, PLANT_FAULTS + SLOW),
     "server": Area(("coordinator/server",), ("tests/server", "tests/control", "tests/admin"), 0.75, PROCESSES),
-    "pipeline": Area(("pipeline/tables",), ("tests/pipeline",), 0.75),
+    "pipeline": Area(("pipeline/tables",), TABLES, 0.75),
 }
 
 # Mutants that change nothing that anybody could see: function and line that they put in, and the reason.
