@@ -33,8 +33,27 @@ _VALUE_SIZE: Final = 84  # 42 bytes, as a varint
 _SHORT_DELTAS: Final = 64  # fewer take one byte
 _LONG_DELTAS: Final = 8192  # fewer take two bytes
 
-_VALUE_HEAD: Final = bytes((_VALUE_SIZE, 0, 4))
-_VALUE_TAIL: Final = Layout(">Bq3s16sB")
+
+class _Tail(NamedTuple):
+    """What is behind the epoch in a record whose value has no metadata: the empty metadata, the time, perhaps a topic
+    id in a tagged field, and the number of headers."""
+
+    metadata: bytes
+    tags: bytes
+    id_bytes: int
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout: metadata, time, tags, topic id, headers."""
+        return Layout(f">{len(self.metadata)}sq{len(self.tags)}s{self.id_bytes}sB")
+
+
+_TAILS: Final = {  # by the size of the value, as a varint, and its version
+    b"\x54\0\4": _Tail(b"\1", records.TOPIC_ID_TAG, 16),
+    b"\x30\0\4": _Tail(b"\1", b"\0", 0),
+    b"\x30\0\3": _Tail(b"\0\0", b"", 0),  # of Kafka before 4.0
+}
+_TAIL_LAYOUTS: Final = {head: tail.layout for head, tail in _TAILS.items()}
 _KEY_VERSIONS: Final = (b"\0\0", b"\0\1")
 _DELTA_FORMATS: Final = {1: "B", 2: "H"}
 _DELTA_BITS: Final = {1: (0x80, 0), 2: (0x8080, 0x8000)}  # of a varint of so many bytes: a mask, and what it leaves
@@ -95,8 +114,8 @@ class Commits(NamedTuple):
 
 
 def read_commits(data: bytes, position: int, end: int, count: int) -> list[Commits] | None:
-    """Read the `count` records of `data[position:end]` if all of them are as drawn above; None if some are not, or
-    cannot be read."""
+    """Read the `count` records of `data[position:end]` if all of them are commits without metadata, as drawn above or
+    without a topic id; None if some are not, or cannot be read."""
     found: list[Commits] = []
     try:
         while count > 0:
@@ -113,24 +132,26 @@ def read_commits(data: bytes, position: int, end: int, count: int) -> list[Commi
 def _read_alike(data: bytes, start: int, end: int, count: int) -> tuple[Commits, int, int]:
     """Read the record at `start`, and those after it that have the same group, topic, time and topic id, and lengths.
 
-    Returns also how many they are, none if the first is not as drawn above, and where the next one begins.
+    Returns also how many they are, none if the first is not such, and where the next one begins.
     """
     length, body = read_varint(data, start)
     _, delta_at = read_varint(data, body + 1)
     _, key_size_at = read_varint(data, delta_at)
     key_size, key = read_varint(data, key_size_at)
     partition_at = key + key_size - 4
-    layout = _layout(delta_at - start, key_size_at - delta_at, partition_at - key_size_at)
-    first = layout.unpack_from(data, start)
-    front, key_head, value_head, value_tail = first[0], first[2], first[4], first[7]
-    one, time, tag, topic_id, headers = _VALUE_TAIL.unpack(value_tail)
+    value_head = data[partition_at + 4 : partition_at + 7]
+    expected, tail_layout = _TAILS[value_head], _TAIL_LAYOUTS[value_head]
+    layout = _layout(delta_at - start, key_size_at - delta_at, partition_at - key_size_at, tail_layout.size)
+    front, _, key_head, _, _, _, _, value_tail = layout.unpack_from(data, start)
+    metadata, time, tags, topic_id, headers = tail_layout.unpack(value_tail)
     commits = Commits(*records.offset_key_names(data[key:partition_at]), {})
     if (
         body + length != start + layout.size
         or data[key : key + 2] not in _KEY_VERSIONS
-        or (value_head, one, tag, headers) != (_VALUE_HEAD, 1, records.TOPIC_ID_TAG, 0)
+        or (metadata, tags, headers) != (expected.metadata, expected.tags, 0)
     ):
         return commits, 0, start
+    topic_id = topic_id or NO_ID
     mask, bits = _DELTA_BITS[key_size_at - delta_at]
     offsets, taken = commits.offsets, 0
     stop = start + min(count, (end - start) // layout.size) * layout.size
@@ -148,6 +169,7 @@ def _read_alike(data: bytes, start: int, end: int, count: int) -> tuple[Commits,
 
 
 @lru_cache(maxsize=256)
-def _layout(front: int, delta: int, key_head: int) -> Layout:
-    """Return the layout of a record by the bytes of its front, its offset delta, and its key up to the partition."""
-    return Layout(f">{front}s{_DELTA_FORMATS[delta]}{key_head}si{len(_VALUE_HEAD)}sqi{_VALUE_TAIL.size}s")
+def _layout(front: int, delta: int, key_head: int, tail: int) -> Layout:
+    """Return the layout of a record by the bytes of its front, its offset delta, its key up to the partition, and what
+    is behind the epoch."""
+    return Layout(f">{front}s{_DELTA_FORMATS[delta]}{key_head}si3sqi{tail}s")

@@ -1,5 +1,6 @@
 """Commits written and read in one pass, against the way of any record; and applied together, against one by one."""
 
+import struct
 from collections.abc import Sequence
 
 import pytest
@@ -99,7 +100,7 @@ SIMILAR = st.builds(
         st.just(""),
         st.sampled_from([NOW_MS, NOW_MS + 1]),
         st.just(-1),
-        st.sampled_from([b"i" * 16, b"j" * 16]),
+        st.sampled_from([b"i" * 16, b"j" * 16, NO_ID]),
     ),
 )
 
@@ -148,9 +149,14 @@ def test_commits_read_in_one_pass_are_those_of_the_general_way(
 
 
 @pytest.mark.parametrize("delta", [0, 62, 500])
-def test_no_damage_to_commits_is_read_in_one_pass_and_not_in_the_general_way(delta: int) -> None:
-    facts = [Record(OffsetCommitKey("g", "t", index), COMMIT.value) for index in range(3)]
+@pytest.mark.parametrize("form", ["version 4", "without a topic id", "version 3"])
+def test_no_damage_to_commits_is_read_in_one_pass_and_not_in_the_general_way(delta: int, form: str) -> None:
+    value = OffsetCommitValue(5, -1, "", NOW_MS, -1, b"i" * 16 if form == "version 4" else NO_ID)
+    facts = [Record(OffsetCommitKey("g", "t", index), value) for index in range(3)]
     whole = b"".join(write_records(facts, delta, 300))
+    if form == "version 3":  # version, offset, epoch, metadata, time
+        old = struct.pack(">hqihq", 3, 5, -1, 0, NOW_MS)
+        whole = whole.replace(records.encode(facts[0])[1] or b"", old)
     assert read_commits(whole, 0, len(whole), 3) is not None
     for position in range(len(whole)):
         for bit in range(8):
