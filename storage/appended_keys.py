@@ -7,7 +7,9 @@ notes over and reads only what was appended without them: before the server star
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, final
+
+import msgspec
 
 from protocol.record_batch import BatchHeader
 from protocol.records import EndMarker
@@ -18,6 +20,7 @@ KEYS_MAX = 5_000
 before is read from the log."""
 
 WriteKey = Callable[[Any], bytes]
+"""Writes the key of a record, or one of a family: the pair of its name and the number."""
 
 
 class KeyedRecord(Protocol):
@@ -30,10 +33,21 @@ class KeyedRecord(Protocol):
     def value(self) -> object | None: ...
 
 
+@final
+class KeyFamily(msgspec.Struct, frozen=True, gc=False):
+    """The keys of plain records that follow each other, all of them with a value, where the keys differ in a number.
+
+    Each key is the pair of name and number.
+    """
+
+    name: Hashable
+    numbers: Sequence[int]
+
+
 class AppendedKeys:
     """The keys of the batches from the offset on at which noting began."""
 
-    __slots__ = ("_end", "_index", "_latest", "_leader_epoch", "_pending", "_write_key")
+    __slots__ = ("_count", "_end", "_families", "_index", "_latest", "_leader_epoch", "_pending", "_write_key")
 
     def __init__(self, offset: int, leader_epoch: int, write_key: WriteKey) -> None:
         self._leader_epoch, self._write_key = leader_epoch, write_key
@@ -43,6 +57,8 @@ class AppendedKeys:
         """Forget everything, and begin with the batch at `offset`."""
         self._index = KeyIndex(range(offset, offset), epochs={self._leader_epoch})
         self._latest: dict[Hashable, int] = {}
+        self._families: dict[Hashable, dict[int, int]] = {}  # offsets by number, by name
+        self._count = 0  # of the keys in families
         self._end = offset
         self._pending: dict[
             int, list[tuple[Hashable, int]]
@@ -56,10 +72,14 @@ class AppendedKeys:
         for key, offset in self._latest.items():
             written = write(key)
             latest[written] = max(offset, latest.get(written, -1))
+        for name, offsets in self._families.items():
+            for number, offset in offsets.items():
+                written = write((name, number))
+                latest[written] = max(offset, latest.get(written, -1))
         self.restart(end)
         return index
 
-    def note(self, header: BatchHeader, records: Sequence[KeyedRecord], marker: EndMarker | None) -> None:
+    def note(self, header: BatchHeader, records: Sequence[KeyedRecord | KeyFamily], marker: EndMarker | None) -> None:
         """Note the batch that was just appended: its records, or none and the end of a transaction."""
         offset, latest = header.base_offset, self._latest
         assert offset == self._end, f"a batch at offset {offset} was noted after offset {self._end}"
@@ -68,19 +88,32 @@ class AppendedKeys:
             self._note_transactional(header, records, marker)
             return
         is_mixed = False
-        for record in records:  # one plain loop, for it is on the way of every commit
+        for record in records:
+            if type(record) is KeyFamily:
+                self._note_family(record, offset)
+                offset += len(record.numbers)
+                continue
             latest[record.key] = offset
             offset += 1
             if record.value is None:
                 is_mixed = True
-        assert offset == end, f"{len(records)} records were noted of a batch with another number of them"
+        assert offset == end, f"records up to offset {offset} were noted of a batch that ends at {end}"
         if is_mixed:
             self._index.mixed.add(header.base_offset)
-        if len(latest) > KEYS_MAX:
+        if len(latest) + self._count > KEYS_MAX:
             self.restart(end)
 
+    def _note_family(self, family: KeyFamily, offset: int) -> None:
+        """Note the keys of a family, of which the first record is at the offset."""
+        offsets = self._families.get(family.name)
+        if offsets is None:
+            offsets = self._families[family.name] = {}
+        before = len(offsets)
+        offsets.update(zip(family.numbers, range(offset, offset + len(family.numbers)), strict=True))
+        self._count += len(offsets) - before
+
     def _note_transactional(
-        self, header: BatchHeader, records: Sequence[KeyedRecord], marker: EndMarker | None
+        self, header: BatchHeader, records: Sequence[KeyedRecord | KeyFamily], marker: EndMarker | None
     ) -> None:
         """Records of a transaction count from its commit on, but do not replace what was written after them."""
         index, latest, first = self._index, self._latest, header.base_offset
@@ -90,9 +123,11 @@ class AppendedKeys:
             entries = self._pending.pop(header.producer_id, [])
             latest.update([(key, at) for key, at in entries if commits and latest.get(key, -1) < at])
         else:
-            found = [(record.key, first + at) for at, record in enumerate(records)]
+            single = [record for record in records if type(record) is not KeyFamily]
+            assert len(single) == len(records), "families are of plain records"
+            found = [(record.key, first + at) for at, record in enumerate(single)]
             self._pending.setdefault(header.producer_id, []).extend(found)
-            if any(record.value is None for record in records):
+            if any(record.value is None for record in single):
                 index.mixed.add(first)
-        if len(latest) + len(index.control) + sum(map(len, self._pending.values())) > KEYS_MAX:
+        if len(latest) + self._count + len(index.control) + sum(map(len, self._pending.values())) > KEYS_MAX:
             self.restart(self._end)

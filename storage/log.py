@@ -22,7 +22,7 @@ from protocol.record_batch import HEADER_FAST, BatchHeader, Buffer
 from protocol.records import Record
 from storage import checkpoint as checkpoints
 from storage import layout, recovery
-from storage.appended_keys import AppendedKeys, KeyedRecord, WriteKey
+from storage.appended_keys import AppendedKeys, KeyedRecord, KeyFamily, WriteKey
 from storage.checkpoint import Checkpoint
 from storage.compaction import KeyIndex
 from storage.files import Files, StorageError
@@ -204,7 +204,11 @@ class Log:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     @_final
-    def append(self, batches: Buffer | Sequence[Buffer], records: Sequence[Sequence[KeyedRecord]] | None = None) -> int:
+    def append(
+        self,
+        batches: Buffer | Sequence[Buffer],
+        records: Sequence[Sequence[KeyedRecord | KeyFamily]] | None = None,
+    ) -> int:
         """Append batches one after the other in one write, and return the offset of the first record.
 
         Base offset and leader epoch are written into each; the rest stays as it is. All of the batches are in the

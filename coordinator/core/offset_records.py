@@ -1,8 +1,8 @@
 """Commits as the records of a batch, in one pass: most of what a coordinator writes, and reads at a start.
 
 `records.encode` and `protocol.records.write` write any record; `protocol.records.read` and `records.decode` read it.
-The records of a commit differ in little, so what they share is written, read and kept once. Tests hold the bytes, and
-what is read, against those of the general way.
+The records of a commit differ in three numbers, so what they share is written, read and kept once. Tests hold the
+bytes, and what is read, against those of the general way.
 
 ```
 #   ┌────────┬───┬───────┬───────┬─────────┬───────────┬─────┬────┬────────┬───────┬───┬──────┬─────┬─────────┬───┐
@@ -10,28 +10,29 @@ what is read, against those of the general way.
 #   │        │   │ delta │       │ size,   │ i32       │ u8  │i16 │ i64    │ i32   │u8 │ i64  │     │ id      │   │
 #   │        │   │       │       │ head    │           │     │    │        │       │   │      │     │         │   │
 #   └────────┴───┴───────┴───────┴─────────┴───────────┴─────┴────┴────────┴───────┴───┴──────┴─────┴─────────┴───┘
-#                                    the key ──────────┘ size  the value: version 4, no metadata ───────────┘ headers
+#    start ──────────────┘        the key ─────────────┘ size  the value: version 4, no metadata ───────────┘ headers
+#                         middle: each record has its own ──────────────────────┘ end: the same in all of them
 ```
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import repeat
 from struct import Struct as Layout
 from struct import error as StructError  # noqa: N812 - the module does not say whose it is
 from typing import Final, NamedTuple
 
 from coordinator.core import records
-from coordinator.core.record_types import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.record_types import OffsetCommits, OffsetCommitValue, Record
 from coordinator.core.topics import NO_ID
 from protocol.errors import ProtocolError
 from protocol.records import VARINTS, read_varint, varint
 from protocol.records import Record as LogRecord
 from protocol.records import write as write_record
 
-_TAIL: Final = Layout(">iBhqiBq3s16sB")
-_VALUE_SIZE: Final = 84  # 42 bytes, as a varint
-_SHORT_DELTAS: Final = 64  # fewer take one byte
-_LONG_DELTAS: Final = 8192  # fewer take two bytes
+_VALUE_HEAD: Final = b"\x54\x00\x04"  # 42 bytes, as a varint, and version 4
+_VALUE_TAIL: Final = Layout(">Bq3s16sB")
+_DELTAS: Final = (64, 8192, 1 << 20, 1 << 27)  # those of so many bytes, plus one, are below
 
 
 class _Tail(NamedTuple):
@@ -59,50 +60,57 @@ _DELTA_FORMATS: Final = {1: "B", 2: "H"}
 _DELTA_BITS: Final = {1: (0x80, 0), 2: (0x8080, 0x8000)}  # of a varint of so many bytes: a mask, and what it leaves
 
 
-def write_records(facts: Sequence[Record], offset_delta: int, timestamp_delta: int) -> list[bytes]:
-    """Write facts as records that follow each other in a batch. Raises for what cannot be encoded."""
-    written = _write_commits(facts, offset_delta, timestamp_delta)
-    if written is not None:
-        return written
-    return [
-        write_record(LogRecord(*records.encode(fact)), delta, timestamp_delta)
-        for delta, fact in enumerate(facts, offset_delta)
-    ]
+def write_records(
+    facts: Iterable[Record | OffsetCommits], offset_delta: int, timestamp_delta: int
+) -> tuple[bytes, int]:
+    """Write facts as records that follow each other in a batch. Raises for what cannot be encoded.
 
-
-def _write_commits(facts: Sequence[Record], offset_delta: int, timestamp_delta: int) -> list[bytes] | None:
-    """Write commits without metadata of topics with ids; None if some fact is anything else."""
-    if offset_delta + len(facts) > _LONG_DELTAS:
-        return None
+    Returns the records, and how many they are.
+    """
     written: list[bytes] = []
-    time, write_tail, tag = varint(timestamp_delta), _TAIL.pack, records.TOPIC_ID_TAG
-    group = topic = None
-    key_start = start_short = start_long = b""
-    for delta, fact in enumerate(facts, offset_delta):
-        key, value = fact.key, fact.value
-        if type(key) is not OffsetCommitKey or type(value) is not OffsetCommitValue:
-            return None
-        if value.metadata or value.expire_timestamp != -1 or value.topic_id == NO_ID:
-            return None
-        if key.topic is not topic or key.group is not group:
-            group, topic = key.group, key.topic
-            head = records.offset_key_head(group, topic)
-            key_start = varint(len(head) + 4) + head
-            size = 2 + len(time) + len(key_start) + _TAIL.size  # with a delta of one byte
-            start_short, start_long = varint(size) + b"\0" + time, varint(size + 1) + b"\0" + time
-        written.append(
-            b"%b%b%b%b"
-            % (
-                start_short if delta < _SHORT_DELTAS else start_long,
-                VARINTS[delta] if delta < len(VARINTS) else varint(delta),
-                key_start,
-                write_tail(
-                    key.partition, _VALUE_SIZE, 4, value.offset, value.leader_epoch, 1, value.commit_timestamp,
-                    tag, value.topic_id, 0,
-                ),
-            )
-        )  # fmt: skip
-    return written
+    delta = offset_delta
+    for fact in facts:
+        if type(fact) is OffsetCommits:
+            written.append(_write_commits(fact, delta, timestamp_delta))
+            delta += len(fact.partitions)
+        else:
+            written.append(write_record(LogRecord(*records.encode(fact)), delta, timestamp_delta))
+            delta += 1
+    return b"".join(written), delta - offset_delta
+
+
+def _write_commits(commits: OffsetCommits, delta: int, timestamp_delta: int) -> bytes:
+    """Write committed offsets as records, of which the first one has the delta."""
+    count, delta_bytes = len(commits.partitions), 1
+    while delta >= _DELTAS[delta_bytes - 1]:
+        delta_bytes += 1
+    room = _DELTAS[delta_bytes - 1] - delta
+    if room < count:  # the deltas of the others take a byte more
+        first, others = commits.cut(room)
+        return _write_commits(first, delta, timestamp_delta) + _write_commits(others, delta + room, timestamp_delta)
+    start, key_start, write_middle = _shared_parts(commits.group, commits.topic, delta_bytes, timestamp_delta)
+    end = _VALUE_TAIL.pack(1, commits.commit_timestamp, records.TOPIC_ID_TAG, commits.topic_id, 0)
+    middles = map(
+        write_middle, _varints(delta, delta + count), repeat(key_start), commits.partitions, repeat(_VALUE_HEAD),
+        commits.offsets, commits.leader_epochs,
+    )  # fmt: skip
+    return b"%b%b%b" % (start, (end + start).join(middles), end)
+
+
+@lru_cache(maxsize=512)
+def _shared_parts(
+    group: str, topic: str, delta_bytes: int, timestamp_delta: int
+) -> tuple[bytes, bytes, Callable[..., bytes]]:
+    """Return what the records of a group and a topic begin with, the start of their keys, and how to write a middle."""
+    time = varint(timestamp_delta)
+    head = records.offset_key_head(group, topic)
+    key_start = varint(len(head) + 4) + head
+    middle = Layout(f">{delta_bytes}s{len(key_start)}si3sqi")
+    return varint(1 + len(time) + middle.size + _VALUE_TAIL.size) + b"\0" + time, key_start, middle.pack
+
+
+def _varints(first: int, end: int) -> Iterable[bytes]:
+    return VARINTS[first:end] if end <= len(VARINTS) else map(varint, range(first, end))
 
 
 class Commits(NamedTuple):

@@ -4,6 +4,10 @@ Types 0-2 are offsets and classic groups, 3-8 and 16 are consumer groups (KIP-84
 tombstone. Field by field these are Kafka's coordinator records; `record_schemas` draws their bytes.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import final
+
 from msgspec import Struct
 
 from coordinator.core.topics import NO_ID
@@ -224,3 +228,51 @@ class Record(Struct, frozen=True, gc=False):
 
     key: Key
     value: Value | None
+
+
+@final
+class OffsetCommits(Struct, frozen=True, gc=False):
+    """Committed offsets of one group and one topic, in columns. They stand for a `Record` each, in this order.
+
+    Nearly all that is ever written is of this form, and a commit of many partitions then needs few objects. There is no
+    metadata and no expiry, and the topic has an id.
+    """
+
+    group: str
+    topic: str
+    topic_id: bytes
+    commit_timestamp: int
+    partitions: tuple[int, ...]
+    offsets: tuple[int, ...]
+    leader_epochs: tuple[int, ...]
+
+    def values(self) -> list[OffsetCommitValue]:
+        """Return the value of each partition."""
+        shared = "", self.commit_timestamp, -1, self.topic_id
+        return list(map(OffsetCommitValue, self.offsets, self.leader_epochs, *map(repeat, shared)))
+
+    def by_partition(self) -> dict[int, OffsetCommitValue]:
+        """Return the values by partition: of one that is named twice, the latter."""
+        return dict(zip(self.partitions, self.values(), strict=True))
+
+    def cut(self, at: int) -> "tuple[OffsetCommits, OffsetCommits]":
+        """Return the first `at` of them, and the others."""
+        columns = self.partitions, self.offsets, self.leader_epochs
+        shared = self.group, self.topic, self.topic_id, self.commit_timestamp
+        first, others = [column[:at] for column in columns], [column[at:] for column in columns]
+        return OffsetCommits(*shared, *first), OffsetCommits(*shared, *others)
+
+
+def count_records(facts: Iterable[Record | OffsetCommits]) -> int:
+    """Return how many records state the facts."""
+    return sum([len(fact.partitions) if type(fact) is OffsetCommits else 1 for fact in facts])
+
+
+def single_records(facts: Iterable[Record | OffsetCommits]) -> Iterator[Record]:
+    """Yield a record for each fact that is stated."""
+    for fact in facts:
+        if type(fact) is OffsetCommits:
+            for partition, value in zip(fact.partitions, fact.values(), strict=True):
+                yield Record(OffsetCommitKey(fact.group, fact.topic, partition), value)
+        else:
+            yield fact

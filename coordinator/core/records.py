@@ -139,9 +139,9 @@ def _offset_key(key: OffsetCommitKey) -> bytes:
     return offset_key_head(key.group, key.topic) + _INT32.pack(key.partition)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16)
 def offset_key_head(group_id: str, topic_name: str) -> bytes:
-    """Return all but the partition: a commit names many partitions of few topics."""
+    """Return all but the partition: one record after the other has the same."""
     group, topic = group_id.encode(), topic_name.encode()
     return b"".join((_KEY_HEAD.pack(1, len(group)), group, _INT16.pack(len(topic)), topic))
 

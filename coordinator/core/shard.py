@@ -46,7 +46,7 @@ from coordinator.core.offset_records import Commits
 from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
-from coordinator.core.records import GroupMetadataKey, OffsetCommitKey, Record, UnknownKey
+from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, OffsetCommits, Record, UnknownKey
 from coordinator.core.result import Call, CancelTimer, RemoveGroup, Reply, Result, SetTimer
 from coordinator.core.timers import EXPIRY, IMMEDIATELY, SESSION, SYNC, WORK, Due, MayWork, TimerKey, Timers
 from coordinator.core.topics import Topics
@@ -411,11 +411,15 @@ class Shard:
             self.groups_bytes -= _bytes_of(group_id)
             self.timers.cancel_group(group_id)
 
-    def _apply_offsets(self, records: Iterable[Record], producer_id: int) -> None:
+    def _apply_offsets(self, records: Iterable[Record | OffsetCommits], producer_id: int) -> None:
         """An offset makes its group exist: one that nobody ever joined is an empty group without a protocol type."""
         groups = self.groups
         self.offsets.apply_all(records, producer_id)
         for record in records:
+            if type(record) is OffsetCommits:
+                if record.group not in groups:
+                    self._put(ClassicGroup(record.group))
+                continue
             key = record.key
             if type(key) is OffsetCommitKey and key.group not in groups and record.value is not None:
                 self._put(ClassicGroup(key.group))

@@ -6,14 +6,17 @@ from typing import Any
 from coordinator.core import records
 from coordinator.core.offset_records import write_records
 from coordinator.core.offsets.commit_history import CommitHistory
-from coordinator.core.records import Record
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record
 from coordinator.core.result import Producer, Result
 from coordinator.core.shard import Shard
 from coordinator.dataplane.brokers import NOBODY
 from protocol import record_batch
 from protocol.record_batch import PlainBatch
 from protocol.records import Record as LogRecord
+from storage.appended_keys import KeyFamily
 from storage.log import Log
+
+Keyed = Record | KeyFamily
 
 
 class Partition:
@@ -41,9 +44,9 @@ class Partition:
         self._open = open_log
         self._log: Log | None = None  # made when it is first written to, or loaded
         self._batches: list[bytes] = []
-        self._facts: list[Sequence[Record]] = []  # of each batch; none of an end marker
+        self._facts: list[Sequence[Keyed]] = []  # of each batch; none of an end marker
         self._plain: PlainBatch | None = None
-        self._plain_facts: list[Record] = []
+        self._plain_facts: list[Keyed] = []
 
     @property
     def is_loaded(self) -> bool:
@@ -85,9 +88,9 @@ class Partition:
         assert self.served_by != NOBODY, f"partition {self.index} is written to while it is loaded"
         if result.producer is None:
             plain = self._plain or PlainBatch(now_ms)
-            plain.extend(write_records(result.records, *plain.next_deltas(now_ms)), now_ms)
+            plain.extend(*write_records(result.records, *plain.next_deltas(now_ms)), now_ms)
             self._plain = plain
-            self._plain_facts += result.records
+            self._plain_facts += [_keys_of(fact) if type(fact) is OffsetCommits else fact for fact in result.records]
         else:
             batch = self._transactional(result.records, result.producer, now_ms)
             self._seal()
@@ -125,10 +128,18 @@ class Partition:
             self._gather(self._plain.seal(), self._plain_facts)
             self._plain, self._plain_facts = None, []
 
-    def _gather(self, batch: bytes, facts: Sequence[Record]) -> None:
+    def _gather(self, batch: bytes, facts: Sequence[Keyed]) -> None:
         self._batches.append(batch)
         self._facts.append(facts)
 
 
+def _keys_of(commits: OffsetCommits) -> KeyFamily:
+    return KeyFamily((commits.group, commits.topic), commits.partitions)
+
+
 def _write_key(key: Any) -> bytes:
+    """Write a key as it is in the log; one of a family comes as group and topic, and the partition."""
+    if type(key) is tuple:
+        (group, topic), partition = key
+        key = OffsetCommitKey(group, topic, partition)
     return records.encode(Record(key, None))[0]

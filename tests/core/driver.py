@@ -5,6 +5,7 @@ from typing import Any
 
 from coordinator.core import records
 from coordinator.core.limits import Limits
+from coordinator.core.record_types import single_records
 from coordinator.core.result import Call, Result
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topics
@@ -44,7 +45,7 @@ class ShardDriver:
     def take(self, result: Result[Any]) -> None:
         """Put the records of a result into the log."""
         producer_id = -1 if result.producer is None else result.producer.id
-        self.log += [(*records.encode(record), producer_id) for record in result.records]
+        self.log += [(*records.encode(record), producer_id) for record in single_records(result.records)]
 
     def take_all(self, results: Iterable[Result[Any]]) -> None:
         for result in results:

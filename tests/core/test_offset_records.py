@@ -1,4 +1,4 @@
-"""Commits written and read in one pass, against the way of any record; and applied together, against one by one."""
+"""Commits in columns, against the way of any record: decided partition by partition, written, applied, read."""
 
 import struct
 from collections.abc import Sequence
@@ -6,88 +6,184 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coordinator.core import records
+from coordinator.core.limits import Limits
 from coordinator.core.offset_records import read_commits, write_records
+from coordinator.core.offsets import offset_commit
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
-from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, Record
-from coordinator.core.topics import NO_ID
+from coordinator.core.offsets.tally import Tally
+from coordinator.core.record_types import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OffsetCommits,
+    OffsetCommitValue,
+    Record,
+    count_records,
+    single_records,
+)
+from coordinator.core.result import Call
+from coordinator.core.shard import Shard
+from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol import record_batch
 from protocol.errors import ProtocolError
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.record_batch import PlainBatch
 from protocol.records import Record as LogRecord
 from protocol.records import read as read_records
 
 NOW_MS = 1_700_000_000_000
+ID = b"i" * 16
 NAMES = st.sampled_from(["g", "a-group", "ü" * 40, "x" * 5_000])
-KEYS = st.builds(OffsetCommitKey, NAMES, NAMES, st.integers(0, 2**31 - 1))
-OFFSETS = st.integers(-(2**63), 2**63 - 1)
-COMMITS = st.builds(
-    OffsetCommitValue, OFFSETS, st.integers(-1, 2**31 - 1), st.just(""), OFFSETS, st.just(-1), st.just(b"i" * 16)
-)
-OTHERS = st.builds(
+INT32S, INT64S = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+VALUES = st.builds(
     OffsetCommitValue,
-    OFFSETS,
+    INT64S,
     st.just(-1),
     st.sampled_from(["", "m", "ü" * 200]),
-    OFFSETS,
+    INT64S,
     st.sampled_from([-1, NOW_MS]),
-    st.sampled_from([NO_ID, b"i" * 16]),
+    st.sampled_from([NO_ID, ID]),
 )
-COMMON = st.builds(Record, KEYS, COMMITS)
-ANY = st.builds(Record, KEYS, st.none() | COMMITS | OTHERS) | st.builds(
-    Record, st.builds(GroupMetadataKey, NAMES), st.none()
-)
-COMMIT = Record(OffsetCommitKey("g", "t", 1), OffsetCommitValue(5, -1, "", NOW_MS, -1, b"i" * 16))
+
+
+def in_columns(
+    names: st.SearchStrategy[str] = NAMES, partitions: st.SearchStrategy[int] = INT32S
+) -> st.SearchStrategy[OffsetCommits]:
+    """Commits of up to five partitions."""
+    rows = st.lists(st.tuples(partitions, INT64S, INT32S), min_size=1, max_size=5)
+    columns = rows.map(lambda some: tuple(zip(*some, strict=True)))
+    return st.builds(
+        lambda group, topic, at_ms, three: OffsetCommits(group, topic, ID, at_ms, *three), names, names, INT64S, columns
+    )
+
+
+def many(count: int) -> OffsetCommits:
+    return OffsetCommits("g", "t", ID, NOW_MS, *[tuple(range(count))] * 3)
+
+
+KEYS = st.builds(OffsetCommitKey, NAMES, NAMES, INT32S)
+ANY = st.builds(Record, KEYS, st.none() | VALUES) | st.builds(Record, st.builds(GroupMetadataKey, NAMES), st.none())
+COMMIT = Record(OffsetCommitKey("g", "t", 1), OffsetCommitValue(5, -1, "", NOW_MS, -1, ID))
 
 
 @given(
     turns=st.lists(
-        st.tuples(st.lists(COMMON, max_size=3) | st.lists(ANY, max_size=3), st.integers(-70_000, 70_000)),
+        st.tuples(st.lists(in_columns() | ANY, min_size=1, max_size=3), st.integers(-70_000, 70_000)),
         min_size=1,
         max_size=4,
     )
 )
-@example(turns=[([COMMIT] * 1_100, 0), ([COMMIT] * 7_100, 3), ([COMMIT], 4)])
-def test_records_written_in_one_pass_are_those_of_the_general_way(
-    turns: Sequence[tuple[Sequence[Record], int]],
+@example(turns=[([many(64)], 0), ([many(1)], 0)])
+@example(turns=[([many(60)], 0), ([many(10)], 3), ([many(8_200)], 100), ([many(1)], 4)])
+def test_commits_in_columns_are_written_as_single_records_are(
+    turns: Sequence[tuple[Sequence[Record | OffsetCommits], int]],
 ) -> None:
     batch, logged = PlainBatch(NOW_MS), []
     for facts, later_ms in turns:
         at_ms = NOW_MS + later_ms if logged else NOW_MS
-        if facts:
-            batch.extend(write_records(facts, *batch.next_deltas(at_ms)), at_ms)
-            logged += [LogRecord(*records.encode(fact), timestamp=at_ms) for fact in facts]
-    if logged:
-        assert batch.seal() == record_batch.encode(logged)
+        batch.extend(*write_records(facts, *batch.next_deltas(at_ms)), at_ms)
+        logged += [LogRecord(*records.encode(fact), timestamp=at_ms) for fact in single_records(facts)]
+    assert batch.seal() == record_batch.encode(logged)
 
 
 @given(
     facts=st.lists(
-        st.builds(
+        in_columns(st.sampled_from("gh"), st.integers(0, 2))
+        | st.builds(
             Record,
-            st.builds(OffsetCommitKey, st.sampled_from("gh"), st.sampled_from("tu"), st.integers(0, 2)),
-            st.none() | COMMITS,
+            st.builds(OffsetCommitKey, st.sampled_from("gh"), st.just("g"), st.integers(0, 2)),
+            st.none() | VALUES,
         )
     ),
     pending=st.booleans(),
     producer_id=st.sampled_from([NOT_TRANSACTIONAL, 7]),
 )
 @example(facts=[COMMIT, Record(COMMIT.key, None), COMMIT], pending=False, producer_id=NOT_TRANSACTIONAL)
+@example(facts=[many(3), Record(COMMIT.key, None), many(2)], pending=True, producer_id=NOT_TRANSACTIONAL)
 def test_offsets_applied_together_are_those_applied_one_by_one(
-    facts: Sequence[Record], pending: bool, producer_id: int
+    facts: Sequence[Record | OffsetCommits], pending: bool, producer_id: int
 ) -> None:
+    if producer_id != NOT_TRANSACTIONAL:
+        facts = list(single_records(facts))
     together, one_by_one = OffsetStore(), OffsetStore()
     if pending:
         for store in (together, one_by_one):
             store.apply(COMMIT, 8)
     together.apply_all([Record(GroupMetadataKey("g"), None), *facts], producer_id)
-    for fact in facts:
+    for fact in single_records(facts):
         one_by_one.apply(fact, producer_id)
     assert together.count == one_by_one.count
     for group in "gh":
         assert list(together.entries(group)) == list(one_by_one.entries(group))
     assert together.end_transaction(8, committed=True) == one_by_one.end_transaction(8, committed=True)
+
+
+TOPICS = Topics([Topic("t", ID, 3), Topic("u", b"u" * 16, 2)])
+ROWS = st.builds(
+    OffsetCommitRequestPartition,
+    st.integers(-1, 3),
+    INT64S,
+    INT32S,
+    st.sampled_from([-1, NOW_MS - 5]),
+    st.sampled_from(["", "", None, "m"]),
+)
+
+
+def without_time(row: OffsetCommitRequestPartition) -> OffsetCommitRequestPartition:
+    return replace(row, commit_timestamp=-1)
+
+
+PLAIN_ROWS = st.builds(OffsetCommitRequestPartition, st.integers(0, 1), INT64S, INT32S)
+
+
+@given(
+    topics=st.lists(
+        st.builds(
+            OffsetCommitRequestTopic,
+            st.sampled_from("tuv"),
+            st.sampled_from([ID, b"u" * 16, b"v" * 16]),
+            (st.lists(ROWS, max_size=4) | st.lists(PLAIN_ROWS, min_size=1, max_size=4)).map(tuple),
+        ),
+        max_size=3,
+    ),
+    retention_ms=st.sampled_from([-1, -1, 1_000]),
+    version=st.sampled_from([1, 2, 8, 10]),
+)
+def test_a_commit_in_columns_is_decided_as_one_partition_by_partition(
+    topics: Sequence[OffsetCommitRequestTopic], retention_ms: int, version: int
+) -> None:
+    if version != offset_commit.TIMESTAMPS_IN:
+        topics = [replace(topic, partitions=tuple(map(without_time, topic.partitions))) for topic in topics]
+    request = OffsetCommitRequest("g", retention_time_ms=retention_ms, topics=tuple(topics))
+    call = Call(1, NOW_MS, version, "c", "/127.0.0.1", str)
+    together, one_by_one = Shard(0, Limits(), TOPICS), Shard(0, Limits(), TOPICS)
+    result = together.handle(request, call)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(offset_commit, "_take_together", lambda *_: None)
+        expected = one_by_one.handle(request, call)
+    assert not any(type(fact) is OffsetCommits for fact in expected.records)
+    assert tuple(single_records(result.records)) == expected.records
+    assert (result.response, result.effects, result.events) == (expected.response, expected.effects, expected.events)
+    assert list(together.offsets.entries("g")) == list(one_by_one.offsets.entries("g"))
+    assert (together.tally, list(together.groups)) == (one_by_one.tally, list(one_by_one.groups))
+
+
+def test_a_plain_commit_is_taken_in_columns() -> None:
+    """What the property above compares are two ways."""
+    rows = tuple(OffsetCommitRequestPartition(number, 5) for number in (1, 0))
+    request = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+    (fact,) = Shard(0, Limits(), TOPICS).handle(request, Call(1, NOW_MS, 8, "c", "/127.0.0.1", str)).records
+    assert fact == OffsetCommits("g", "t", ID, NOW_MS, (1, 0), (5, 5), (-1, -1))
+    assert count_records((fact, COMMIT)) == 3
+    tally = Tally()
+    tally.count((fact, COMMIT))
+    assert (tally.commits, tally.deletions) == (3, 0)
 
 
 SIMILAR = st.builds(
@@ -100,9 +196,13 @@ SIMILAR = st.builds(
         st.just(""),
         st.sampled_from([NOW_MS, NOW_MS + 1]),
         st.just(-1),
-        st.sampled_from([b"i" * 16, b"j" * 16, NO_ID]),
+        st.sampled_from([ID, b"j" * 16, NO_ID]),
     ),
 )
+
+
+def as_records(commits: list[OffsetCommits]) -> list[Record]:
+    return list(single_records(commits))
 
 
 def _read_generally(data: bytes, end: int, count: int) -> list[Record] | None:
@@ -114,7 +214,7 @@ def _read_generally(data: bytes, end: int, count: int) -> list[Record] | None:
 
 
 @given(
-    facts=st.lists(SIMILAR, min_size=1, max_size=12) | st.lists(COMMON, min_size=1, max_size=3),
+    facts=st.lists(SIMILAR, min_size=1, max_size=12) | st.lists(in_columns(), min_size=1, max_size=3).map(as_records),
     deltas=st.tuples(st.sampled_from([0, 60, 500, 8_180]), st.integers(-70_000, 70_000)),
     other=st.none() | ANY,
     more=st.integers(-2, 2),
@@ -128,7 +228,7 @@ def test_commits_read_in_one_pass_are_those_of_the_general_way(
     more: int,
     pending: bool,
 ) -> None:
-    data = b"".join(write_records(facts if other is None else [*facts, other], *deltas)) + b"\0" * 9
+    data = write_records(facts if other is None else [*facts, other], *deltas)[0] + b"\0" * 9
     count, end = len(facts) + (other is not None) + more, len(data) - 9
     commits, general = read_commits(data, 0, end, count), _read_generally(data, end, count)
     if commits is None:
@@ -151,9 +251,9 @@ def test_commits_read_in_one_pass_are_those_of_the_general_way(
 @pytest.mark.parametrize("delta", [0, 62, 500])
 @pytest.mark.parametrize("form", ["version 4", "without a topic id", "version 3"])
 def test_no_damage_to_commits_is_read_in_one_pass_and_not_in_the_general_way(delta: int, form: str) -> None:
-    value = OffsetCommitValue(5, -1, "", NOW_MS, -1, b"i" * 16 if form == "version 4" else NO_ID)
+    value = OffsetCommitValue(5, -1, "", NOW_MS, -1, ID if form == "version 4" else NO_ID)
     facts = [Record(OffsetCommitKey("g", "t", index), value) for index in range(3)]
-    whole = b"".join(write_records(facts, delta, 300))
+    whole, _ = write_records(facts, delta, 300)
     if form == "version 3":  # version, offset, epoch, metadata, time
         old = struct.pack(">hqihq", 3, 5, -1, 0, NOW_MS)
         whole = whole.replace(records.encode(facts[0])[1] or b"", old)

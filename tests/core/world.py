@@ -10,7 +10,7 @@ import msgspec
 
 from coordinator.core import records
 from coordinator.core.limits import Limits
-from coordinator.core.records import Record
+from coordinator.core.record_types import Record, single_records
 from coordinator.core.result import Call, Reply, Result
 from coordinator.core.topics import Topic, Topics
 from tests.core import rendering
@@ -123,7 +123,7 @@ class World(ShardDriver):
         super().take(result)
         producer_id = -1 if result.producer is None else result.producer.id
         self._lines += [rendering.event(event) for event in result.events]
-        self._lines += [rendering.record(record, producer_id, START_MS) for record in result.records]
+        self._lines += [rendering.record(record, producer_id, START_MS) for record in single_records(result.records)]
         for reply in result.replies:
             who = self.waiting.pop(reply.ticket, f"#{reply.ticket}")
             self.say(f"{who} <- {rendering.response(reply.response)}")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.records import GroupMetadataKey, OffsetCommitKey
+from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, single_records
 from coordinator.core.result import Reply, Result
 from coordinator.core.shard import Shard
 from coordinator.core.timers import Timers
@@ -58,7 +58,7 @@ def forgets_every_fiftieth_offset(patch: pytest.MonkeyPatch) -> None:
 
     def apply(method: Any, shard: Shard, records: Any, producer_id: int) -> None:
         kept = []
-        for record in records:
+        for record in single_records(records):
             seen[0] += 1
             if seen[0] % 50:
                 kept.append(record)
@@ -72,7 +72,9 @@ def writes_no_offsets_of_one_partition(patch: pytest.MonkeyPatch) -> None:
     """Keep an offset in memory and not in the log."""
 
     def write(method: Any, partition: Partition, result: Result[Any], now_ms: int) -> None:
-        kept = tuple(r for r in result.records if not (type(r.key) is OffsetCommitKey and r.key.partition == 1))
+        kept = tuple(
+            r for r in single_records(result.records) if not (type(r.key) is OffsetCommitKey and r.key.partition == 1)
+        )
         if kept:
             method(partition, replace(result, records=kept), now_ms)
 
@@ -84,7 +86,7 @@ def writes_no_group(patch: pytest.MonkeyPatch) -> None:
     """Make a generation stable, and do not write it down."""
 
     def write(method: Any, partition: Partition, result: Result[Any], now_ms: int) -> None:
-        kept = tuple(r for r in result.records if type(r.key) is not GroupMetadataKey)
+        kept = tuple(r for r in single_records(result.records) if type(r.key) is not GroupMetadataKey)
         if kept:
             method(partition, replace(result, records=kept), now_ms)
 

@@ -36,6 +36,6 @@ def test_a_failure_breaks_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_record_that_is_not_written_breaks_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The offsets of a commit are in memory and not in the log."""
-    monkeypatch.setattr("coordinator.runtime.partition.write_records", lambda *_: [])
+    monkeypatch.setattr("coordinator.runtime.partition.write_records", lambda *_: (b"", 0))
     with pytest.raises(Broken, match="seed"):
         fuzz_all(range(10))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from protocol.record_batch import encode, encode_marker
 from protocol.records import EndMarker, Record
 from storage import appended_keys, cleaner
+from storage.appended_keys import KeyFamily
 from storage.log import Log, LogConfig
 from storage.segment import Segment
 from tests.storage.crashing_disk import CrashingDisk
@@ -18,6 +19,13 @@ from tests.storage.history import state_of
 
 DIRECTORY = "data/__consumer_offsets-0"
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=150, delete_retention_ms=20)
+
+
+NAME = b"group/orders/"
+
+
+def write_key(key: bytes | tuple[bytes, int]) -> bytes:
+    return b"%b%d" % key if isinstance(key, tuple) else key
 
 
 def new_log(config: LogConfig = CONFIG) -> Log:
@@ -38,6 +46,7 @@ class Twins:
 
     def __init__(self, dice: Random) -> None:
         self.noting, self.reading = new_log(), new_log()
+        self.noting.write_key = write_key
         self._dice, self._open, self._producers = dice, list[int](), 100
 
     def append(self, now_ms: int) -> None:
@@ -47,13 +56,14 @@ class Twins:
         self.noting.append(batches, None if self._dice.random() < 0.02 else records)
         self.reading.append(batches)
 
-    def _batch(self, now_ms: int) -> tuple[bytes, list[Record]]:
+    def _batch(self, now_ms: int) -> tuple[bytes, list[Record] | list[KeyFamily]]:
         kind = self._dice.choice(("commit", "commit", "commit", "begin", "add", "end", "end"))
         if kind == "end" and self._open:
             marker = EndMarker(commits=self._dice.random() < 0.5)
             producer_id = self._open.pop(self._dice.randrange(len(self._open)))
             return encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=0), []
-        keys = [b"group/orders/%d" % self._dice.randrange(12) for _ in range(self._dice.choice((1, 2, 8)))]
+        numbers = [self._dice.randrange(12) for _ in range(self._dice.choice((1, 2, 8)))]
+        keys = [write_key((NAME, number)) for number in numbers]
         values = [None if self._dice.random() < 0.15 else b"%d" % now_ms for _ in keys]
         records = [Record(key, value, (), 0, now_ms) for key, value in zip(keys, values, strict=True)]
         if kind == "begin" and len(self._open) < 2:
@@ -61,6 +71,8 @@ class Twins:
             self._open.append(self._producers)
         if kind in ("begin", "add") and self._open:
             return encode(records, producer_id=self._open[-1], producer_epoch=0, transactional=True), records
+        if None not in values and self._dice.random() < 0.7:
+            return encode(records), [KeyFamily(NAME, numbers)]
         return encode(records), records
 
     def compact(self, now_ms: int) -> None:
@@ -71,6 +83,7 @@ class Twins:
         for log in (self.noting, self.reading):
             log.close()
         self.noting, self.reading = (Log.open(log.files, DIRECTORY, CONFIG) for log in (self.noting, self.reading))
+        self.noting.write_key = write_key
 
 
 @given(seed=st.integers(0, 2**32), keys_max=st.sampled_from((6, 20, 1000)))
@@ -144,6 +157,18 @@ def test_notes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = log.take_appended_keys()
     assert 0 < len(taken.latest) <= 10
     assert taken.offsets.stop == log.end_offset == 25
+
+
+def test_notes_of_families_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appended_keys, "KEYS_MAX", 10)
+    log = new_log()
+    log.write_key = write_key
+    for number in range(0, 50, 2):
+        records = [Record(write_key((NAME, at)), b"v") for at in (number, number + 1)]
+        log.append([encode(records)], [[KeyFamily(NAME, (number, number + 1))]])
+    taken = log.take_appended_keys()
+    assert 0 < len(taken.latest) <= 10
+    assert taken.offsets.stop == log.end_offset == 50
 
 
 def test_an_append_without_records_begins_the_notes_anew() -> None:

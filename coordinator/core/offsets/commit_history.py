@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.core.offsets.store import OffsetStore
-from coordinator.core.records import OffsetCommitKey, OffsetCommitValue
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommitValue, single_records
 from coordinator.core.result import Result
 
 OFFSETS_MAX: Final = 20_000  # that are remembered of a partition, those of the newest commits
@@ -40,8 +40,8 @@ class CommitHistory:
         if result.producer is None:
             changes = [
                 Change(key, offsets.get(key.group, key.topic, key.partition), value)
-                for key, value in ((record.key, record.value) for record in result.records)
-                if type(key) is OffsetCommitKey and value is not None
+                for key, value in ((record.key, record.value) for record in single_records(result.records))
+                if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue
             ]
             self._add(changes)
 

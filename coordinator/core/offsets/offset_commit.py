@@ -13,7 +13,7 @@ from coordinator.core.env import Env
 from coordinator.core.groups import Group
 from coordinator.core.limits import Limits
 from coordinator.core.offsets.validation import exists, is_too_long, topic_meant, validate_commit
-from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record
 from coordinator.core.result import Call, Effect, Result, SetTimer
 from coordinator.core.topics import Topic
 from protocol.errors import ErrorCode
@@ -26,6 +26,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+NO_METADATA: Final = frozenset({"", None})
+TIMESTAMPS_IN: Final = 1  # the version of the request that has a timestamp for each partition
 TIMESTAMP_MAX: Final = 2**63 - 1  # that a record can hold; a retention beyond it means for ever
 
 
@@ -41,7 +43,7 @@ def offset_commit(
         return Result(response=_answer([_refuse(topic, meant, ErrorCode.NONE) for topic, meant in named]))
     if error := validate_commit(group, request, env):
         return Result(response=_answer([_refuse(topic, meant, error) for topic, meant in named]))
-    records: list[Record] = []
+    records: list[Record | OffsetCommits] = []
     outcomes = [_take(topic, meant, request, call, limits, records) for topic, meant in named]
     return Result(response=_answer(outcomes), records=tuple(records), effects=_renew_session(group, request, call))
 
@@ -56,11 +58,16 @@ def _take(
     request: OffsetCommitRequest,
     call: Call,
     limits: Limits,
-    records: list[Record],
+    records: list[Record | OffsetCommits],
 ) -> OffsetCommitResponseTopic:
     """Add a record for each partition that may be committed; say what became of each."""
     if not isinstance(meant, Topic):
         return _refuse(topic, meant, ErrorCode.NONE)
+    commits = _take_together(topic, meant, request, call)
+    if commits is not None:
+        records.append(commits)
+        accepted = tuple(map(OffsetCommitResponsePartition, commits.partitions))
+        return OffsetCommitResponseTopic(topic.name, topic.topic_id, accepted)
     outcomes = []
     group_id, name, count = request.group_id, meant.name, meant.partitions
     expire_ms = -1 if request.retention_time_ms == -1 else min(call.now_ms + request.retention_time_ms, TIMESTAMP_MAX)
@@ -75,6 +82,24 @@ def _take(
             records.append(Record(OffsetCommitKey(group_id, name, partition), value))
         outcomes.append(OffsetCommitResponsePartition(partition, error))
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(outcomes))
+
+
+def _take_together(
+    topic: OffsetCommitRequestTopic, meant: Topic, request: OffsetCommitRequest, call: Call
+) -> OffsetCommits | None:
+    """Take all partitions of a topic in columns. None if one does not exist, or brings more than offset and epoch."""
+    rows = topic.partitions
+    if request.retention_time_ms != -1 or call.version == TIMESTAMPS_IN:
+        return None
+    if not {row.committed_metadata for row in rows} <= NO_METADATA:
+        return None
+    partitions = tuple([row.partition_index for row in rows])
+    if not partitions or min(partitions) < 0 or max(partitions) >= meant.partitions:
+        return None
+    offsets, leader_epochs = [row.committed_offset for row in rows], [row.committed_leader_epoch for row in rows]
+    return OffsetCommits(
+        request.group_id, meant.name, meant.id, call.now_ms, partitions, tuple(offsets), tuple(leader_epochs)
+    )
 
 
 def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire_ms: int) -> OffsetCommitValue:

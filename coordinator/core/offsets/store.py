@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record
 
 NOT_TRANSACTIONAL: Final = -1
 
@@ -86,11 +86,16 @@ class OffsetStore:
         yield from self._committed
         yield from (group_id for group_id in self._open if group_id not in self._committed)
 
-    def apply_all(self, records: Iterable[Record], producer_id: int = NOT_TRANSACTIONAL) -> None:
+    def apply_all(self, records: Iterable[Record | OffsetCommits], producer_id: int = NOT_TRANSACTIONAL) -> None:
         """Take the records of offsets, and leave out others. Neighbours are most often of one topic."""
         group = topic = None
         partitions: dict[int, OffsetCommitValue] = {}
         for record in records:
+            if type(record) is OffsetCommits:
+                assert producer_id == NOT_TRANSACTIONAL, "transactions write single records"
+                self.commit(record.group, record.topic, record.by_partition())
+                topic = None
+                continue
             key, value = record.key, record.value
             if type(key) is not OffsetCommitKey:
                 continue

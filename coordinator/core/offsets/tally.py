@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from coordinator.core.records import OffsetCommitKey, Record
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, Record, count_records
 
 
 class Tally(Struct):
@@ -14,13 +14,13 @@ class Tally(Struct):
     expirations: int = 0
     deletions: int = 0  # by OffsetDelete, or with their group
 
-    def count(self, records: Sequence[Record]) -> None:
+    def count(self, records: Sequence[Record | OffsetCommits]) -> None:
         """Count what a request has written: a commit or a deletion, if it is about offsets, and never both."""
-        if type(records[0].key) is OffsetCommitKey:
-            if records[0].value is None:
-                self.deletions += len(records)
-            else:
-                self.commits += len(records)
+        first = records[0]
+        if type(first) is OffsetCommits or (type(first.key) is OffsetCommitKey and first.value is not None):
+            self.commits += count_records(records)
+        elif type(first.key) is OffsetCommitKey:
+            self.deletions += len(records)
 
     def plus(self, other: "Tally") -> "Tally":
         """Add the counts of another tally."""
