@@ -177,8 +177,8 @@ class _Decoder:
         if isinstance(element, FormatField):
             self.source.line(f"{target} = unpack_from('>%d{element.fmtstr[1:]}' % {count}, data, at)")
             self.source.line(f"at += {element.length} * {count}")
-        elif isinstance(element, StructOf) and element.is_fixed:
-            self.fixed_structs(element, count, target)
+        elif isinstance(element, StructOf) and may_be_of_one_size(element):
+            self.structs_of_one_size(element, count, target)
         else:
             self.loop(element, count, target)
 
@@ -191,33 +191,44 @@ class _Decoder:
             self.source.line(f"{items}.append({value})")
         self.source.line(f"{target} = tuple({items})")
 
-    def fixed_structs(self, element: StructOf, count: str, target: str) -> None:
-        """Structs of one size: read all at once. If they have tags, only where those of all elements are empty."""
-        names = {name: self.source.fresh("f") for name, _ in element.members if name}
-        layout = "".join(fixed_layout(subcon) or "x" for _, subcon in element.members)
-        size = struct.calcsize(">" + layout)
+    def structs_of_one_size(self, element: StructOf, count: str, target: str) -> None:
+        """Structs that are of one size while what may be empty is: all are read at once where it is in each of them."""
+        members = [(name, subcon, emptiest_layout(subcon)) for name, subcon in element.members]
+        size = struct.calcsize(">" + "".join(layout for _, _, layout in members))
         chunk = self.source.fresh("chunk")
         self.source.line(f"{chunk} = data[at : at + {size} * {count}]")
-        tagged = layout.endswith("x")
-        assert "x" not in layout[:-1], "tags end a struct"
-        if tagged:
-            head = f"if {chunk}[{size - 1} :: {size}] == bytes({count}):"
-            with self.source.block(head):
-                self.all_at_once(element, names, layout, chunk, target)
-                self.source.line(f"at += {size} * {count}")
-            with self.source.block("else:"):
-                self.loop(element, count, target)
-        else:
-            self.all_at_once(element, names, layout, chunk, target)
+        values, runs, tests, at = {}, "", [], 0
+        for name, subcon, layout in members:
+            empty = empty_bytes(subcon)
+            if empty is None:
+                values[name] = self.source.fresh("f")
+                runs += layout
+            else:
+                if isinstance(subcon, Text | Blob):
+                    values[name] = "''" if isinstance(subcon, Text) else "b''"
+                runs += "x" * len(empty)
+                tests += [
+                    f"{chunk}[{place} :: {size}] == {bytes([byte])!r} * {count}" for place, byte in enumerate(empty, at)
+                ]
+            at += struct.calcsize(">" + layout)
+        if not tests:
+            self.all_at_once(element, values, runs, chunk, target)
             self.source.line(f"at += {size} * {count}")
+            return
+        with self.source.block(f"if {' and '.join(tests)}:"):
+            self.all_at_once(element, values, runs, chunk, target)
+            self.source.line(f"at += {size} * {count}")
+        with self.source.block("else:"):
+            self.loop(element, count, target)
 
-    def all_at_once(self, element: StructOf, names: dict[str, str], layout: str, chunk: str, target: str) -> None:
+    def all_at_once(self, element: StructOf, values: dict[str, str], layout: str, chunk: str, target: str) -> None:
         unpacked = f"{self.source.struct(layout, 'iter_unpack')}({chunk})"
-        if tuple(names) == element.cls.__struct_fields__[: len(names)]:
+        names = [value for value in values.values() if value.isidentifier()]
+        if names == list(values.values()) and tuple(values) == element.cls.__struct_fields__[: len(values)]:
             self.source.line(f"{target} = tuple(starmap({self.source.cls(element.cls)}, {unpacked}))")
         else:
-            value = constructor_call(self.source, element, names)
-            self.source.line(f"{target} = tuple([{value} for {', '.join(names.values())}, in {unpacked}])")
+            call = constructor_call(self.source, element, values)
+            self.source.line(f"{target} = tuple([{call} for {', '.join(names)}, in {unpacked}])")
 
     def tags(self, section: TagSection) -> dict[str, str]:
         """Read tagged fields, those that are there; the values of all of them by name."""
@@ -281,6 +292,27 @@ def fixed_layout(subcon: Construct) -> str:
     if isinstance(subcon, FormatField):
         return str(subcon.fmtstr[1:])
     return f"{subcon.length}s" if isinstance(subcon, Bytes) else ""
+
+
+def may_be_of_one_size(element: StructOf) -> bool:
+    """Return whether a struct is of one size while its strings are empty, and is more than strings."""
+    subcons = [subcon for _, subcon in element.members]
+    return any(map(fixed_layout, subcons)) and all(map(emptiest_layout, subcons))
+
+
+def emptiest_layout(subcon: Construct) -> str:
+    """Return the struct format of a construct of fixed size, or of one that is empty; else ""."""
+    empty = empty_bytes(subcon)
+    return fixed_layout(subcon) if empty is None else f"{len(empty)}s"
+
+
+def empty_bytes(subcon: Construct) -> bytes | None:
+    """Return the bytes of what is empty: of a string, or of tagged fields. None for what always has as many bytes."""
+    if isinstance(subcon, TagSection):
+        return b"\0"
+    if isinstance(subcon, Text | Blob):
+        return b"\1" if subcon.compact else bytes(struct.calcsize(">" + fixed_layout(subcon.prefix)))
+    return None
 
 
 def constructor_call(source: Source, root: StructOf, values: dict[str, str]) -> str:

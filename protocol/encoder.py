@@ -18,7 +18,7 @@ from construct import Bytes, Construct
 
 from protocol import slow_paths
 from protocol.constructs import ArrayOf, Blob, CountedArray, Text, uvarint
-from protocol.decoder import fixed_layout
+from protocol.decoder import empty_bytes, fixed_layout, may_be_of_one_size
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection
 
@@ -221,13 +221,40 @@ class _Encoder:
             self.struct(element, item)
             self.pieces.append(f"*[{self.pack_expression()} for {item} in {items}]")
             self.run = outer
+        elif isinstance(element, StructOf) and may_be_of_one_size(element) and not has_tags(element):
+            self.structs_of_one_size(element, items, item)
         else:
+            self.loop(element, items, item)
+
+    def loop(self, element: Construct, items: str, item: str) -> None:
+        self.spill()
+        with self.source.block(f"for {item} in {items}:"):
+            self.member(element, item, item)
             self.spill()
-            with self.source.block(f"for {item} in {items}:"):
-                self.member(element, item, item)
-                self.spill()
-                if self.in_pieces:
-                    self.end_piece()
+            if self.in_pieces:
+                self.end_piece()
+
+    def structs_of_one_size(self, element: StructOf, items: str, item: str) -> None:
+        """Structs that are of one size while their strings are empty: one `pack` each where all are, in a piece."""
+        tests = [f"len({items}) < left"] if self.in_pieces else []
+        for name, subcon in element.members:
+            if isinstance(subcon, Text | Blob):
+                empty = "''" if isinstance(subcon, Text) else "b''"
+                tests.append(f"[{item}.{name} for {item} in {items}].count({empty}) == len({items})")
+        self.spill()
+        with self.source.block(f"if {' and '.join(tests)}:"):
+            for name, subcon in element.members:
+                if (empty := empty_bytes(subcon)) is None:
+                    self.member(subcon, f"{item}.{name}", item)
+                else:
+                    self.run.append((f"{len(empty)}s", repr(empty)))
+            self.pieces.append(f"*[{self.pack_expression()} for {item} in {items}]")
+            self.run = []
+            self.spill()
+            if self.in_pieces:
+                self.source.line(f"left -= len({items})")
+        with self.source.block("else:"):
+            self.loop(element, items, item)
 
     def end_piece(self) -> None:
         """Write the lines that hand out what there is after so many elements."""
