@@ -194,14 +194,23 @@ def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
     """Return a function that finds the error codes other than NONE in an answer of that class, however deep they
     lie."""
     own, nested = _error_fields(cls)
-    inner = [(name, error_counter(of)) for name, of in nested]
-    if not inner:
+    leaves: list[tuple[str, Callable[[Any], int]]] = []  # arrays of structs with a code and nothing else to look into
+    inner: list[tuple[str, Callable[[Any], Iterable[int]]]] = []
+    for name, of in nested:
+        code_of, deeper = _error_fields(of)
+        if code_of is not None and not deeper:
+            leaves.append((name, code_of))
+        else:
+            inner.append((name, error_counter(of)))
+    if not nested:
         if own is None:
             return lambda answer: ()
         return lambda answer: (code,) if (code := own(answer)) else ()
 
     def codes(answer: Any) -> list[int]:
         found = [code] if own is not None and (code := own(answer)) else []
+        for name, code_of in leaves:
+            found += filter(None, map(code_of, getattr(answer, name) or ()))
         for name, inner_codes in inner:
             for one in getattr(answer, name) or ():
                 found += inner_codes(one)

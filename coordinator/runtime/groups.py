@@ -99,11 +99,36 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     return unserved_response(request, call.version, code) if wrong is None else refuse_heartbeat(wrong).response
 
 
-def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Generator[None, None, Any]:
-    """Fetch offsets of one group, or from version 8 on of several, in steps."""
+def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Any:
+    """Fetch offsets of one group, or from version 8 on of several, those of many partitions in steps."""
+    wanted = split_groups(request, call.version)
+    if not _names_few(wanted):
+        return _fetch_in_steps(engine, wanted, request, call, where)
+    groups = tuple([_fetch(engine, group, request, call, where) for group in wanted])
+    return merge_groups(groups, request, call.version)
+
+
+def _names_few(groups: tuple[OffsetFetchRequestGroup, ...]) -> bool:
+    """Return whether so few partitions are wanted that their offsets are fetched at once."""
+    work = _GROUP_WORK * len(groups)
+    for group in groups:
+        if group.topics is None:  # all, however many they are
+            return False
+        work += sum([len(topic.partition_indexes) for topic in group.topics])
+    return work <= PART_PARTITIONS
+
+
+def _fetch_in_steps(
+    engine: Engine,
+    all_wanted: tuple[OffsetFetchRequestGroup, ...],
+    request: OffsetFetchRequest,
+    call: Call,
+    where: Where,
+) -> Generator[None, None, Any]:
+    """Fetch offsets part by part."""
     groups: list[Any] = []
     work = 0  # since the last step, counted in partitions
-    for wanted in split_groups(request, call.version):
+    for wanted in all_wanted:
         topics: Topics = []
         for part, goes_on in _parts(engine, wanted, call, where):
             if work >= PART_PARTITIONS:

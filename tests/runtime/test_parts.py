@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from coordinator.runtime import parts
+from coordinator.runtime import groups, parts
 from coordinator.runtime.parts import decide_in_parts, is_long
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
@@ -19,6 +19,7 @@ from protocol.messages.offset_commit import (
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from tests.server.in_memory import InMemory
@@ -88,3 +89,21 @@ def test_a_long_commit_is_answered_and_can_be_fetched() -> None:
     wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(0, 3)),))
     (group,) = peer.ask(OffsetFetchRequest(groups=(wanted,)), 8).groups
     assert [each.committed_offset for each in group.topics[0].partitions] == [0, 0]
+
+
+def test_offsets_are_fetched_at_once_as_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory()
+    peer = server.connect()
+    orders = replace(request(3), topics=(replace(request(3).topics[0], name="orders"),))
+    peer.ask(orders, 8)
+    some = OffsetFetchRequestTopics("orders", partition_indexes=(2, 9, 0, 0))
+    others = OffsetFetchRequestTopics("none", partition_indexes=(1,))
+    wanted = [OffsetFetchRequestGroup("g", topics=topics) for topics in ((some, others, some), (), (others,))]
+    both = (*wanted, OffsetFetchRequestGroup("h", topics=(some,)))
+    before = (OffsetFetchRequestTopic("orders", (0, 7)), OffsetFetchRequestTopic("none", (1,)))
+    asked = [(OffsetFetchRequest(groups=both), 8), (OffsetFetchRequest(groups=both, require_stable=True), 9)]
+    asked += [(OffsetFetchRequest(group, before), version) for group in "gh" for version in (1, 5, 7)]
+    at_once = [peer.ask(*one) for one in asked]
+    assert [each.committed_offset for each in at_once[0].groups[0].topics[0].partitions] == [0, -1, 0, 0]
+    monkeypatch.setattr(groups, "_names_few", lambda _: False)
+    assert [peer.ask(*one) for one in asked] == at_once

@@ -100,26 +100,23 @@ def _topic(
             return OffsetFetchResponseTopics(name, topic_id, nothing)
         name = meant.name
     committed = offsets.of_group(group_id).get(name, {})
+    is_by_id = topic_id != NO_ID
     found = []
     for partition in wanted.partition_indexes:
         value = committed.get(partition)
         if require_stable and offsets.has_pending(group_id, name, partition):
             found.append(_nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
-        elif value is None or _is_of_another_topic(value, topic_id):
+        elif value is None or (is_by_id and _is_of_another_topic(value, topic_id)):
             found.append(_nothing(partition))
         else:
-            found.append(_committed_offset(partition, value))
+            found.append(OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata))
     return OffsetFetchResponseTopics(name, topic_id, tuple(found))
 
 
 def _is_of_another_topic(value: OffsetCommitValue, topic_id: bytes) -> bool:
     """Return whether the topic was deleted and created again since. Only who asks by id can tell, and only if an id
     was kept."""
-    return topic_id != NO_ID and value.topic_id not in (NO_ID, topic_id)
-
-
-def _committed_offset(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata)
+    return value.topic_id not in (NO_ID, topic_id)
 
 
 def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
