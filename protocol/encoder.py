@@ -239,8 +239,8 @@ class _Encoder:
         tests = [f"len({items}) < left"] if self.in_pieces else []
         for name, subcon in element.members:
             if isinstance(subcon, Text | Blob):
-                empty = "''" if isinstance(subcon, Text) else "b''"
-                tests.append(f"[{item}.{name} for {item} in {items}].count({empty}) == len({items})")
+                nothing = "''" if isinstance(subcon, Text) else "b''"
+                tests.append(f"[{item}.{name} for {item} in {items}].count({nothing}) == len({items})")
         self.spill()
         with self.source.block(f"if {' and '.join(tests)}:"):
             for name, subcon in element.members:

@@ -35,6 +35,14 @@ class ParkedRequest(Struct, frozen=True, gc=False):
     body: Any = None  # of a request that changes nothing, for the response that says so if there can be no other
 
 
+class EncodedResponse(Struct, frozen=True, gc=False):
+    """A response without errors, and its frame for one of its requests."""
+
+    response: Any
+    version: int
+    frame: bytes
+
+
 class Connection:
     """The state of one client's connection. Times are seconds of the real, monotonic clock."""
 
@@ -53,6 +61,7 @@ class Connection:
         "is_muted",
         "is_queued",
         "journal_client",
+        "latest_commit",
         "listener",
         "number",
         "owed",
@@ -79,6 +88,7 @@ class Connection:
         self.backlog: deque[bytes] = deque()  # never empty while there are whole requests in `frames`
         self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses, and their bytes
+        self.latest_commit: EncodedResponse | None = None  # that was encoded
         self.owed_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # its socket takes no more for now

@@ -4,24 +4,29 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, Final
 
 from coordinator.control.passage import Passage
 from coordinator.dataplane.withdrawal import RESTING
 from coordinator.metrics import Stats, error_counter, error_walker
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
-from coordinator.server.connection import Connection, ParkedRequest
+from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoding import ENCODINGS_MAX, Encoding, frame_of
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS
-from protocol.codec import encode_response, encode_response_in_pieces
+from protocol.codec import encode_response, encode_response_in_pieces, with_correlation_id
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.offset_commit import OffsetCommitResponse
 
 log = logging.getLogger("muster.server")
+
+LATEST_BYTES_MAX: Final = 1_024
+"""Of the response to a commit that its connection keeps. A client that commits the same partitions again gets the same
+object from the handler (`core/offsets/offset_commit.py`), and so needs no other bytes."""
 
 
 class Encoder:
@@ -53,13 +58,21 @@ class Encoder:
         self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any
     ) -> bytes:
         """Encode a short response, and owe it. Returns its bytes."""
-        try:
-            data = encode_response(api_key, version, correlation_id, response)
-        except ProtocolError as error:
-            self._fail(connection, error)
-            return b""
-        for code in (self._error_counters.get(response.__class__) or self._error_counter(response.__class__))(response):
-            self._stats.count_error(api_key, code)
+        latest = connection.latest_commit
+        if latest is not None and latest.response is response and latest.version == version:
+            data = with_correlation_id(latest.frame, correlation_id)
+        else:
+            try:
+                data = encode_response(api_key, version, correlation_id, response)
+            except ProtocolError as error:
+                self._fail(connection, error)
+                return b""
+            cls = response.__class__
+            codes = (self._error_counters.get(cls) or self._error_counter(cls))(response)
+            for code in codes:
+                self._stats.count_error(api_key, code)
+            if cls is OffsetCommitResponse and not codes and len(data) <= LATEST_BYTES_MAX:
+                connection.latest_commit = EncodedResponse(response, version, data)
         if self.node.is_synced and type(response) in RESTING:
             request = ParkedRequest(0, api_key, version, correlation_id, connection.heard_s)
             self._resting.append((connection, request, response, [data]))

@@ -1,0 +1,55 @@
+"""A connection keeps the bytes of the response to its latest commit, for the next one that is answered the same."""
+
+from random import Random
+
+from coordinator.server import encoder
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.server.in_memory import InMemory
+
+PARTITIONS = 300
+
+
+def server_with_a_topic() -> InMemory:
+    server = InMemory()
+    server.connect().ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("t", PARTITIONS, 1),)), 5)
+    return server
+
+
+def commit(*partitions: int, generation: int = -1) -> OffsetCommitRequest:
+    rows = tuple(OffsetCommitRequestPartition(partition, 5) for partition in partitions)
+    return OffsetCommitRequest("g", generation, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+
+
+def test_a_client_that_repeats_commits_gets_what_a_new_client_gets() -> None:
+    server, dice = server_with_a_topic(), Random(5)
+    requests = [commit(0), commit(0, 1), commit(*range(PARTITIONS)), commit(0, PARTITIONS), commit(0, generation=7)]
+    again = server.connect()
+    for _ in range(200):
+        request, version = dice.choice(requests), dice.choice((2, 6, 8))
+        assert again.ask(request, version) == server.connect().ask(request, version)
+    assert [number for number, _ in again.answers] == list(range(1, 201)), "each answer has the id of its request"
+
+
+def test_it_is_encoded_once() -> None:
+    server = server_with_a_topic()
+    peer = server.connect()
+    peer.ask(commit(0, 1), 8)
+    first = peer.connection.latest_commit
+    assert first is not None
+    peer.ask(commit(0, 1), 8)
+    assert peer.connection.latest_commit is first
+    peer.ask(commit(0), 8)
+    assert peer.connection.latest_commit is not first
+
+
+def test_large_responses_and_errors_are_not_kept() -> None:
+    server = server_with_a_topic()
+    peer = server.connect()
+    peer.ask(commit(*range(PARTITIONS)), 8)
+    assert peer.connection.latest_commit is None and PARTITIONS * 7 > encoder.LATEST_BYTES_MAX
+    for _ in range(3):
+        peer.ask(commit(PARTITIONS), 8)
+    assert server.stats.errors == {(8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 3}
+    assert peer.connection.latest_commit is None
