@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.cli import main
 from coordinator.cli import pipeline as command
-from pipeline import commands, manifest, published
+from pipeline import commands, locks, manifest, published
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import UsageError
@@ -159,6 +159,17 @@ def test_what_spark_would_refuse_is_refused_before_it_starts(
     assert muster("build", "--out", tmp_path, *words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
+
+
+def test_a_second_build_ends_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: pytest.fail("Spark was started"))
+    manifest.save(tmp_path, manifest.Manifest())
+    with locks.lock_tables(tmp_path, locks.BUILDER):
+        assert muster("build", "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"muster pipeline build: {tmp_path} is being written to by another process"
 
 
 WRONG_USES = """
