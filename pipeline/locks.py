@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pipeline.decode.files import Place, Store
 from pipeline.errors import TablesInUseError
@@ -86,8 +86,11 @@ class Claim:
 
     def renew(self, ended: threading.Event) -> None:
         """Renew the claim until the event is set, or until somebody has removed it."""
-        while not ended.wait(RENEW_S) and self.store.exists(self.path):
-            self.write()
+        while not ended.wait(RENEW_S):
+            with suppress(OSError):  # a store that does not answer may do so the next time
+                if not self.store.exists(self.path):
+                    return
+                self.write()
 
     def acquire(self, report: Report) -> None:
         """Wait until no other claim is there. Raises TablesInUseError when one of them is alive."""

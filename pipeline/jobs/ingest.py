@@ -128,6 +128,7 @@ class Follower:
         self.known = Manifest()
         self._check_lock: Callable[[], None] = lambda: None
         self._merged: list[tuple[float, str]] = []  # files that no manifest names any more, and since when
+        self._tried = 0.0  # when they were to be removed last
 
     @contextmanager
     def lock_tables(self) -> Iterator["Follower"]:
@@ -171,13 +172,15 @@ class Follower:
     def _remove_merged(self, before: Manifest, after: Manifest) -> None:
         """Remove files a while after they were merged into others, unless a build is reading them perhaps.
 
-        At most once in that while, since in an object store the builders' lock takes several requests.
+        At most once in that while: in an object store the builders' lock takes several requests, and seconds if a build
+        runs.
         """
         named = {file for files in after.files.values() for file in files}
         now = time.monotonic()
         self._merged += [(now, file) for files in before.files.values() for file in files if file not in named]
-        if not self._merged or self._merged[0][0] > now - 2 * GRACE_S:
+        if not self._merged or self._merged[0][0] > now - 2 * GRACE_S or now < self._tried + GRACE_S:
             return
+        self._tried = now
         with suppress(TablesInUseError), locks.lock_tables(self.out, locks.BUILDER):
             while self._merged and self._merged[0][0] <= now - GRACE_S:
                 self.out.remove(self._merged.pop(0)[1])

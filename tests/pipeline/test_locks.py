@@ -59,6 +59,25 @@ def test_a_holder_that_was_suspended_saves_nothing(tmp_path: Path, monkeypatch: 
         suspended.check()
 
 
+def test_a_store_that_fails_once_does_not_end_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "RENEW_S", 0.01)
+    claim, failed, ended = Claim(Store.of(tmp_path), CLAIMS), threading.Event(), threading.Event()
+    claim.write()
+    exists = Store.exists
+
+    def fail_once(store: Store, path: str = "") -> bool:
+        if not failed.is_set():
+            failed.set()
+            raise OSError("timeout")
+        ended.set()
+        return exists(store, path)
+
+    monkeypatch.setattr(Store, "exists", fail_once)
+    claim.renew(ended)
+    assert failed.is_set()
+    assert claim.store.read(claim.path).endswith(b" 2")
+
+
 def test_of_many_at_once_at_most_one_has_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "RENEW_S", 0.02)
     store, inside, most, refused = Store.of(tmp_path), 0, 0, 0
