@@ -128,7 +128,7 @@ class Follower:
         self.known = Manifest()
         self._check_lock: Callable[[], None] = lambda: None
         self._merged: list[tuple[float, str]] = []  # files that no manifest names any more, and since when
-        self._tried = 0.0  # when they were to be removed last
+        self._tried = float("-inf")  # when they were to be removed last
 
     @contextmanager
     def lock_tables(self) -> Iterator["Follower"]:

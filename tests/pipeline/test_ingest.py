@@ -217,6 +217,22 @@ def test_many_small_steps_leave_few_files(tmp_path: Path, monkeypatch: pytest.Mo
     assert ids(out) == [(0, n) for n in range(31)]
 
 
+def test_while_a_build_runs_its_lock_is_asked_for_once_in_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.jobs.ingest.GRACE_S", 3600.0)
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer, asked = Writer(logs / f"{TOPIC}-0"), []
+    lock = locks.lock_tables
+    with Follower([str(logs)], out).lock_tables() as follower, locks.lock_tables(out, locks.BUILDER):
+        follower._merged = [(float("-inf"), "raw/merged.parquet")]
+        monkeypatch.setattr(locks, "lock_tables", lambda *words: asked.append(words) or lock(*words))
+        for n in range(3):
+            writer.append([commit(("g", "t", 0), n, n)])
+            follower.step()
+    assert len(asked) == 1
+
+
 def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(logs / f"{TOPIC}-0")
