@@ -48,7 +48,19 @@ from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
 from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, OffsetCommits, Record, UnknownKey
 from coordinator.core.result import Call, CancelTimer, RemoveGroup, Reply, Result, SetTimer
-from coordinator.core.timers import EXPIRY, IMMEDIATELY, SESSION, SYNC, WORK, Due, MayWork, TimerKey, Timers
+from coordinator.core.timers import (
+    EXPIRY,
+    IMMEDIATELY,
+    SESSION,
+    SYNC,
+    WORK,
+    Due,
+    MayGoOn,
+    MayWork,
+    TimerKey,
+    Timers,
+    always,
+)
 from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
@@ -139,16 +151,16 @@ class Shard:
         self.tally.deletions += offsets_in(result.records)
         return result
 
-    def fire(self, now_ms: int, may_work: MayWork | None = None) -> list[Result[Any]]:
+    def fire(self, now_ms: int, may_work: MayWork = always, may_go_on: MayGoOn = always) -> list[Result[Any]]:
         """Do what is due, in the order of the deadlines, each timer a step of its own.
 
         `may_work` is asked before each step of what takes many: patterns, and the pass over all offsets. What may not
-        be done now goes on in the next turn.
+        be done now goes on in the next turn, and so do the timers behind the one after which `may_go_on` says no.
         """
         results: list[Result[Any]] = []
         timers = self.timers
-        for due in timers.fire(now_ms) if may_work is None else timers.fire(now_ms, may_work):
-            if may_work is not None and due.deadline_ms != IMMEDIATELY and due.key[0] in WORK and not may_work():
+        for due in timers.fire(now_ms, may_work, may_go_on):
+            if due.deadline_ms != IMMEDIATELY and due.key[0] in WORK and not may_work():
                 timers.set(due.key, IMMEDIATELY)
                 continue
             if self.keeps_alive is not None and due.key[0] == SESSION and self.keeps_alive(due.key):

@@ -46,10 +46,12 @@ IMMEDIATELY: Final = -(2**62)
 """Whatever the clock shows: for work that goes on in steps. Its keys wait in a queue and fire one after the other, as
 many in each turn as its owner lets them."""
 
+MayGoOn = Callable[[], bool]  # whether this turn fires more timers; it is asked behind each of them
 MayWork = Callable[[], bool]  # whether a step of work may be done in this turn; it is asked before each step
 
 
-def _always() -> bool:
+def always() -> bool:
+    """Let a turn do all that is due."""
     return True
 
 
@@ -138,10 +140,11 @@ class Timers:
             return IMMEDIATELY
         return self._heap[0][0] if self._heap else None
 
-    def fire(self, now_ms: int, may_work: MayWork = _always) -> Iterator[Due]:
+    def fire(self, now_ms: int, may_work: MayWork = always, may_go_on: MayGoOn = always) -> Iterator[Due]:
         """Take what is due at `now_ms`, one after the other, while the caller sets and cancels others.
 
-        A timer fires once a turn: one that is set again, however short its timeout, is due in the next turn.
+        `may_go_on` is asked behind each timer: what is left stays due. A timer fires once a turn: one that is set
+        again, however short its timeout, is due in the next turn.
         """
         self._next_turn_ms = now_ms + 1
         try:
@@ -156,6 +159,8 @@ class Timers:
             while (due := self.pop_due(now_ms)) is not None:
                 self._fired.add(due.key)
                 yield due
+                if not may_go_on():
+                    break
         finally:
             self._fired.clear()
 

@@ -52,6 +52,8 @@ Replies = list[tuple[int, Any]]  # (ticket, response)
 WORK_A_TURN: Final = 1
 """Steps of patterns and of passes over offsets in one turn, of all partitions together: some milliseconds. However many
 groups have patterns that are much work, a turn is no longer."""
+TIMERS_A_TURN: Final = 100
+"""That fire in one turn, of all partitions together: some ten milliseconds. Thousands of members may go at once."""
 
 
 class Ration:
@@ -63,6 +65,11 @@ class Ration:
     def __call__(self) -> bool:
         self._left -= 1
         return self._left >= 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the next answer is no."""
+        return self._left <= 0
 
 
 class Engine:
@@ -167,22 +174,24 @@ class Engine:
         return sum(partition.shard.groups_bytes for partition in self.partitions)
 
     def fire(self, now_ms: int) -> None:
-        """Do what is due by now."""
+        """Do what is due by now, as much of it as a turn may take: the rest stays due."""
         if self.note_input is not None and _is_due(self.next_deadline_ms(), now_ms):
             self.note_input(Kind.FIRE, now_ms)
         if self._due_ms is not None and self._due_ms <= now_ms:
             if self.failover:
                 self.failover.serve(now_ms)
-            may_work = Ration(WORK_A_TURN)
+            may_work, may_go_on = Ration(WORK_A_TURN), Ration(TIMERS_A_TURN - 1)
             for partition in self._in_turn():
                 if _is_due(partition.shard.timers.earliest_wakeup_ms(), now_ms):
-                    self._take_all(partition, partition.shard.fire(now_ms, may_work))
+                    self._take_all(partition, partition.shard.fire(now_ms, may_work, may_go_on))
+                    if may_go_on.is_used_up:
+                        break
             self._due_ms = min((at_ms for _, at_ms in self.failover.deadlines()), default=None)
             for partition in self.partitions:
                 self._watch_exactly(partition)
         transactions = self.ledger.transactions
         if _is_due(transactions.next_deadline_ms(), now_ms):
-            for transaction in transactions.pop_overdue(now_ms):
+            for transaction in transactions.pop_overdue(now_ms, TIMERS_A_TURN):
                 self.edge.attempt("timer transaction", self._time_out, transaction, now_ms)
 
     def command(self, verb: Verb | BrokerVerb, now_ms: int, fresh_id: Callable[[], str]) -> Any:

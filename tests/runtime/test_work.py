@@ -1,12 +1,17 @@
 """Work that takes many steps is rationed: a turn does one of them, whoever has asked for it."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
 from coordinator.core import regex
 from coordinator.core.timers import IMMEDIATELY
+from coordinator.core.transactions.states import State
+from coordinator.runtime.engine import TIMERS_A_TURN
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.core.offset_requests import commit
 from tests.server.in_memory import InMemory
 
@@ -60,3 +65,60 @@ def test_passes_over_offsets_of_all_partitions_are_a_step_a_turn(monkeypatch: py
     assert left[-1] == 0
     assert len(left) > 10
     assert len({partition.shard.timers.deadline(("expiry", "", "")) for partition in server.node.partitions}) == 1
+
+
+def test_members_that_are_lost_at_once_expire_over_some_turns() -> None:
+    """In each of them others are answered."""
+    groups, beat_ms = 5 * TIMERS_A_TURN // 2, 40_000
+    server = InMemory(offsets_topic_num_partitions=5)
+    for number in range(groups):
+        joining = ConsumerGroupHeartbeatRequest(
+            f"g{number}", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=()
+        )
+        epoch = server.connect().ask(joining, 1).member_epoch
+
+    def left() -> int:
+        return sum(
+            bool(group.members) for partition in server.node.partitions for group in partition.shard.groups.values()
+        )
+
+    assert left() == groups
+    server.seconds += beat_ms / 1000
+    alive = server.connect()
+    assert alive.ask(ConsumerGroupHeartbeatRequest("g0", "m", epoch), 1).error_code == 0
+    server.seconds += 10
+    counts = [left()]
+    while counts[-1] > 1:
+        assert server.frontend.next_deadline_ms() <= server.clock.now_ms(), "the next turn comes at once"
+        assert alive.ask(ConsumerGroupHeartbeatRequest("g0", "m", epoch), 1).error_code == 0
+        counts.append(left())
+    expired = [before - after for before, after in pairwise(counts)]
+    assert sum(expired) == groups - 1
+    assert max(expired) <= TIMERS_A_TURN
+    assert len(expired) == 3
+
+
+def test_transactions_that_time_out_at_once_end_over_some_turns() -> None:
+    count = TIMERS_A_TURN + 30
+    server = InMemory()
+    peer = server.connect()
+    for number in range(count):
+        made = peer.ask(InitProducerIdRequest(f"tx{number}", 1_000), 5)
+        join = AddPartitionsToTxnRequestTopic("orders", (0,))
+        adding = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=f"tx{number}",
+            v3_and_below_producer_id=made.producer_id,
+            v3_and_below_producer_epoch=made.producer_epoch,
+            v3_and_below_topics=(join,),
+        )
+        peer.ask(adding, 3)
+    server.seconds += 5
+
+    def is_open() -> int:
+        return sum(one.state == State.ONGOING for one in server.node.ledger.transactions.by_id.values())
+
+    found = [is_open()]
+    for _ in range(2):
+        server.turn()
+        found.append(is_open())
+    assert found == [count, 30, 0]

@@ -73,9 +73,9 @@ class Transactions:
         """Return when the next open transaction times out."""
         return min(self._deadlines.values()) if self._deadlines else None
 
-    def pop_overdue(self, now_ms: int) -> list[Transaction]:
-        """Return the open transactions that have timed out, the earliest first; each is told once."""
-        late = sorted((at_ms, name) for name, at_ms in self._deadlines.items() if at_ms <= now_ms)
+    def pop_overdue(self, now_ms: int, most: int) -> list[Transaction]:
+        """Return open transactions that have timed out, the earliest first; each is told once."""
+        late = sorted((at_ms, name) for name, at_ms in self._deadlines.items() if at_ms <= now_ms)[:most]
         for _, name in late:
             del self._deadlines[name]
         return [self.by_id[name] for _, name in late]

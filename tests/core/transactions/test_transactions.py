@@ -64,7 +64,7 @@ class TransactionsDriver:
         return outcome.response
 
     def time_out(self, now_ms: int) -> None:
-        for transaction in self.transactions.pop_overdue(now_ms):
+        for transaction in self.transactions.pop_overdue(now_ms, 10):
             self.take(fence(transaction, now_ms))
 
     def call(self, version: int) -> Call:
