@@ -91,8 +91,9 @@ def remove_consumer_member(group: ConsumerGroup, verb: RemoveMember, env: Env) -
         return Result(response=VerbResponse(f"there is no member {verb.member_id!r} in group {verb.group_id!r}"))
     transition = GroupTransition(group, env, BY)
     result = remove_members(transition, {verb.member_id: member}, VerbResponse(), verb.cause, verb.reason)
-    if isinstance(result, Refusal):
-        return Result(response=VerbResponse(result.message or "the group cannot become a classic group"))
+    if isinstance(result, Refusal):  # the group cannot become a classic one
+        assert result.message, "a refusal to downgrade says why"
+        return Result(response=VerbResponse(result.message))
     return result
 
 

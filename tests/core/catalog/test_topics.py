@@ -150,6 +150,32 @@ def test_there_is_room_for_so_many_partitions() -> None:
     assert grow(catalog, "a", 7) == ErrorCode.NONE
 
 
+def test_a_refusal_says_why_in_words() -> None:
+    """Where no story shows it."""
+    catalog = Catalog(Settings(partitions_max=20_000))
+    create(catalog, New("t", 2, 1))
+    catalog.replay(CatalogRecord(TopicKey(OFFSETS), TopicValue(b"o" * 16, 50, 1, 5)))
+    created = ask(catalog, CreateTopicsRequest((New("a", 10_000, 1), New("b", 1, 1), New("c", 10_001, 1))))
+    excessive = "Excessively large number of partitions per request."
+    assert [one.error_message for one in created.topics] == [excessive] * 3
+    created = ask(catalog, CreateTopicsRequest((New("a", 10_000, 1),)))
+    created = ask(catalog, CreateTopicsRequest((New("b", 9_949, 1),)))
+    assert created.topics[0].error_message == "There is room for 9948 more partitions here."
+    grown = tuple(CreatePartitionsRequestTopic(name, count, None) for name, count in (("t", 9_951), (OFFSETS, 51)))
+    assert [one.error_message for one in ask(catalog, CreatePartitionsRequest(grown)).results] == [
+        "Excessively large number of partitions.",
+        "The internal topic __consumer_offsets cannot grow.",
+    ]
+    topic_id = catalog.topics["t"].id
+    named = (Named("t", topic_id), Named(None), Named(None, topic_id), Named(None, topic_id), Named(OFFSETS))
+    assert [one.error_message for one in ask(catalog, DeleteTopicsRequest(named)).responses] == [
+        "You may not specify both topic name and topic id.",
+        "Neither topic name nor id were specified.",
+        "Duplicate topic id.",
+        "The internal topic __consumer_offsets cannot be deleted.",
+    ]
+
+
 def grow(catalog: Catalog, name: str, count: int, *replicas: tuple[int, ...]) -> ErrorCode:
     assigned = tuple(CreatePartitionsRequestAssignment(ids) for ids in replicas) or None
     request = CreatePartitionsRequest((CreatePartitionsRequestTopic(name, count, assigned),))
@@ -254,14 +280,14 @@ def test_the_latest_fact_of_each_key_is_all_there_is_to_it(records: list[Catalog
 
 
 def test_bytes_that_are_no_fact_are_refused() -> None:
-    for key, value in (
-        (None, b""),
-        (b"\0", None),
-        (b"\0\x63x", None),
-        (b"\0\0\0\x01t", b"\0\x01"),
-        (b"\0\0\0\x09t", None),
+    for key, value, reason in (
+        (None, b"", "a catalog record without a key"),
+        (b"\0", None, "a catalog record without a key"),
+        (b"\0\x63x", None, "a catalog record of the unknown kind 99"),
+        (b"\0\0\0\x01t", b"\0\x01", "a catalog value in a layout of another version: 0001"),
+        (b"\0\0\0\x09t", None, "TopicKey cannot be read from 0000000974: .+"),
     ):
-        with pytest.raises(ProtocolError):
+        with pytest.raises(ProtocolError, match=f"^{reason}"):
             decode(key, value)
 
 

@@ -22,6 +22,7 @@ from coordinator.core.records import (
 from coordinator.core.result import Call, SetTimer
 from coordinator.core.timers import Due
 from coordinator.core.topics import Topics
+from coordinator.core.verbs import RemoveMember, remove_consumer_member
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
@@ -45,6 +46,10 @@ def test_a_group_whose_members_cannot_be_read_stays_a_consumer_group() -> None:
     leaving: Any = ConsumerGroupHeartbeatRequest("g", "x", -1)
     result = consumer_group_heartbeat(group, leaving, ENV)
     assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None and not result.records
+    why = "Cannot downgrade the consumer group g: 0 bytes are too few for a version in version at byte 0."
+    assert result.response.error_message == why
+    removed: Any = remove_consumer_member(group, RemoveMember("g", "x"), ENV)
+    assert removed.response.refusal == why and removed.group is None
     leaving = LeaveGroupRequest("g", "", (LeaveGroupRequestMemberIdentity("x"),))
     result = leave_group(group, leaving, ENV)
     assert result.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and result.group is None
