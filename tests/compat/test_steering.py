@@ -1,6 +1,7 @@
 """Released clients on a server that is steered: minutes of timeouts in a moment, faults that they must survive."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,34 +40,27 @@ def causes_of(muster: Muster) -> list[str]:
     return [one["cause"]["kind"] for one in steer(muster, "GET", "/groups/shop/timeline")["events"]]
 
 
-@pytest.mark.parametrize("settings", [CLASSIC, {"group.protocol": "consumer"}], ids=["classic", "consumer"])
+@pytest.mark.parametrize(
+    "member",
+    [
+        pytest.param(partial(Confluent, **CLASSIC), id="classic"),
+        pytest.param(partial(Confluent, **{"group.protocol": "consumer"}), id="consumer"),
+        pytest.param(
+            partial(KafkaPython, session_timeout_ms=45_000, heartbeat_interval_ms=100), id="kafka-python", marks=STOPS
+        ),
+    ],
+)
 @pytest.mark.parametrize("how", ["clock", "expire"])
-def test_a_session_of_45_seconds_expires_in_a_moment(muster: Muster, settings: dict[str, Any], how: str) -> None:
+def test_a_session_of_45_seconds_expires_in_a_moment(
+    muster: Muster, member: Callable[[Muster, str], Polling], how: str
+) -> None:
     """The member that is named learns that it lost its partitions; the other one stays, and takes them meanwhile."""
-    with Confluent(muster, "a", **settings) as a, Confluent(muster, "b", **settings) as b:
+    with member(muster, "a") as a, member(muster, "b") as b:
         wait_for_share(a, b)
         if how == "clock":
             steer(muster, "POST", "/groups/shop/hold", at="heartbeat", client="b")  # or it beats while the clock moves
             fired = steer(muster, "POST", "/clock/advance", ms=45_001, keep_alive=["a"])["fired"]
             assert [one["kind"] for one in fired if one["group"] == "shop"][:1] == ["session"]
-            steer(muster, "POST", "/groups/shop/release")
-        else:
-            steer(muster, "POST", "/groups/shop/members/b/expire")
-        wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
-        assert "lost" not in a.seen
-        wait_for_share(a, b)
-        assert "session_expired" in causes_of(muster)
-
-
-@STOPS
-@pytest.mark.parametrize("how", ["clock", "expire"])
-def test_a_session_of_kafka_python_expires_in_a_moment(muster: Muster, how: str) -> None:
-    settings = {"session_timeout_ms": 45_000, "heartbeat_interval_ms": 100}
-    with KafkaPython(muster, "a", **settings) as a, KafkaPython(muster, "b", **settings) as b:
-        wait_for_share(a, b)
-        if how == "clock":
-            steer(muster, "POST", "/groups/shop/hold", at="heartbeat", client="b")
-            steer(muster, "POST", "/clock/advance", ms=45_001, keep_alive=["a"])
             steer(muster, "POST", "/groups/shop/release")
         else:
             steer(muster, "POST", "/groups/shop/members/b/expire")
