@@ -55,7 +55,7 @@ class Way:
         self.ca = str((folder / "other" if mistake == "CA" else folder) / "ca.pem")
         self.certificate = str(folder / "alice.pem") if way == "mTLS" and mistake != "certificate" else None
         self.mechanism = None if self.protocol == "SSL" else way.partition(" ")[0]
-        self.password = "wrong" if mistake == "password" else "secret"
+        self.password = "wrong" if "password" in mistake else "secret"
         self.lifetime = -100 if mistake == "token" else 300
         self.patience_ms = 500 if mistake else SECONDS * 1000  # of clients that try again whatever the error is
         self.admin = muster.ready["admin"]
@@ -275,6 +275,14 @@ MISTAKES = {
             "aiokafka": "Invalid username or password",
         },
     ),
+    "SCRAM password": (
+        "SCRAM-SHA-512",
+        {
+            "confluent-kafka": "invalid credentials with SASL mechanism SCRAM-SHA-512",
+            "kafka-python": "SaslAuthenticationFailedError.*invalid credentials with SASL mechanism SCRAM-SHA-512",
+            "aiokafka": "invalid credentials with SASL mechanism SCRAM-SHA-512",
+        },
+    ),
     "token": (
         "OAUTHBEARER",
         {
@@ -312,9 +320,15 @@ def test_clients_of_other_languages_get_in_by_every_way(way: str, client: str, m
         ("java", "CA", "SslAuthenticationException"),
         ("java", "certificate", "SslAuthenticationException|certificate_required|TimeoutException"),
         ("java", "password", "SaslAuthenticationException.*Invalid username or password"),
+        (
+            "java",
+            "SCRAM password",
+            "SaslAuthenticationException.*invalid credentials with SASL mechanism SCRAM-SHA-512",
+        ),
         ("franz-go", "CA", "certificate"),
         ("franz-go", "certificate", "certificate required"),
         ("franz-go", "password", "Invalid username or password|SASL_AUTHENTICATION_FAILED"),
+        ("franz-go", "SCRAM password", "invalid credentials with SASL mechanism|SASL_AUTHENTICATION_FAILED"),
         ("franz-go", "token", "unexpected data in oauth response"),  # to which it does not answer
     ],
 )

