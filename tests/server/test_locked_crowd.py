@@ -30,6 +30,7 @@ from tests.server.test_crowd import hostile
 CROWD = 300
 PIECES = 20  # that a slow client sends its ClientHello in
 TURN_S_MAX = 0.25
+LATE_MAX = 3  # heartbeats that may take longer than the p99, on a machine that lets the member send only some dozens
 GROWTH_MIB_MAX = 96
 AUTHENTICATION_MS = 8_000
 KIB = {"PLAINTEXT": 4, "SSL": 60}  # that an idle connection may take
@@ -199,7 +200,8 @@ def test_a_member_beside_a_crowd_is_not_late(what: str, muster: Muster, command_
         wait_until("only the member is left", lambda: muster.metric("muster_connections") <= 1)
     assert member.heartbeats.errors == 0
     assert len(member.heartbeats.own_ms) > 20
-    assert p99(member.heartbeats.own_ms) < P99_MS
+    late = [ms for ms in member.heartbeats.own_ms if ms >= P99_MS]
+    assert len(late) <= max(LATE_MAX, len(member.heartbeats.own_ms) // 100)
     assert max(member.heartbeats.own_ms) < LONGEST_MS
     assert muster.metric("muster_long_turn_cpu_longest_seconds") < TURN_S_MAX
     assert resident_mib(muster.pid) - before < GROWTH_MIB_MAX
