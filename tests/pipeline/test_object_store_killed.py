@@ -14,6 +14,7 @@ import pytest
 
 from pipeline import published
 from pipeline.decode.files import Store
+from pipeline.session import SMALL
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline import test_spark_releases as releases
@@ -22,7 +23,7 @@ from tests.pipeline.object_store import KEYS, object_store
 from tests.pipeline.test_distributed import cluster
 from tests.pipeline.test_ingest import read
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(9000)]
 
 SDK = "2.35.4"  # of its jars the connector needs three, and what these need; together they are 500 MB
 CONNECTOR = ["org.apache.hadoop:hadoop-aws:{hadoop}", *(f"software.amazon.awssdk:{name}:{SDK}" for name in ("s3", "s3-transfer-manager", "sts"))]  # fmt: skip
@@ -33,6 +34,10 @@ CLUSTER = {  # of two workers with a core each
     "spark.executor.cores": "1", "spark.cores.max": "2", "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    # As for few megabytes on one machine: to compile takes longer than to run, and Delta's log needs no 50 tasks.
+    **{name: value for name, value in SMALL.items() if "Options" not in name},
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.databricks.delta.snapshotPartitions": "2",
 }  # fmt: skip
 
 
@@ -56,7 +61,9 @@ def killed_at(step: str, out: Store, form: str, environment: Environment, master
     conf = settings(form, endpoint) | (CLUSTER if master.startswith("spark:") else {})
     words = json.dumps([out.uri, form, conf, step, master])
     command = [sys.executable, "-m", "tests.pipeline.kill_build", words]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900, start_new_session=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=2400, start_new_session=True
+    )
     assert done.returncode == (-signal.SIGKILL if step else 0), done.stderr[-3000:]
     found: dict[str, int] | None = json.loads(done.stdout.splitlines()[-1])
     return found
