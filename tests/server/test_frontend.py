@@ -116,24 +116,6 @@ def test_offsets_expire_though_nobody_is_a_member() -> None:
     assert [str(event.cause) for event in server.events] == ["group_expired"]
 
 
-def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass over more groups than one turn has time for goes on in the next turn, not ten minutes later."""
-    monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 2)
-    server = InMemory(offsets_retention_minutes=1, offsets_topic_num_partitions=1)
-    peer = server.connect()
-    for number in range(5):
-        request, version = committing()
-        peer.ask(replace(request, group_id=f"g{number}"), version)
-    server.seconds += 600
-    server.turn()
-    (partition,) = server.node.partitions
-    left = [len(partition.shard.groups)]
-    while left[-1] and len(left) < 10:
-        server.turn()
-        left.append(len(partition.shard.groups))
-    assert left == [4, 3, 2, 1, 0]
-
-
 def test_a_long_poll_is_let_go_with_its_client() -> None:
     server = InMemory()
     peer = server.connect()

@@ -25,8 +25,8 @@ CALL = Call(1, 5_000, 0, "c", "/h", lambda: "")
 Deletion = AlterUserScramCredentialsRequestScramCredentialDeletion
 
 
-def upsertion(name: str, mechanism: int = 1, iterations: int = 4_096) -> Any:
-    return AlterUserScramCredentialsRequestScramCredentialUpsertion(name, mechanism, iterations, b"salt", b"salted")
+def upsertion(name: str, mechanism: int = 1, iterations: int = 4_096, salt: bytes = b"salt") -> Any:
+    return AlterUserScramCredentialsRequestScramCredentialUpsertion(name, mechanism, iterations, salt, b"salted")
 
 
 def alter(catalog: Catalog, *changes: Any) -> dict[str, tuple[int, str | None]]:
@@ -82,6 +82,7 @@ def test_the_salted_password_is_not_kept() -> None:
         ((upsertion("u", 0),), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
         ((upsertion("u", 1, 4_095),), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
         ((upsertion("u", 1, 16_385),), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
+        ((upsertion("u", salt=bytes(1_025)),), ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt is too long"),
         (
             (Deletion("u", 1),),
             ErrorCode.RESOURCE_NOT_FOUND,
@@ -102,6 +103,14 @@ def test_a_mistake_changes_nothing_and_leaves_the_others_alone(
     assert answered.pop("other") == (0, None)
     assert list(answered.values()) == [(error, message)]
     assert [user for user, _ in catalog.scram] == ["other"]
+
+
+def test_there_is_room_for_so_many_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.core.catalog.alter_user_scram_credentials.CREDENTIALS_MAX", 2)
+    catalog = Catalog()
+    assert alter(catalog, upsertion("a"), upsertion("b")) == {"a": (0, None), "b": (0, None)}
+    full = (ErrorCode.POLICY_VIOLATION, "There are 2 credentials already")
+    assert alter(catalog, upsertion("a"), upsertion("c")) == {"a": (0, None), "c": full}
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])

@@ -1,0 +1,27 @@
+"""The pass over all offsets of a shard."""
+
+import pytest
+
+from coordinator.core.limits import Limits
+from coordinator.core.timers import IMMEDIATELY
+from coordinator.core.topics import Topic, Topics
+from tests.core.driver import ShardDriver
+from tests.core.offset_requests import commit
+
+DAY_MS = 86_400_000
+
+
+def test_offsets_expire_in_parts_that_follow_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over more groups than one turn has time for goes on in the next turn, not ten minutes later."""
+    monkeypatch.setattr("coordinator.core.shard.CLEANED_AT_ONCE", 2)
+    driver = ShardDriver(Limits(), Topics([Topic("t", b"t" * 16, 1)]))
+    driver.load()
+    for number in range(5):
+        driver.handle(commit(f"g{number}", {"t": {0: 5}}), driver.call(8))
+    driver.now_ms += 8 * DAY_MS
+    seen = []
+    for _ in range(6):
+        driver.fire()
+        seen.append((len(driver.shard.groups), driver.shard.timers.earliest_wakeup_ms()))
+    rest = [(left, IMMEDIATELY) for left in (4, 3, 2, 1, 0)]
+    assert seen == [*rest, (0, driver.now_ms + driver.limits.offsets_retention_check_interval_ms)]
