@@ -251,9 +251,9 @@ class OffsetCommits(Struct, frozen=True, gc=False):
         shared = "", self.commit_timestamp, -1, self.topic_id
         return list(map(OffsetCommitValue, self.offsets, self.leader_epochs, *map(repeat, shared)))
 
-    def by_partition(self) -> dict[int, OffsetCommitValue]:
-        """Return the values by partition: of one that is named twice, the latter."""
-        return dict(zip(self.partitions, self.values(), strict=True))
+    def values_by_partition(self) -> "zip[tuple[int, OffsetCommitValue]]":
+        """Return the pairs of partition and value."""
+        return zip(self.partitions, self.values(), strict=True)
 
     def cut(self, at: int) -> "tuple[OffsetCommits, OffsetCommits]":
         """Return the first `at` of them, and the others."""
@@ -272,7 +272,7 @@ def single_records(facts: Iterable[Record | OffsetCommits]) -> Iterator[Record]:
     """Yield a record for each fact that is stated."""
     for fact in facts:
         if type(fact) is OffsetCommits:
-            for partition, value in zip(fact.partitions, fact.values(), strict=True):
+            for partition, value in fact.values_by_partition():
                 yield Record(OffsetCommitKey(fact.group, fact.topic, partition), value)
         else:
             yield fact

@@ -72,11 +72,13 @@ def _take_together(request: OffsetCommitRequest, call: Call, topics: Topics) -> 
 
 def _accept(topics: tuple[OffsetCommitRequestTopic, ...], taken: tuple[OffsetCommits, ...]) -> OffsetCommitResponse:
     """Answer that all is committed."""
+    if len(topics) == 1:
+        return _accept_topic(topics[0].name, topics[0].topic_id, taken[0].partitions)
     accepted = [
-        _accept_topic(topic.name, topic.topic_id, commits.partitions)
+        _accept_topic(topic.name, topic.topic_id, commits.partitions).topics[0]
         for topic, commits in zip(topics, taken, strict=True)
     ]
-    return accepted[0] if len(accepted) == 1 else _answer([response.topics[0] for response in accepted])
+    return _answer(accepted)
 
 
 def _accept_topic(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> OffsetCommitResponse:

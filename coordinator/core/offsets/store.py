@@ -93,7 +93,7 @@ class OffsetStore:
         for record in records:
             if type(record) is OffsetCommits:
                 assert producer_id == NOT_TRANSACTIONAL, "transactions write single records"
-                self.commit(record.group, record.topic, record.by_partition())
+                self.commit(record.group, record.topic, record.values_by_partition())
                 topic = None
                 continue
             key, value = record.key, record.value
@@ -111,17 +111,19 @@ class OffsetStore:
                 self.count += 1
             partitions[key.partition] = value
 
-    def commit(self, group: str, topic: str, offsets: dict[int, OffsetCommitValue]) -> None:
-        """Take offsets by partition that were committed outside of transactions."""
+    def commit(
+        self, group: str, topic: str, offsets: Mapping[int, OffsetCommitValue] | Iterable[tuple[int, OffsetCommitValue]]
+    ) -> None:
+        """Take offsets by partition that were committed outside of transactions, as a dict takes them."""
         if group in self._open:
-            for partition, value in offsets.items():
+            for partition, value in dict(offsets).items():
                 self.apply(Record(OffsetCommitKey(group, topic, partition), value))
             return
         partitions = self._partitions(group, topic)
         known = len(partitions)
         partitions.update(offsets)
         self.count += len(partitions) - known
-        self._order += len(offsets)
+        self._order += 1
 
     def apply(self, record: Record, producer_id: int = NOT_TRANSACTIONAL) -> None:
         """Take an offset's record: a value commits it (or makes it pending), a tombstone removes all of it."""
