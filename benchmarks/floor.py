@@ -43,6 +43,7 @@ class NoTurn:
 
     is_over = False
     now_ms = 0
+    checked_s = 0.0
     real_s = staticmethod(time.monotonic)
 
     def has_time(self) -> bool:
@@ -71,8 +72,9 @@ class Floor:
         """Nothing is held back."""
         return None
 
-    def begin(self) -> None:
-        """Nothing is left from the last turn."""
+    def begin(self, *, goes_on: bool = True) -> None:
+        """Look at the clock. Nothing is left from the last turn."""
+        self.turn.checked_s = self.turn.real_s()
 
     def end_turn(self) -> None:
         """Nothing is counted."""
