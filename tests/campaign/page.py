@@ -75,7 +75,13 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
         ]
         survivors = [f"- {survivor}" for one in figures for survivor in one.survivors]
         if survivors:
-            lines += ["", "### Survivors", "What no test of that part notices:", "", *survivors]
+            lines += [
+                "",
+                "### Survivors",
+                "What no test of that part notices, within 15 seconds of tests for each and without processes of their own:",
+                "",
+                *survivors,
+            ]
     return "\n".join(lines) + "\n"
 
 

@@ -27,7 +27,10 @@ T = TypeVar("T")
 
 
 class Trials:
-    """A pytest plugin that records which tests reach which mutants, and runs those against a mutant."""
+    """A pytest plugin that records which tests reach which mutants, and runs those against a mutant.
+
+    Other processes that a test starts run without the mutant: what only they would find counts as not found.
+    """
 
     def __init__(self, area: Area, measure: Callable[["Trials"], None]) -> None:
         self._measure = measure

@@ -14,6 +14,11 @@ from coordinator.runtime.router import HANDLERS, routes, supported_versions
 from protocol.apis import ADVERTISED_ONLY, APIS, BY_NAME
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+)
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
@@ -98,6 +103,17 @@ def codes_in(message: Any) -> set[int]:
         elif isinstance(value, tuple):
             found.update(*(codes_in(one) for one in value if isinstance(one, Message)))
     return found
+
+
+def test_a_quota_that_may_not_be_altered_is_named() -> None:
+    who = AlterClientQuotasRequestEntityData("user", "bob")
+    request = AlterClientQuotasRequest((AlterClientQuotasRequestEntryData((who,), ()),))
+    (entry,) = user(server()).ask(request, 1).entries
+    assert (entry.error_code, entry.error_message) == (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        "Authorization failed.",
+    )
+    assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("user", "bob")]
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS))
