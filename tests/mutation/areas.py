@@ -56,6 +56,7 @@ EQUIVALENT = {
     "Log.latest_time: latest = max([segment.max_timestamp for segment in self.segments], default=-2)": "any below 0 is none",
     "_Reader.read: rest = file.pread(segment.size, size + segment.size)": "what lies behind the end of a file is not read",
     '_short: swapped = int.from_bytes(low.to_bytes(8, "little"), )': '"big" is the default',
+    "Engine.__init__: self._first = 1  # of the partitions, when timers fire": "they take turns, whoever is the first",
     "restart_timers: return Result(effects=sessions)": "a result without a group leaves it as it is",
     "Scram.__init__: self._nonces = None": "the first message sets it before the second one reads it",
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",

@@ -30,6 +30,7 @@ from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionDat
 from protocol.schema import Message
 from storage.files import StorageError
 from tests.dataplane.broker import batch
+from tests.log_lines import log_lines
 from tests.protocol.values import Choices, value_of
 from tests.server.in_memory import InMemory, Peer
 
@@ -88,6 +89,7 @@ def test_a_request_that_fails_costs_that_request_alone(
     assert [correlation_id for correlation_id, _ in peer.answers] == [1, 2]
     assert not peer.connection.closing
     assert len(caplog.records) == (2 if name == "ListGroups" and version == 4 else 1)
+    assert log_lines(caplog)[0] == (f"internal error: {name}", {"kind": name})
     assert caplog.records[0].exc_info is not None and "a mistake" in caplog.text
     assert server.node.edge.failures[name] == 1
 
