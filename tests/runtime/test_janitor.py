@@ -15,6 +15,7 @@ from protocol.records import Record
 from storage.files import StorageError
 from storage.log import Log, scan
 from tests.core.offset_requests import commit
+from tests.log_lines import log_lines
 from tests.server.in_memory import WALL_MS, InMemory
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -58,7 +59,8 @@ def test_a_start_long_after_the_newest_record_says_so(
     server = InMemory()
     with caplog.at_level(logging.WARNING, "muster.janitor"):
         Janitor(server.node, WALL_MS + away_ms)
-    assert ("the newest record is 24 hours old" in caplog.text) == is_told
+    told = "the newest record is 24 hours old by this clock; if the clock is wrong, stop before records expire"
+    assert ((told, {}) in log_lines(caplog)) == is_told
 
 
 def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +78,9 @@ def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.
 
     disk.call = refuse
     list(janitor.round(WALL_MS))
-    assert "a compaction has failed" in caplog.text
+    (path,) = [segment.path for segment in log.segments[:1]]
+    told = f"a compaction has failed: append to {path}.cleaned: No space left on device (ENOSPC)"
+    assert (told, {"log": log.directory}) in log_lines(caplog)
     assert (log.failure, len(values(log))) == (None, 10)
     disk.call = accept
     list(janitor.round(WALL_MS + RETRY_MS - 1))
