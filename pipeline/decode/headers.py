@@ -6,11 +6,11 @@
 └────────────┴────────┴───────┴───────┴────────┴────────────┴─────────┘  believed only as far as offsets fit.
 """
 
+import crc32c
 import numpy as np
 
 from pipeline.decode import kernels
 from pipeline.decode.bytes import HEADER_BYTES, LEAST_LENGTH, MOST_LENGTH, Array
-from protocol.checksum import crc32c
 
 __all__ = ["HEADER_BYTES", "MOST_LENGTH", "Array", "Headers", "chain", "crc_ok", "gather", "next_batch"]
 SHORT_BATCH = 512  # bytes: up to here a compiled loop beats a call of the processor's own instruction
@@ -115,7 +115,7 @@ def crc_ok(data: bytes, headers: Headers) -> Array:
     actual[short] = found
     view = memoryview(data)
     for i in np.flatnonzero(~short).tolist():
-        actual[i] = crc32c(view[int(starts[i]) : int(ends[i])])
+        actual[i] = crc32c.crc32c(view[int(starts[i]) : int(ends[i])])
     good: Array = (actual == headers.crc) | (headers.magic < 2)
     return good
 
@@ -133,6 +133,6 @@ def next_batch(data: bytes, start: int, above: int) -> int | None:
     found = found.take((found.base_offset > above) & (found.count >= 0) & (found.last_delta >= 0))
     view = memoryview(data)
     for pos, end, crc in zip(found.pos.tolist(), found.end.tolist(), found.crc.tolist(), strict=True):
-        if crc32c(view[pos + 21 : end]) == crc:
+        if crc32c.crc32c(view[pos + 21 : end]) == crc:
             return int(pos)
     return None

@@ -7,10 +7,10 @@ are worth more than one.
 import struct
 from collections.abc import Iterator
 
+import crc32c
 import msgspec
 
 from pipeline.decode.codecs import inflate
-from protocol.checksum import crc32c
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 
@@ -82,7 +82,7 @@ def batches(data: bytes) -> Iterator[PlainBatch]:
         length, magic, crc = fields[1], fields[3], fields[4]
         if length < 49 or pos + 12 + length > len(data):
             return
-        valid = magic == 2 and crc32c(data[pos + 21 : pos + 12 + length]) == crc
+        valid = magic == 2 and crc32c.crc32c(data[pos + 21 : pos + 12 + length]) == crc
         yield PlainBatch(*(pos, *fields, valid))
         pos += 12 + length
 

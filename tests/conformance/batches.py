@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.checksum import crc32c
+from crc32c import crc32c
 
 HEAD = struct.Struct(">qiibI")
 BODY = struct.Struct(">hiqqqhii")

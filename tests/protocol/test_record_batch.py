@@ -8,11 +8,11 @@ from itertools import pairwise
 import construct
 import msgspec
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import record_batch, records
-from protocol.checksum import crc32c
 from protocol.errors import ProtocolError
 from protocol.record_batch import HEADER, HEADER_BYTES, HEADER_FAST, BatchHeader, batches, encode, header_at, read
 from protocol.records import EndMarker, Record, end_marker, read_end_marker, varint

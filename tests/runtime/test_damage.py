@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from coordinator.core import records
 from coordinator.core.catalog import records as catalog
@@ -15,7 +16,6 @@ from coordinator.core.records import (
     ConsumerGroupMetadataValue,
 )
 from protocol import record_batch
-from protocol.checksum import crc32c
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData

@@ -8,9 +8,9 @@ import struct
 import cramjam
 import msgspec
 import pytest
+from crc32c import crc32c
 
 from protocol import record_batch
-from protocol.checksum import crc32c
 from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
 from storage import checkpoint, cleaner, removal

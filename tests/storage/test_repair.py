@@ -10,12 +10,12 @@ import struct
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from msgspec.structs import astuple
 
 from coordinator.cli import log as command
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
-from protocol.checksum import crc32c
 from protocol.record_batch import HEADER_BYTES, encode
 from protocol.records import Record
 from storage import layout, recovery, repair

@@ -203,7 +203,7 @@ def test_index_files_of_kafkas_own_swap_are_tidied_up() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 100, 5000])
 def test_the_one_bit_that_explains_a_checksum_is_found(size: int) -> None:
-    from protocol.checksum import crc32c
+    from crc32c import crc32c
 
     data = random.Random(size).randbytes(size)
     for at, bit in [(0, 0), (size - 1, 7), (size // 2, 3)]:
