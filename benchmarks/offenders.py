@@ -18,10 +18,22 @@ from msgspec.structs import replace
 
 from protocol import record_batch
 from protocol.codec import encode_request
+from protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestResource,
+)
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+)
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
@@ -30,6 +42,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import (
@@ -324,6 +337,43 @@ def producers(address: Address, stack: contextlib.ExitStack) -> None:
     ask(address, stack, *[frame(listed, 66, 2), frame(described, 61, 0)] * 5)
 
 
+def written_partitions(address: Address, stack: contextlib.ExitStack) -> None:
+    """A topic of 1,000 partitions: Produce, ListOffsets by time, Fetch and DeleteRecords of all, then DeleteTopics."""
+    indexes, name = range(1_000), "cut"
+    data = record_batch.encode([Record(None, b"x", timestamp=1_700_000_000_000)])
+    batches = tuple([ProduceRequestPartitionData(index, data) for index in indexes])
+    by_time = tuple([ListOffsetsRequestPartition(index, timestamp=1) for index in indexes])
+    fetched = tuple([FetchRequestPartition(index, partition_max_bytes=1 << 20) for index in indexes])
+    cut = tuple([DeleteRecordsRequestPartition(index, -1) for index in indexes])
+    ask(
+        address,
+        stack,
+        frame(CreateTopicsRequest((CreateTopicsRequestCreatableTopic(name, len(indexes), 1),)), 19, 5),
+        frame(ProduceRequest(None, 1, 1_000, (ProduceRequestTopicData(name, partition_data=batches),)), 0, 9),
+        frame(ListOffsetsRequest(-1, topics=(ListOffsetsRequestTopic(name, by_time),)), 2, 7),
+        frame(FetchRequest(max_wait_ms=0, topics=(FetchRequestTopic(name, partitions=fetched),)), 1, 11),
+        frame(DeleteRecordsRequest((DeleteRecordsRequestTopic(name, cut),)), 21, 2),
+        frame(DeleteTopicsRequest(topic_names=(name,)), 20, 5),
+    )
+
+
+def many_topics(address: Address, stack: contextlib.ExitStack) -> None:
+    """9,000 topics, all of them in each of four requests."""
+    names = [f"each-{number}" for number in range(9_000)]
+    new = tuple([CreateTopicsRequestCreatableTopic(name, 1, 1) for name in names])
+    described = tuple([DescribeConfigsRequestResource(2, name, None) for name in names])
+    setting = (AlterConfigsRequestAlterableConfig("retention.ms", "1000000"),)
+    altered = tuple([AlterConfigsRequestResource(2, name, setting) for name in names[:7_000]])
+    ask(
+        address,
+        stack,
+        frame(CreateTopicsRequest(new), 19, 5),
+        frame(DescribeConfigsRequest(described, include_synonyms=True), 32, 4),
+        frame(AlterConfigsRequest(altered), 33, 2),
+        frame(DeleteTopicsRequest(topic_names=tuple(names)), 20, 5),
+    )
+
+
 def commits(address: Address, stack: contextlib.ExitStack) -> None:
     """Commits of 100 partitions on 20 connections, 25 in each, one after the other, which a log compacts."""
     socks = [connect(address, stack) for _ in range(20)]
@@ -392,4 +442,6 @@ OFFENDERS: Final[dict[str, Offender]] = {
     "OffsetFetch of 400,000 partitions": many_partitions,
     "200 frames that come byte by byte": trickle,
     "3,000 transactional producers, listed and described": producers,
+    "1,000 new partitions written, looked up, cut and deleted": written_partitions,
+    "9,000 topics created, described, altered and deleted": many_topics,
 }

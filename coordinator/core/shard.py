@@ -19,6 +19,7 @@ once: parked requests and pending members (in the classic groups), the timers, a
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from sys import getsizeof
 from typing import Any, Final
@@ -176,13 +177,17 @@ class Shard:
                 results.append(result)
         return results
 
-    def apply_topic_changes(self, topics: Topics, gone: Collection[str], now_ms: int) -> list[Result[Any]]:
+    def apply_topic_changes(self, topics: Topics, gone: AbstractSet[str], now_ms: int) -> list[Result[Any]]:
         """Apply that topics were created, grew or were deleted. What was committed to those that are `gone` goes with
         them."""
         self.topics = topics
         if not gone:
             return []
-        return self._for_groups("topics", lambda group: cleanup.remove_orphans(group, self.offsets, gone), now_ms)
+        # Asked first: there are few of them among tens of thousands, and a step of each takes a hundred times as long.
+        groups = self.offsets.groups_of(gone)
+        return self._for_groups(
+            "topics", groups, lambda group: cleanup.remove_orphans(group, self.offsets, gone), now_ms
+        )
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Apply the end of a producer's transaction: its pending offsets are committed, or dropped."""
@@ -257,7 +262,7 @@ class Shard:
             return results
         offsets, topics = self.offsets, self.topics
         return results + self._for_groups(
-            "load", lambda group: cleanup.remove_forgotten(group, offsets, topics, gone), now_ms
+            "load", offsets.groups(), lambda group: cleanup.remove_forgotten(group, offsets, topics, gone), now_ms
         )
 
     def unload(self, now_ms: int, reason: str) -> list[Result[Any]]:
@@ -326,14 +331,16 @@ class Shard:
         results = (self.attempt(kind, step) for step in steps)
         return [result for result in results if result is not None]
 
-    def _for_groups(self, kind: str, decide: Callable[[str], Result[Any]], now_ms: int) -> list[Result[Any]]:
-        """Run a step for each group that has offsets; return what the groups for which there is something to write lead
+    def _for_groups(
+        self, kind: str, groups: Iterable[str], decide: Callable[[str], Result[Any]], now_ms: int
+    ) -> list[Result[Any]]:
+        """Run a step for each of these groups; return what the groups for which there is something to write lead
         to."""
 
         def step(group_id: str) -> Result[Any]:
             return self._finish(decide(group_id), now_ms)
 
-        steps = [partial(step, group_id) for group_id in self.offsets.groups()]
+        steps = [partial(step, group_id) for group_id in groups]
         return [result for result in self._attempt_all(kind, steps) if result.records]
 
     def _clean(self, now_ms: int) -> list[Result[Any]]:

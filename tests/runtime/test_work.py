@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from coordinator.core import regex
+from coordinator.core import cleanup, regex
+from coordinator.core.result import Result
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.transactions.states import State
 from coordinator.runtime.engine import TIMERS_A_TURN
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.core.offset_requests import commit
 from tests.server.in_memory import InMemory
@@ -122,3 +125,24 @@ def test_transactions_that_time_out_at_once_end_over_some_turns() -> None:
         server.turn()
         found.append(is_open())
     assert found == [count, 30, 0]
+
+
+def test_the_end_of_a_topic_is_a_step_of_those_groups_alone_that_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of each of 20,000 groups took 150 ms, whichever topic was deleted."""
+    server = InMemory(topics={"orders": 4, "few": 1, "none": 1}, offsets_topic_num_partitions=3)
+    peer = server.connect()
+    for number in range(60):
+        peer.ask(commit(f"g{number}", {"orders": {0: 1}}), 8)
+    for number in (3, 40):
+        peer.ask(commit(f"g{number}", {"few": {0: 1}}), 8)
+    asked: list[str] = []
+    remove_orphans = cleanup.remove_orphans
+
+    def note(group_id: str, *args: Any) -> Result[Any]:
+        asked.append(group_id)
+        return remove_orphans(group_id, *args)
+
+    monkeypatch.setattr(cleanup, "remove_orphans", note)
+    assert peer.ask(DeleteTopicsRequest(topic_names=("few", "none")), 5).responses[0].error_code == 0
+    assert sorted(asked) == ["g3", "g40"]
+    assert sum(partition.shard.offsets.count for partition in server.node.partitions) == 60

@@ -8,6 +8,7 @@ committed overtakes all that is pending from before it, and the committed values
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct
@@ -85,6 +86,15 @@ class OffsetStore:
         """Yield each group with an offset, committed or pending, once."""
         yield from self._committed
         yield from (group_id for group_id in self._open if group_id not in self._committed)
+
+    def groups_of(self, topics: AbstractSet[str]) -> list[str]:
+        """Return the groups with an offset, committed or pending, of one of these topics."""
+        found = [group_id for group_id, by_topic in self._committed.items() if not topics.isdisjoint(by_topic)]
+        known = set(found)
+        for group_id, partitions in self._open.items():
+            if group_id not in known and any(topic in topics for topic, _ in partitions):
+                found.append(group_id)
+        return found
 
     def apply_all(self, records: Iterable[Record | OffsetCommits], producer_id: int = NOT_TRANSACTIONAL) -> None:
         """Take the records of offsets, and leave out others. Neighbours are most often of one topic."""
