@@ -40,7 +40,7 @@ AREAS = {
     ),
     "runtime": Area(
         ("coordinator/runtime",),
-        ("tests/runtime", "tests/dataplane", *BROKERS, STORIES),
+        ("tests/runtime", "tests/dataplane", "tests/server/test_quotas.py", *BROKERS, STORIES),
         0.85,
     ),
     "storage": Area(("storage",), ("tests/storage",), 0.85, PLANT_FAULTS + SLOW),
@@ -57,6 +57,7 @@ EQUIVALENT = {
     "_Reader.read: rest = file.pread(segment.size, size + segment.size)": "what lies behind the end of a file is not read",
     '_short: swapped = int.from_bytes(low.to_bytes(8, "little"), )': '"big" is the default',
     "Engine.__init__: self._first = 1  # of the partitions, when timers fire": "they take turns, whoever is the first",
+    'write_logs: for directory in sorted({path.rpartition("/")[0] for path in snapshot}):': "a path has one slash",
     "restart_timers: return Result(effects=sessions)": "a result without a group leaves it as it is",
     "Scram.__init__: self._nonces = None": "the first message sets it before the second one reads it",
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",
