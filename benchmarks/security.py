@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import socket
 import ssl
 import statistics
@@ -82,9 +83,15 @@ class Peers:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.socks.append(sock if context is None else context.wrap_socket(sock, server_hostname="localhost"))
 
-    def ask(self, frame: bytes) -> None:
+    def ask(self, frame: bytes, pid: int | None = None) -> None:
+        """Send a request by each connection, and read the responses. The server `pid` stands still meanwhile, so that
+        it finds all requests at once, however busy the machine is."""
+        if pid is not None:
+            os.kill(pid, signal.SIGSTOP)
         for sock in self.socks:
             sock.sendall(frame)
+        if pid is not None:
+            os.kill(pid, signal.SIGCONT)
         for sock in self.socks:
             read(sock)
 
@@ -144,7 +151,7 @@ def measure(pid: int, peers: Peers, frame: bytes, rounds: int) -> float:
     """Return microseconds of the server for a request."""
     before = cpu_seconds(pid)
     for _ in range(rounds):
-        peers.ask(frame)
+        peers.ask(frame, pid)
     return (cpu_seconds(pid) - before) / (rounds * len(peers.socks)) * 1e6
 
 
