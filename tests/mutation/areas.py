@@ -58,6 +58,9 @@ EQUIVALENT = {
     '_short: swapped = int.from_bytes(low.to_bytes(8, "little"), )': '"big" is the default',
     "Engine.__init__: self._first = 1  # of the partitions, when timers fire": "they take turns, whoever is the first",
     'write_logs: for directory in sorted({path.rpartition("/")[0] for path in snapshot}):': "a path has one slash",
+    "java_hash: for bits, power, mask in _folds(SHORT_UNITS if len(units) <= 2 / SHORT_UNITS else UNITS_MAX):": (
+        "more folds than a short text needs change nothing"
+    ),
     "restart_timers: return Result(effects=sessions)": "a result without a group leaves it as it is",
     "Scram.__init__: self._nonces = None": "the first message sets it before the second one reads it",
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",

@@ -85,8 +85,11 @@ def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.
     disk.call = accept
     list(janitor.round(WALL_MS + RETRY_MS - 1))
     assert len(values(log)) == 10
-    list(janitor.round(WALL_MS + RETRY_MS))
+    before = log.size
+    with caplog.at_level(logging.INFO, "muster"):
+        list(janitor.round(WALL_MS + RETRY_MS))
     assert values(log) == [b"9"]
+    assert log_lines(caplog)[-1] == ("compacted", {"log": log.directory, "before": before, "after": log.size})
 
 
 def test_a_log_of_the_coordinator_that_takes_nothing_more_ends_the_upkeep() -> None:
