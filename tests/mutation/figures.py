@@ -21,3 +21,4 @@ class Figures(Struct, frozen=True):
     found: int
     goal: float
     survivors: tuple[Mutant, ...]
+    at_first: tuple[int, int] | None = None  # found and tried before tests were written for what this sample missed
