@@ -17,8 +17,9 @@ from coordinator.admin.router import Router
 from coordinator.admin.watch import WATCHERS_MAX, Watcher
 from coordinator.events import Events, Ring
 from coordinator.server.verbs import overview
-from tests.admin.test_offset_metrics import commit, produce
+from tests.admin.test_offset_metrics import produce
 from tests.control.steered import ConsumerMember, SteeredNode
+from tests.core.offset_requests import commit
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*never awaited")
 
@@ -59,8 +60,8 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
     here = WatchStream()
     peer = here.server.connect()
     produce(peer, 0, b"1", b"2", b"3")
-    commit(peer, "shop", {0: 1})
-    commit(peer, "bakery", {1: 0})
+    peer.ask(commit("shop", {"orders": {0: 1}}), 8)
+    peer.ask(commit("bakery", {"orders": {1: 0}}), 8)
     here.tell()
     watcher = await here.watch("group=shop")
     first = await message(watcher)
@@ -72,7 +73,7 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
     assert first["faults"] == []
     assert first["events"] == []
 
-    commit(peer, "shop", {0: 3})
+    peer.ask(commit("shop", {"orders": {0: 3}}), 8)
     second = await message(watcher)
     assert not second["first"]
     assert second["groups"] == [{"group": "shop", **summary, "lag": 0}]
@@ -114,13 +115,13 @@ async def test_a_clock_that_is_moved_and_a_fault_are_told(autojump_clock: MockCl
 
 async def test_a_reset_begins_anew(autojump_clock: MockClock) -> None:
     here = WatchStream()
-    commit(here.server.connect(), "shop", {0: 1})
+    here.server.connect().ask(commit("shop", {"orders": {0: 1}}), 8)
     watcher = await here.watch("group=shop")
     assert (await message(watcher))["groups"]
     here.server.operator.state.reset()
     found = await message(watcher)
     assert found["first"] and found["groups"] == [] and found["group"] is None
-    commit(here.server.connect(), "shop", {0: 1})
+    here.server.connect().ask(commit("shop", {"orders": {0: 1}}), 8)
     assert [one["group"] for one in (await message(watcher))["groups"]] == ["shop"]
 
 
@@ -140,7 +141,7 @@ async def test_a_look_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.
     peer = here.server.connect()
     produce(peer, 0, b"1")
     for group in ("a", "b", "c", "d", "other"):
-        commit(peer, group, {0: 0})
+        peer.ask(commit(group, {"orders": {0: 0}}), 8)
     found = await message(await here.watch())
     assert (found["total"], [(one["group"], one["lag"]) for one in found["groups"]]) == (
         5,
@@ -171,7 +172,7 @@ async def test_over_http_it_comes_in_chunks_until_the_client_leaves(autojump_clo
             seen += await ours.receive_some(65_536)
         head, _, _ = seen.partition(b"\r\n\r\n")
         assert b"Content-Type: text/event-stream" in head and b"chunked" in head.lower()
-        commit(here.server.connect(), "shop", {0: 1})
+        here.server.connect().ask(commit("shop", {"orders": {0: 1}}), 8)
         while b'"group":"shop"' not in seen:
             seen += await ours.receive_some(65_536)
         await ours.aclose()

@@ -18,6 +18,7 @@ import msgspec
 from coordinator.core import records
 from coordinator.core.events import Cause, Event
 from coordinator.core.limits import Limits
+from coordinator.core.record_types import single_records
 from coordinator.core.result import Result
 from coordinator.core.shard import Shard
 from coordinator.core.topics import Topic, Topics
@@ -116,13 +117,13 @@ class Engine(ShardDriver):
 
     def _told(self, result: Result[Any], base: int) -> None:
         """A classic group's record ends what happened since the one before; that of generation 0 only founds it."""
-        for at, record in enumerate(result.records, base):
+        for at, record in enumerate(single_records(result.records), base):
             if type(record.key) is records.GroupMetadataKey and record.value and record.value.generation:
                 causes = self._since.pop(record.key.group, set())
                 self.truth.append(Truth(record.key.group, at, frozenset(causes)))
 
     def _write(self, result: Result[Any]) -> int:
-        facts = [Record(*records.encode(record), timestamp=self.now_ms) for record in result.records]
+        facts = [Record(*records.encode(record), timestamp=self.now_ms) for record in single_records(result.records)]
         producer = result.producer
         if producer is None:
             return self.writer.append(facts)

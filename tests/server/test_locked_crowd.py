@@ -28,6 +28,7 @@ from tests.server.sasl_clients import plain
 from tests.server.test_crowd import hostile
 
 CROWD = 300
+HEARTBEATS_MIN = 50  # beside one kind of abuse, which is repeated until then
 PIECES = 20  # that a slow client sends its ClientHello in
 TURN_S_MAX = 0.25
 LATE_MAX = 3  # heartbeats that may take longer than the p99, on a machine that lets the member send only some dozens
@@ -196,10 +197,10 @@ def test_a_member_beside_a_crowd_is_not_late(what: str, muster: Muster, command_
     address = f"127.0.0.1:{port(muster, 'SASL_SSL')}"
     before = resident_mib(muster.pid)
     with Member(address, muster.pid, command_config) as member, ExitStack() as stack:
-        ABUSES[what](muster, stack)
-        wait_until("only the member is left", lambda: muster.metric("muster_connections") <= 1)
+        while muster.metric("muster_requests_total", api="Heartbeat") < HEARTBEATS_MIN:
+            ABUSES[what](muster, stack)
+            wait_until("only the member is left", lambda: muster.metric("muster_connections") <= 1)
     assert member.heartbeats.errors == 0
-    assert len(member.heartbeats.own_ms) > 20
     late = [ms for ms in member.heartbeats.own_ms if ms >= P99_MS]
     assert len(late) <= max(LATE_MAX, len(member.heartbeats.own_ms) // 100)
     assert max(member.heartbeats.own_ms) < LONGEST_MS
