@@ -140,9 +140,9 @@ def _spark(args: argparse.Namespace, settings: Settings, progress: Progress) -> 
         finally:
             spark.stop()
     except Exception as error:
-        if _failure_of_spark(error) is None or _failure_of_spark(error)[0] != FAILED:  # type: ignore[index]  # not None
+        code, line = _failure_of_spark(error) or (None, "")
+        if code != FAILED:
             raise
-        line = _failure_of_spark(error)[1]  # type: ignore[index]  # as above
         raise SparkFailedError(f"{_telling_line(log) or line} (Spark's log: {log})") from error
     if not args.spark_log:
         log.unlink(missing_ok=True)

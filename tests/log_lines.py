@@ -1,4 +1,4 @@
-"""What was logged, as an operator sees it: each line with its fields."""
+"""Log lines as an operator sees them: each message with its fields."""
 
 import logging
 from typing import Any

@@ -22,7 +22,7 @@ from coordinator.kafka_settings import NAMES
 from coordinator.metrics import GroupOffset, Latency, Snapshot, Stats, exposition
 from coordinator.server.operator import Operator
 from protocol.apis import TABLE
-from tests.dataplane.broker import finish
+from tests.steps import finish
 
 ROOT = Path(__file__).parent.parent
 DOCS = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")} | {

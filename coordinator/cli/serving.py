@@ -349,8 +349,14 @@ class Server:
         if self._operator is None:
             from coordinator.server.operator import Operator
 
-            node = lambda: self._node  # noqa: E731
-            self._operator = Operator(node, self._frontend, self._poller, self._clock, self, self._brokers)
+            self._operator = Operator(
+                lambda: self._node,
+                self._frontend,
+                self._poller,
+                self._clock,
+                self,
+                self._brokers,
+            )
         return self._operator
 
     def _room_for_clients(self) -> int:

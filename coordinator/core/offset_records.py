@@ -36,8 +36,10 @@ _DELTAS: Final = (64, 8192, 1 << 20, 1 << 27)  # those of so many bytes, plus on
 
 
 class _Tail(NamedTuple):
-    """What is behind the epoch in a record whose value has no metadata: the empty metadata, the time, perhaps a topic
-    id in a tagged field, and the number of headers."""
+    """The fields behind the epoch, in a record whose value has no metadata.
+
+    They are the empty metadata, the time, perhaps a topic id in a tagged field, and the number of headers.
+    """
 
     metadata: bytes
     tags: bytes
@@ -122,8 +124,10 @@ class Commits(NamedTuple):
 
 
 def read_commits(data: bytes, position: int, end: int, count: int) -> list[Commits] | None:
-    """Read the `count` records of `data[position:end]` if all of them are commits without metadata, as drawn above or
-    without a topic id; None if some are not, or cannot be read."""
+    """Read the `count` records of `data[position:end]`; None unless all can be read, and are commits without metadata.
+
+    They have the form that is drawn above, with or without a topic id.
+    """
     found: list[Commits] = []
     try:
         while count > 0:
@@ -178,6 +182,5 @@ def _read_alike(data: bytes, start: int, end: int, count: int) -> tuple[Commits,
 
 @lru_cache(maxsize=256)
 def _layout(front: int, delta: int, key_head: int, tail: int) -> Layout:
-    """Return the layout of a record by the bytes of its front, its offset delta, its key up to the partition, and what
-    is behind the epoch."""
+    """Return the layout of a record, by the sizes of its parts. `tail` is all that is behind the epoch."""
     return Layout(f">{front}s{_DELTA_FORMATS[delta]}{key_head}si3sqi{tail}s")

@@ -27,7 +27,7 @@ def delete_records(
     for topic in request.topics:
         results: list[DeleteRecordsResponsePartitionResult] = []
         for one in topic.partitions:
-            if pace.is_due():
+            if pace.count_partition():
                 yield
             results.append(_delete(state, topic.name, one.partition_index, one.offset, pace))
         topics.append(DeleteRecordsResponseTopicResult(topic.name, tuple(results)))

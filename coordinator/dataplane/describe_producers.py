@@ -26,7 +26,7 @@ def describe_producers(
         reason = reason_invalid(topic.name)
         partitions: list[DescribeProducersResponsePartition] = []
         for index in topic.partition_indexes:
-            if pace.is_due():
+            if pace.count_partition():
                 yield
             if reason:
                 described = DescribeProducersResponsePartition(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)

@@ -24,7 +24,7 @@ def offset_for_leader_epoch(
     for topic in request.topics:
         results: list[OffsetForLeaderEpochResponseEpochEndOffset] = []
         for one in topic.partitions:
-            if pace.is_due():
+            if pace.count_partition():
                 yield
             results.append(_end(state, topic.topic, one))
         topics.append(OffsetForLeaderEpochResponseTopicResult(topic.topic, tuple(results)))

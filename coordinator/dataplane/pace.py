@@ -26,8 +26,8 @@ class Pace:
         """Note work beside looking the partition up."""
         self._work += work
 
-    def is_due(self) -> bool:
-        """Return whether others are to have their turn before the next partition."""
+    def count_partition(self) -> bool:
+        """Count one more partition. Returns whether others are to have their turn before it."""
         opened = self._logs.opened
         self._work += 1 + OPEN_WORK * (opened - self._opened)
         self._opened = opened

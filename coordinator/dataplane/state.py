@@ -112,7 +112,7 @@ class State:
         """Open the logs of these partitions, those that can be, so that a step that follows need not."""
         pace = Pace(self.logs)
         for topic, index in partitions:
-            if pace.is_due():
+            if pace.count_partition():
                 yield
             self.refusal(topic, index)
 

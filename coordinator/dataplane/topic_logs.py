@@ -220,7 +220,7 @@ class TopicLogs:
             try:
                 removal.retire(self._files, self._data_dir, names)
             except StorageError as failure:
-                _report_unremoved(failure)
+                _report_failed_removal(failure)
         return bool(names)
 
     def purge(self, *, is_retry: bool = False) -> Generator[None, None, None]:
@@ -228,10 +228,10 @@ class TopicLogs:
         try:
             for failures in removal.purge(self._files, self._data_dir):
                 for failure in failures if not is_retry else ():
-                    _report_unremoved(failure)
+                    _report_failed_removal(failure)
                 yield
         except StorageError as failure:
-            _report_unremoved(failure)
+            _report_failed_removal(failure)
 
     def on_disk(self) -> list[TopicPartition]:
         """Return the partitions that have anything on the disk."""
@@ -302,10 +302,10 @@ def remove_topics(files: Files, data_dir: str, topics: Container[str]) -> None:
     except StorageError as failure:
         failures = [failure]
     for reason in failures:
-        _report_unremoved(reason)
+        _report_failed_removal(reason)
 
 
-def _report_unremoved(reason: StorageError) -> None:
+def _report_failed_removal(reason: StorageError) -> None:
     log.warning("a deleted topic could not be removed from the disk: %s", reason)
 
 

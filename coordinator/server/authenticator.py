@@ -98,7 +98,7 @@ class Authenticator:
 
     def _find(self, ticket: int, work: Work) -> None:
         """Find out here and now what follows: a simulation has no threads."""
-        self.note_found(ticket, self.attempt(work))
+        self.go_on_with(ticket, self.attempt(work))
 
     def attempt(self, work: Work) -> Settled:
         """Find out what follows from a token. A failure of our own is one of the client's."""
@@ -108,7 +108,7 @@ class Authenticator:
             self.node.edge.report("authentication", error)
             return Failure("Authentication failed: internal error")
 
-    def note_found(self, ticket: int, outcome: Settled) -> None:
+    def go_on_with(self, ticket: int, outcome: Settled) -> None:
         """Go on with a connection in the next turn, because it was found out what follows from its token."""
         self._found.append((ticket, outcome))
 

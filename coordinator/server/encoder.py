@@ -242,7 +242,7 @@ class Encoder:
         if action.disconnect == "after" or action.truncate is not None:
             self._connections.close(connection, "fault")
 
-    def owe_delayed(self, gate: Gate) -> None:
+    def owe_after_delay(self, gate: Gate) -> None:
         """Owe the responses whose delay is over."""
         for delayed in gate.pop_due(self._turn.real_s()):
             connection = self._connections.parked.get(delayed.ticket)

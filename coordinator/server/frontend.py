@@ -233,7 +233,7 @@ class Frontend:
             self.begin()
         node, parked = self.node, connections.parked
         if self.gate is not None and self.gate.next_s is not None:
-            self.encoder.owe_delayed(self.gate)
+            self.encoder.owe_after_delay(self.gate)
         if self.throttled.next_s is not None:
             self._unmute()
         if connections.yielding or self.encoder.has_work or node.has_steps:

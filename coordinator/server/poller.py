@@ -466,7 +466,7 @@ class Poller:
         async def find() -> None:
             authenticator = self._frontend.authenticator
             outcome = await trio.to_thread.run_sync(authenticator.attempt, work, limiter=self._threads)
-            authenticator.note_found(ticket, outcome)
+            authenticator.go_on_with(ticket, outcome)
             self.turn()
 
         assert self._nursery is not None, "tokens come while running"

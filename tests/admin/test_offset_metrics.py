@@ -13,8 +13,8 @@ from protocol.records import Record
 from storage.extent import Extent, measure
 from storage.memory_files import MemoryFiles
 from tests.core.offset_requests import commit
-from tests.dataplane.broker import finish
 from tests.server.in_memory import InMemory, Peer
+from tests.steps import finish
 
 
 def produce(peer: Peer, partition: int, *values: bytes) -> int:

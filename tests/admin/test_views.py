@@ -16,8 +16,8 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from tests.core.offset_requests import commit, commit_in_transaction
-from tests.dataplane.broker import finish
 from tests.server.in_memory import InMemory
+from tests.steps import count_steps, finish
 
 
 def counted(server: InMemory) -> tuple[int, int, int]:
@@ -86,15 +86,9 @@ def test_metrics_are_written_in_steps(accept: str) -> None:
     now = finish(count_in_steps(server.node, {}, 0.0, 0))
     many = [GroupOffset(f"g{number:03}", "t", 0, number, None) for number in range(5 * STEP_SAMPLES)]
     writing = exposition(Stats(), replace(now, group_offsets=many), str, accept)
-    steps = 0
-    while True:
-        try:
-            next(writing)
-        except StopIteration as end:
-            text = end.value[0].decode()
-            break
-        steps += 1
-    assert steps > 5 + 20
+    steps, (data, _) = count_steps(writing)
+    text = data.decode()
+    assert steps > 6 + 20
     assert text.count("# TYPE muster_group_committed_offset gauge") == 1
     assert text.count("muster_group_committed_offset{") == len(many)
     assert text.count("# EOF") == (1 if accept else 0)

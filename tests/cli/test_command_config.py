@@ -16,6 +16,7 @@ from coordinator.core.scram import SHA_256
 from protocol.messages.metadata import MetadataRequest
 from tests.live import Muster, wait_until
 from tests.server.certificates import certificates
+from tests.server.secured import secured_server
 
 PACKAGE = "org.apache.kafka.common.security"
 PLAIN = f'sasl.jaas.config={PACKAGE}.plain.PlainLoginModule required username="alice" password="secret";'
@@ -44,21 +45,7 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    folder = tmp_path_factory.mktemp("command-config")
-    users = folder / "users"
-    users.write_text("alice:secret\n")
-    pem = certificates()
-    settings = {
-        "listener.security.protocol.map": "MTLS:SSL",
-        "sasl.users.file": users,
-        "ssl.keystore.location": pem / "server.pem",
-        "ssl.truststore.location": pem / "ca.pem",
-        "listener.name.mtls.ssl.client.auth": "required",
-    }
-    words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    names = ("SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL")
-    words += [word for name in names for word in ("--listen", f"{name}://127.0.0.1:0")]
-    with Muster(folder, "--ephemeral", "--topic", "orders:2", "--oauth-dev", *words, has_listen=False) as server:
+    with secured_server(tmp_path_factory.mktemp("command-config")) as server:
         yield server
 
 

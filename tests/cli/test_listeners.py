@@ -23,7 +23,7 @@ def read(listen: str, advertise: str = "", protocols: str = "", controllers: str
     )
 
 
-def told(*given: str) -> list[tuple[str, str | None]]:
+def advertised_by(*given: str) -> list[tuple[str, str | None]]:
     return [(one.name, one.advertised) for one in read(*given).brokers]
 
 
@@ -39,10 +39,10 @@ def test_names_are_in_capitals_and_a_missing_host_is_all_interfaces() -> None:
 
 
 def test_addresses_are_advertised_by_name_or_in_order() -> None:
-    assert told("IN://a:1 OUT://b:2", "OUT://c:3 IN://d:4") == [("IN", "d:4"), ("OUT", "c:3")]
-    assert told("IN://a:1 OUT://b:2", "OUT://c:3") == [("IN", None), ("OUT", "c:3")]
-    assert told("IN://a:1 OUT://b:2", "c:3 d:4") == [("IN", "c:3"), ("OUT", "d:4")]
-    assert told("IN://a:1 OUT://b:2", "c:3") == [("IN", "c:3"), ("OUT", "c:3")]
+    assert advertised_by("IN://a:1 OUT://b:2", "OUT://c:3 IN://d:4") == [("IN", "d:4"), ("OUT", "c:3")]
+    assert advertised_by("IN://a:1 OUT://b:2", "OUT://c:3") == [("IN", None), ("OUT", "c:3")]
+    assert advertised_by("IN://a:1 OUT://b:2", "c:3 d:4") == [("IN", "c:3"), ("OUT", "d:4")]
+    assert advertised_by("IN://a:1 OUT://b:2", "c:3") == [("IN", "c:3"), ("OUT", "c:3")]
 
 
 def test_listeners_of_a_controller_are_left_out() -> None:

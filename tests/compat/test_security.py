@@ -31,6 +31,7 @@ from tests.compat.foreign.clients import CLIENTS as FOREIGN
 from tests.compat.foreign.clients import cache_directory
 from tests.live import Muster
 from tests.server.certificates import certificates
+from tests.server.secured import secured_server
 
 SECONDS = 120  # on a machine that is busy; an error that is final comes at once
 WAYS = ("TLS", "mTLS", "PLAIN", "PLAIN over TLS", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -226,21 +227,7 @@ CLIENTS: dict[str, Client] = {
 
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    folder = tmp_path_factory.mktemp("security")
-    users = folder / "users"
-    users.write_text("alice:secret\n")
-    pem = certificates()
-    settings = {
-        "listener.security.protocol.map": "MTLS:SSL",
-        "sasl.users.file": users,
-        "ssl.keystore.location": pem / "server.pem",
-        "ssl.truststore.location": pem / "ca.pem",
-        "listener.name.mtls.ssl.client.auth": "required",
-    }
-    words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    names = ("SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL")
-    words += [word for name in names for word in ("--listen", f"{name}://127.0.0.1:0")]
-    with Muster(folder, "--ephemeral", "--topic", "orders:2", "--oauth-dev", *words, has_listen=False) as server:
+    with secured_server(tmp_path_factory.mktemp("security")) as server:
         yield server
 
 

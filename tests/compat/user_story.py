@@ -82,8 +82,10 @@ def tell(bootstrap: str, end_session: Hang) -> float:
     )  # fmt: skip
     try:
         consumer.subscribe([topic])
-        owned = lambda: [one.partition for one in consumer.assignment()]  # noqa: E731
         read: dict[int, list[int]] = {0: [], 1: []}
+
+        def owned() -> list[int]:
+            return [one.partition for one in consumer.assignment()]
 
         def poll() -> None:
             record = consumer.poll(0.1)

@@ -102,7 +102,7 @@ class Pump:
 
     def restart(self) -> None:
         """Stop the broker as an operator does, and start it again on the same files and the same port."""
-        raise NotImplementedError("the story's server keeps its broker for all stories")
+        raise RuntimeError("this story shares its broker with others: give it a server that it can restart")
 
     def now_s(self) -> float:
         """What the clock shows by which answers are timed."""

@@ -5,7 +5,7 @@ broker.create("t", partitions=2)
 broker.produce("t", 0, batch("a", "b")).base_offset == 0
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinator.core.result import Call
@@ -135,15 +135,6 @@ class Broker:
         answer = self.ask(InitProducerIdRequest(txn, 60_000, **fields), version=version)
         assert answer.error_code == 0, answer
         return answer.producer_id, answer.producer_epoch
-
-
-def finish(steps: Generator[None, None, Any]) -> Any:
-    """Do all steps of a request, and return its response."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def fetch_request(topic: str, partition: int = 0, offset: int = 0, **fields: Any) -> FetchRequest:

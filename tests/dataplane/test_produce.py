@@ -15,7 +15,8 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsReq
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import HEADER_BYTES, seal
 from protocol.record_walk import RecordWalk
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call, finish
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call
+from tests.steps import finish
 
 
 @pytest.fixture

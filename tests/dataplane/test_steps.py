@@ -77,8 +77,8 @@ def note(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     monkeypatch.setattr(owner, name, noting)
 
 
-def written(disk: CrashingDisk | None = None) -> Broker:
-    """A broker with a topic of many partitions, each with a record."""
+def fill_partitions(disk: CrashingDisk | None = None) -> Broker:
+    """Start a broker with a topic of many partitions, each with a record."""
     broker = Broker(disk, topics={"t": PARTITIONS})
     answer = broker.ask(produce_request(*EACH))
     assert {one.error_code for one in answer.responses[0].partition_responses} == {0}
@@ -107,7 +107,7 @@ def test_a_produce_makes_a_log_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = written()
+    broker = fill_partitions()
     note(monkeypatch, Log, "delete_before")
     asked = tuple([DeleteRecordsRequestPartition(index, -1) for index in EACH])
     response, calls = ask_in_steps(broker, 21, DeleteRecordsRequest((DeleteRecordsRequestTopic("t", asked),)))
@@ -118,7 +118,7 @@ def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("timestamp", [0, NOW, -3])
 def test_offsets_by_time_are_looked_up_in_steps(timestamp: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = written()
+    broker = fill_partitions()
     note(monkeypatch, Log, "offset_for_time")
     asked = tuple([ListOffsetsRequestPartition(index, timestamp=timestamp) for index in EACH])
     response, calls = ask_in_steps(broker, 2, ListOffsetsRequest(-1, topics=(ListOffsetsRequestTopic("t", asked),)))
@@ -151,7 +151,7 @@ REQUESTS = (
 def test_logs_are_opened_in_steps(api_key: int, request_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a start all of them are closed."""
     disk = CrashingDisk()
-    written(disk).node.close()
+    fill_partitions(disk).node.close()
     broker = Broker(disk)
     note(monkeypatch, Log, "open")
     _, calls = ask_in_steps(broker, api_key, request_)
@@ -161,7 +161,7 @@ def test_logs_are_opened_in_steps(api_key: int, request_: Any, monkeypatch: pyte
 
 @pytest.mark.parametrize(("api_key", "request_"), REQUESTS[:4], ids=[type(one).__name__ for _, one in REQUESTS[:4]])
 def test_partitions_are_looked_up_in_steps(api_key: int, request_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = written()
+    broker = fill_partitions()
     note(monkeypatch, TopicLogs, "is_whole")
     response, calls = ask_in_steps(broker, api_key, request_)
     assert len(calls) > 2
@@ -176,7 +176,7 @@ def test_partitions_are_looked_up_in_steps(api_key: int, request_: Any, monkeypa
 
 
 def test_a_fetch_reads_so_many_partitions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = written()
+    broker = fill_partitions()
     note(monkeypatch, Log, "read")
     response, calls = ask_in_steps(broker, 1, fetch_of_all())
     found = [bool(one.records) for one in response.responses[0].partitions]
@@ -326,7 +326,7 @@ def test_settings_are_described_in_steps() -> None:
 
 def test_topics_are_deleted_in_steps_and_so_are_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = CrashingDisk()
-    broker = written(disk)
+    broker = fill_partitions(disk)
     broker.create("u", partitions=150)
     broker.create("v", partitions=150)
     note(monkeypatch, removal, "remove_directory")

@@ -16,6 +16,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.record_walk import HEADERS_MAX, NAMED_MAX, RecordWalk
 from protocol.records import Record, varint
+from tests.steps import count_steps
 
 NOW = 1_700_000_000_000
 VERSION = 9
@@ -152,7 +153,7 @@ def walk(data: bytes, position: int, end: int, count: int, most: int = 2) -> Rec
     return one
 
 
-def told(one: RecordWalk) -> tuple[int, list[int], int | None]:
+def results_of(one: RecordWalk) -> tuple[int, list[int], int | None]:
     return one.latest, one.keyless, one.misplaced
 
 
@@ -180,18 +181,18 @@ SIZES = (0, 1, 63, 64, 8191, 8192, 70_000)
 def test_lengths_of_one_two_and_three_bytes(size: int) -> None:
     for parts in ({"key": sized(size)}, {"value": sized(size)}):
         data = record(**parts)
-        assert told(walk(data, 0, len(data), 1)) == (0, [], None)
+        assert results_of(walk(data, 0, len(data), 1)) == (0, [], None)
 
 
 @pytest.mark.parametrize("number", [-(2**63), -(2**40), -8193, -65, -1, 0, 63, 64, 8191, 8192, 2**40, 2**63 - 1])
 def test_times_of_every_length(number: int) -> None:
     data = record(time=number)
-    assert told(walk(data, 0, len(data), 1)) == (number, [], None)
+    assert results_of(walk(data, 0, len(data), 1)) == (number, [], None)
 
 
 def test_places_of_every_length() -> None:
     data = b"".join([record(place=place) for place in range(8200)])
-    assert told(walk(data, 0, len(data), 8200)) == (0, [], None)
+    assert results_of(walk(data, 0, len(data), 8200)) == (0, [], None)
     for place in (1, 64, 8192, -1):
         data = record(place=place)
         assert walk(data, 0, len(data), 1).misplaced == 0
@@ -200,7 +201,7 @@ def test_places_of_every_length() -> None:
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
 def test_headers_are_passed_over(headers: bytes) -> None:
     data = record(headers=headers)
-    assert told(walk(data, 0, len(data), 1)) == (0, [], None)
+    assert results_of(walk(data, 0, len(data), 1)) == (0, [], None)
 
 
 BROKEN = {
@@ -250,7 +251,7 @@ def test_the_walk_says_what_the_records_say(facts: list[Record]) -> None:
     header = header_at(data)
     times = [fact.timestamp - header.base_timestamp for fact in facts]
     keyless = [index for index, fact in enumerate(facts) if fact.key is None]
-    assert told(walk(data, HEADER_BYTES, len(data), len(facts))) == (max(times), keyless, None)
+    assert results_of(walk(data, HEADER_BYTES, len(data), len(facts))) == (max(times), keyless, None)
     assert validate(data, VERSION, Rules(after_max_ms=None), NOW) == AcceptedBatch(header, max(map(_time, facts)))
 
 
@@ -270,13 +271,7 @@ def tiny(count: int, headers: bytes = b"\0") -> bytes:
 
 def steps_of(data: bytes, allowance: Allowance) -> tuple[int, Refusal | AcceptedBatch]:
     """How many steps the validation of a batch takes, and what it returns."""
-    steps, count = validate_in_steps(data, VERSION, Rules(after_max_ms=None), NOW, allowance), 1
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return count, end.value
-        count += 1
+    return count_steps(validate_in_steps(data, VERSION, Rules(after_max_ms=None), NOW, allowance))
 
 
 def test_many_records_are_validated_in_steps() -> None:

@@ -25,12 +25,8 @@ from protocol.messages.offset_commit import (
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from protocol.schema import Message
+from tests.core.offset_requests import commit_in_transaction
 from tests.server.in_memory import InMemory
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -125,7 +121,6 @@ def test_the_coordinator_is_found_all_the_same(server: InMemory) -> None:
 @pytest.mark.rule("O-115")
 def test_an_old_producer_is_told_to_look_for_the_coordinator_again() -> None:
     """Versions 0 and 1 do not know 14."""
-    partition = TxnOffsetCommitRequestPartition(1, 5)
-    request = TxnOffsetCommitRequest("t", "g", topics=(TxnOffsetCommitRequestTopic("orders", (partition,)),))
+    request = commit_in_transaction("t", "g", (-1, -1), {"orders": {1: 5}})
     told = [unserved_response(request, version, LOADING).topics[0].partitions[0].error_code for version in range(6)]
     assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2 + [LOADING] * 4

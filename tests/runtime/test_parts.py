@@ -23,6 +23,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from tests.server.in_memory import InMemory
+from tests.steps import count_steps
 
 
 def request(*counts: int) -> OffsetCommitRequest:
@@ -61,15 +62,7 @@ def test_the_response_to_all_parts_is_that_to_the_whole(
         sizes.append(sum(len(topic.partitions) for topic in part.topics))
         return answer(part)
 
-    steps = decide_in_parts(whole, decide)
-    count = 1
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            response = end.value
-            break
-        count += 1
+    count, response = count_steps(decide_in_parts(whole, decide))
     assert response == answer(whole)
     assert max(sizes) == 10 and sum(sizes) == sum(counts) and count == len(sizes) + 1
 

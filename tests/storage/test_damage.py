@@ -22,8 +22,8 @@ CONFIG = LogConfig(segment_bytes=2 * SIZE)  # two batches, six offsets each
 SEGMENTS = [f"{DIRECTORY}/{file_name(base)}" for base in (0, 6, 12)]
 
 
-def closed() -> CrashingDisk:
-    """A log of five batches that was closed: all of it is known to be on the disk."""
+def write_and_close() -> CrashingDisk:
+    """Write a log of five batches and close it: all of it is known to be on the disk."""
     files = CrashingDisk()
     log = Log.open(files, DIRECTORY, CONFIG)
     for _ in range(5):
@@ -83,7 +83,7 @@ def add(base_offset: int, leader_epoch: int, changes: dict[str, int], files: Cra
     ],
 )
 def test_damage_is_told_with_its_place(harm: Callable[[CrashingDisk], None], told: str) -> None:
-    files = closed()
+    files = write_and_close()
     harm(files)
     with pytest.raises(DamagedLog) as damage:
         Log.open(files, DIRECTORY, CONFIG)

@@ -35,9 +35,9 @@ def reconcile(
     if not resubscribed and member.is_at(group.assignment_epoch):
         return member
     if member.state is MemberState.STABLE and member.epoch == group.assignment_epoch:
-        return _revoke_unsubscribed(group, member, told, topics)
+        return _revoke_other_topics(group, member, told, topics)
     if member.state is MemberState.UNREVOKED_PARTITIONS and owns_any(told, member.pending):
-        return _revoke_unsubscribed(group, member, told, topics) if resubscribed else member
+        return _revoke_other_topics(group, member, told, topics) if resubscribed else member
     if member.state is MemberState.UNKNOWN:
         if told is None or told:
             message = "The member is in an unknown state. It must abandon all its partitions and rejoin."
@@ -85,7 +85,7 @@ def _advance(group: ConsumerGroup, member: Member, told: ReportedOwnership, topi
     return _move(member, state, group.assignment_epoch, owned, {})
 
 
-def _revoke_unsubscribed(group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics) -> Member:
+def _revoke_other_topics(group: ConsumerGroup, member: Member, told: ReportedOwnership, topics: Topics) -> Member:
     """Revoke the topics that the member has just unsubscribed from and that its target still has."""
     subscribed = frozenset(topic_ids(group, member, topics))
     gone = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in subscribed}

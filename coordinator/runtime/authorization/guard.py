@@ -250,7 +250,7 @@ def _guard_entries(handle: Handler, guard: Guard, authorizer: Authorizer) -> Han
         for one in guard.whole:
             refused = one.refusal(asking)
             if refused is not None:
-                return _answer_unless_unwanted(request, refused)
+                return _answer_or_none(request, refused)
         if guard.asks:
             call = replace(call, rights=rights)
         for each in guard.each:
@@ -259,7 +259,7 @@ def _guard_entries(handle: Handler, guard: Guard, authorizer: Authorizer) -> Han
                 continue
             if divided.is_empty and not each.is_asked_empty:
                 response = error_response(divided.request, call.version, ErrorCode.NONE)
-                return _answer_unless_unwanted(request, _see(guard, asking, each.join(response, divided)))
+                return _answer_or_none(request, _see(guard, asking, each.join(response, divided)))
             response = handle(engine, divided.request, call, where)
             return _then(response, partial(_join_responses, guard, asking, each, divided))
         response = handle(engine, request, call, where)
@@ -284,7 +284,7 @@ def _then(response: Any, finish: Callable[[Any], Any]) -> Any:
     return then(response, lambda found: found if found is NO_ANSWER else finish(found))
 
 
-def _answer_unless_unwanted(request: Any, response: Any) -> Any:
+def _answer_or_none(request: Any, response: Any) -> Any:
     """Return the response, or none to a producer with acks=0, which expects none even of an error."""
     return NO_ANSWER if type(request) is ProduceRequest and not request.acks else response
 

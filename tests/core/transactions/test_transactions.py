@@ -1,6 +1,5 @@
 """Transactional producers: ids and epochs, who is fenced, how a transaction ends, and what time does to it."""
 
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -33,18 +32,10 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from tests.core.decide import decide
+from tests.steps import finish
 
 TOPICS = Topics([Topic("t", b"t" * 16, 4)])
 V1, V2 = 4, 5  # the versions of EndTxn with and without KIP-890
-
-
-def finished(steps: Generator[None, None, Any]) -> Any:
-    """Do all steps, and return the response."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as end:
-        return end.value
 
 
 class TransactionsDriver:
@@ -374,7 +365,7 @@ def test_transactions_are_listed(driver: TransactionsDriver) -> None:
     driver.now_ms = 9_000
 
     def listed(*fields: Any) -> list[str]:
-        answer = finished(driver.ask(ListTransactionsRequest(*fields), 2))
+        answer = finish(driver.ask(ListTransactionsRequest(*fields), 2))
         return [one.transactional_id for one in answer.transaction_states]
 
     assert listed() == ["a-1", "a-2", "b-1"]
@@ -386,9 +377,9 @@ def test_transactions_are_listed(driver: TransactionsDriver) -> None:
     assert listed((), (), -1, "a-.*") == ["a-1", "a-2"]
     assert listed((), (), -1, "a") == []
     assert listed((), (), -1, "") == ["a-1", "a-2", "b-1"]
-    answer = finished(driver.ask(ListTransactionsRequest(("Ongoing", "Gone", "Dead")), 2))
+    answer = finish(driver.ask(ListTransactionsRequest(("Ongoing", "Gone", "Dead")), 2))
     assert (answer.unknown_state_filters, len(answer.transaction_states)) == (("Gone",), 1)
-    refused = finished(driver.ask(ListTransactionsRequest(transactional_id_pattern="("), 2))
+    refused = finish(driver.ask(ListTransactionsRequest(transactional_id_pattern="("), 2))
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
@@ -397,12 +388,12 @@ def test_many_transactions_are_listed_in_steps(driver: TransactionsDriver, monke
     ids = [f"{'a' * 200}{number:04}" for number in range(2_500)]
     driver.transactions.by_id = {name: Transaction(name, 1) for name in ids}
     handling = driver.ask(ListTransactionsRequest(), 2)
-    assert len(finished(handling).transaction_states) == 2_500
+    assert len(finish(handling).transaction_states) == 2_500
     handling = driver.ask(ListTransactionsRequest(), 2)
     next(handling)
     next(handling)
     del driver.transactions.by_id[ids[-1]], driver.transactions.by_id[ids[0]]
-    assert [one.transactional_id for one in finished(handling).transaction_states] == ids[:-1]
+    assert [one.transactional_id for one in finish(handling).transaction_states] == ids[:-1]
 
     hostile = "((a{0,30}){0,30}).*"
     match, matched = regex.match, []
