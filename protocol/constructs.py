@@ -30,6 +30,7 @@ from protocol.bounds import (
     WIDE_HEAP_PER_BYTE,
     budget_of,
 )
+from protocol.rows import Rows
 
 
 class MalformedError(ConstructError):
@@ -191,11 +192,12 @@ class Blob(CountedArray):
 
 
 class ArrayOf(CountedArray):
-    """So many elements of one kind, as a tuple."""
+    """So many elements of one kind, as a tuple; the fast decoder may make `Rows` of those that are `in_columns`."""
 
-    def __init__(self, element: Construct, prefix: Construct, *, nullable: bool) -> None:
+    def __init__(self, element: Construct, prefix: Construct, *, nullable: bool, in_columns: bool = False) -> None:
         super().__init__(prefix, nullable=nullable)
         self.element = element
+        self.in_columns = in_columns
         self.element_min = wire_min(element)
         self.element_heap = SLOT_HEAP + heap(element)
         assert self.element_min > 0, f"elements without bytes could be counted without end: {element}"
@@ -215,7 +217,7 @@ class ArrayOf(CountedArray):
         return elements
 
     def _build(self, obj: tuple[Any, ...] | None, stream: Any, context: Any, path: Any) -> Any:
-        if obj is not None and not isinstance(obj, tuple | list):
+        if obj is not None and not isinstance(obj, tuple | list | Rows):
             raise MalformedError(f"{type(obj).__name__} cannot be written as an array", path)
         self.build_count(None if obj is None else len(obj), stream, context, path)
         for index, element in enumerate(obj or ()):

@@ -20,15 +20,18 @@ from construct import Bytes, Construct, FormatField
 
 from protocol import bounds, slow_paths
 from protocol.constructs import ArrayOf, Blob, CountedArray, Text
+from protocol.rows import ROWS_AT_ONCE, Layouts, Rows, Shape
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection, subconstructs
 
 UNREADABLE = (ValueError, IndexError, struct.error)  # what a decoder raises; a UnicodeError is a ValueError
+_EMPTY = {"''": "", "b''": b""}  # the values of what is empty, by their expressions
 FLOOR_FRAME = bounds.BUDGET_FLOOR // bounds.BUDGET_RATIO
 
 
 _NAMES = {
     "OverBudget": bounds.OverBudget,
+    "Rows": Rows,
     "budget_of": bounds.budget_of,
     "long_text": slow_paths.long_text,
     "long_uvarint": slow_paths.long_uvarint,
@@ -168,17 +171,18 @@ class _Decoder:
                 self.source.line("raise ValueError('more elements than bytes for them')")
             self.charge(f"{bounds.ARRAY_HEAP} + {count} * {subcon.element_heap}")
             self.in_array += 1
-            self.elements(subcon.element, count, target)
+            self.elements(subcon, count, target)
             self.in_array -= 1
         self.otherwise(subcon, count, target, "()")
         return target
 
-    def elements(self, element: Construct, count: str, target: str) -> None:
+    def elements(self, subcon: ArrayOf, count: str, target: str) -> None:
+        element = subcon.element
         if isinstance(element, FormatField):
             self.source.line(f"{target} = unpack_from('>%d{element.fmtstr[1:]}' % {count}, data, at)")
             self.source.line(f"at += {element.length} * {count}")
         elif isinstance(element, StructOf) and may_be_of_one_size(element):
-            self.structs_of_one_size(element, count, target)
+            self.structs_of_one_size(element, count, target, in_columns=subcon.in_columns)
         else:
             self.loop(element, count, target)
 
@@ -191,7 +195,7 @@ class _Decoder:
             self.source.line(f"{items}.append({value})")
         self.source.line(f"{target} = tuple({items})")
 
-    def structs_of_one_size(self, element: StructOf, count: str, target: str) -> None:
+    def structs_of_one_size(self, element: StructOf, count: str, target: str, *, in_columns: bool) -> None:
         """Structs that are of one size while what may be empty is: all are read at once where it is in each of them."""
         members = [(name, subcon, emptiest_layout(subcon)) for name, subcon in element.members]
         size = struct.calcsize(">" + "".join(layout for _, _, layout in members))
@@ -211,12 +215,13 @@ class _Decoder:
                     f"{chunk}[{place} :: {size}] == {bytes([byte])!r} * {count}" for place, byte in enumerate(empty, at)
                 ]
             at += struct.calcsize(">" + layout)
+        read = self.rows_at_once if in_columns else self.all_at_once
         if not tests:
-            self.all_at_once(element, values, runs, chunk, target)
+            read(element, values, runs, chunk, target)
             self.source.line(f"at += {size} * {count}")
             return
         with self.source.block(f"if {' and '.join(tests)}:"):
-            self.all_at_once(element, values, runs, chunk, target)
+            read(element, values, runs, chunk, target)
             self.source.line(f"at += {size} * {count}")
         with self.source.block("else:"):
             self.loop(element, count, target)
@@ -229,6 +234,20 @@ class _Decoder:
         else:
             call = constructor_call(self.source, element, values)
             self.source.line(f"{target} = tuple([{call} for {', '.join(names)}, in {unpacked}])")
+
+    def rows_at_once(self, element: StructOf, values: dict[str, str], layout: str, chunk: str, target: str) -> None:
+        fields = tuple([name for name, value in values.items() if value.isidentifier()])
+        constants = {name: _EMPTY[value] for name, value in values.items() if value in _EMPTY}
+        shape = self.source.constant(Shape(element.cls, fields, constants))
+        layouts, flat = self.source.constant(Layouts(layout)), self.source.fresh("flat")
+        size = struct.calcsize(">" + layout)
+        with self.source.block(f"if len({chunk}) <= {ROWS_AT_ONCE * size}:"):
+            self.source.line(f"{flat} = {layouts}[len({chunk}) // {size}]({chunk})")
+            columns = ", ".join([f"{flat}[{at}::{len(fields)}]" for at in range(len(fields))])
+            self.source.line(f"{target} = Rows({shape}, ({columns},))")
+        with self.source.block("else:"):
+            unpacked = f"{self.source.struct(layout, 'iter_unpack')}({chunk})"
+            self.source.line(f"{target} = Rows({shape}, tuple(zip(*{unpacked})))")
 
     def tags(self, section: TagSection) -> dict[str, str]:
         """Read tagged fields, those that are there; the values of all of them by name."""

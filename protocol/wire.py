@@ -46,18 +46,27 @@ class SizedType:
 
 
 class Array:
-    """Values of one type or schema; a tuple. `NullableArray` allows None as well."""
+    """Values of one type or schema; a tuple. `NullableArray` allows None as well.
 
-    def __init__(self, of: Type, *, nullable: bool = False) -> None:
+    `in_columns`: structs that are all of one size are read as `Rows`, for handlers that work on columns.
+    """
+
+    def __init__(self, of: Type, *, nullable: bool = False, in_columns: bool = False) -> None:
         self.of = of
         self.nullable = nullable
+        self.in_columns = in_columns
 
     @property
     def or_null(self) -> Array:
         return NullableArray(self.of)
 
     def at(self, version: int, flexible: bool) -> Construct:
-        return ArrayOf(self.of.at(version, flexible), UVARINT if flexible else _INT32, nullable=self.nullable)
+        return ArrayOf(
+            self.of.at(version, flexible),
+            UVARINT if flexible else _INT32,
+            nullable=self.nullable,
+            in_columns=self.in_columns,
+        )
 
 
 class NullableArray(Array):

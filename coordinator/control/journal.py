@@ -18,6 +18,7 @@ from coordinator.core.principal import ANONYMOUS, Principal
 from protocol.apis import APIS
 from protocol.codec import decode_request, decode_response
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.rows import Rows
 
 BYTES_MAX: Final = 16 * 1024 * 1024  # of frames, by default
 ENTRY_BYTES: Final = 400  # what an entry costs beside its frames
@@ -237,7 +238,7 @@ def to_plain(value: Any) -> Any:
     """Return a message as dicts, lists, numbers and strings. Bytes become hexadecimal digits."""
     if isinstance(value, Struct):
         return {name: to_plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | Rows):
         return [to_plain(item) for item in value]
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()

@@ -3,6 +3,8 @@
 Who commits outside of a group says so with an empty member id and generation -1.
 """
 
+from collections.abc import Sequence
+
 from protocol.schema import Field, Message, Schema
 from protocol.wire import INT16, INT32, INT64, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array
 
@@ -44,7 +46,7 @@ REQUEST_PARTITION = Schema(
 class OffsetCommitRequestTopic(Message):
     name: str = ""
     topic_id: bytes = ZERO_UUID
-    partitions: tuple[OffsetCommitRequestPartition, ...] = ()
+    partitions: Sequence[OffsetCommitRequestPartition] = ()  # `Rows` where a frame brings nothing but offsets
 
 
 REQUEST_TOPIC = Schema(
@@ -52,7 +54,7 @@ REQUEST_TOPIC = Schema(
     (
         Field("name", STRING, until=9),
         Field("topic_id", UUID, since=10),
-        Field("partitions", Array(REQUEST_PARTITION)),
+        Field("partitions", Array(REQUEST_PARTITION, in_columns=True)),
     ),
 )
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from coordinator.core import records
 from coordinator.core.limits import Limits
@@ -27,6 +26,7 @@ from coordinator.core.result import Call
 from coordinator.core.shard import Shard
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol import record_batch
+from protocol.codec import decode_request, encode_request
 from protocol.errors import ProtocolError
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -135,8 +135,10 @@ ROWS = st.builds(
 )
 
 
-def without_time(row: OffsetCommitRequestPartition) -> OffsetCommitRequestPartition:
-    return replace(row, commit_timestamp=-1)
+def as_sent(request: OffsetCommitRequest, version: int) -> OffsetCommitRequest:
+    """Return a request as it is read from its frame: plain partitions come in columns."""
+    sent: OffsetCommitRequest = decode_request(encode_request(8, version, 1, "c", request)[4:]).body
+    return sent
 
 
 PLAIN_ROWS = st.builds(OffsetCommitRequestPartition, st.integers(0, 1), INT64S, INT32S)
@@ -153,14 +155,12 @@ PLAIN_ROWS = st.builds(OffsetCommitRequestPartition, st.integers(0, 1), INT64S, 
         max_size=3,
     ),
     retention_ms=st.sampled_from([-1, -1, 1_000]),
-    version=st.sampled_from([1, 2, 8, 10]),
+    version=st.sampled_from([1, 2, 5, 6, 8, 10]),
 )
 def test_a_commit_in_columns_is_decided_as_one_partition_by_partition(
     topics: Sequence[OffsetCommitRequestTopic], retention_ms: int, version: int
 ) -> None:
-    if version != offset_commit.TIMESTAMPS_IN:
-        topics = [replace(topic, partitions=tuple(map(without_time, topic.partitions))) for topic in topics]
-    request = OffsetCommitRequest("g", retention_time_ms=retention_ms, topics=tuple(topics))
+    request = as_sent(OffsetCommitRequest("g", retention_time_ms=retention_ms, topics=tuple(topics)), version)
     call = Call(1, NOW_MS, version, "c", "/127.0.0.1", str)
     together, one_by_one = Shard(0, Limits(), TOPICS), Shard(0, Limits(), TOPICS)
     result = together.handle(request, call)
@@ -174,12 +174,14 @@ def test_a_commit_in_columns_is_decided_as_one_partition_by_partition(
     assert (together.tally, list(together.groups)) == (one_by_one.tally, list(one_by_one.groups))
 
 
-def test_a_plain_commit_is_taken_in_columns() -> None:
+@pytest.mark.parametrize(("version", "epoch"), [(2, -1), (5, -1), (6, 7), (8, 7)])
+def test_a_plain_commit_is_taken_in_columns(version: int, epoch: int) -> None:
     """What the property above compares are two ways."""
-    rows = tuple(OffsetCommitRequestPartition(number, 5) for number in (1, 0))
+    rows = tuple(OffsetCommitRequestPartition(number, 5, epoch) for number in (1, 0))
     request = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=rows),))
-    (fact,) = Shard(0, Limits(), TOPICS).handle(request, Call(1, NOW_MS, 8, "c", "/127.0.0.1", str)).records
-    assert fact == OffsetCommits("g", "t", ID, NOW_MS, (1, 0), (5, 5), (-1, -1))
+    call = Call(1, NOW_MS, version, "c", "/127.0.0.1", str)
+    (fact,) = Shard(0, Limits(), TOPICS).handle(as_sent(request, version), call).records
+    assert fact == OffsetCommits("g", "t", ID, NOW_MS, (1, 0), (5, 5), (epoch, epoch))
     assert count_records((fact, COMMIT)) == 3
     tally = Tally()
     tally.count((fact, COMMIT))

@@ -5,7 +5,7 @@ skipped; then the group decides about all that is left at once; then each partit
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from coordinator.core import timers
 from coordinator.core.classic.group import ClassicGroup
@@ -26,8 +26,11 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.rows import Rows
 
 FEW_PARTITIONS: Final = 128  # of a response that is kept: some ten KiB
+COLUMNS: Final = "partition_index", "committed_offset", "committed_leader_epoch"
+PLAIN_FIELDS: Final = COLUMNS, COLUMNS[:2]  # of partitions that bring no more than their offset, by version
 TIMESTAMPS_IN: Final = 1  # the version of the request that has a timestamp for each partition
 TIMESTAMP_MAX: Final = 2**63 - 1  # that a record can hold; a retention beyond it means for ever
 
@@ -48,25 +51,23 @@ def offset_commit(
 def _take_together(request: OffsetCommitRequest, call: Call, topics: Topics) -> tuple[OffsetCommits, ...] | None:
     """Take the partitions of each topic in columns, as nearly every commit can be.
 
-    None if there is no partition, if one of them does not exist, or if one brings more than its offset and epoch.
+    None if there is no partition, if one of them does not exist, or if one brings more than its offset and epoch: they
+    were not read as columns then.
     """
     if request.retention_time_ms != -1 or call.version == TIMESTAMPS_IN:
         return None
     taken: list[OffsetCommits] = []
     for topic in request.topics:
         meant, rows = topic_meant(topic, call.version, topics), topic.partitions
-        partitions = tuple([row.partition_index for row in rows])
-        if not isinstance(meant, Topic) or not partitions:
+        if not isinstance(meant, Topic) or type(rows) is not Rows or rows.fields not in PLAIN_FIELDS:
             return None
+        columns: Any = rows.columns
+        if len(columns) < len(COLUMNS):
+            columns = (*columns, (-1,) * len(rows))
+        partitions = columns[0]
         if min(partitions) < 0 or max(partitions) >= meant.partitions:
             return None
-        if any([row.committed_metadata for row in rows]):  # noqa: C419 - a generator takes three times as long
-            return None
-        offsets = tuple([row.committed_offset for row in rows])
-        leader_epochs = tuple([row.committed_leader_epoch for row in rows])
-        taken.append(
-            OffsetCommits(request.group_id, meant.name, meant.id, call.now_ms, partitions, offsets, leader_epochs)
-        )
+        taken.append(OffsetCommits(request.group_id, meant.name, meant.id, call.now_ms, *columns))
     return tuple(taken) or None
 
 
