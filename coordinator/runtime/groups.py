@@ -102,19 +102,23 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
 def offset_fetch(engine: Engine, request: OffsetFetchRequest, call: Call, where: Where) -> Any:
     """Fetch offsets of one group, or from version 8 on of several, those of many partitions in steps."""
     wanted = split_groups(request, call.version)
-    if not _names_few(wanted):
+    if not _wants_few(engine, wanted):
         return _fetch_in_steps(engine, wanted, request, call, where)
     groups = tuple([_fetch(engine, group, request, call, where) for group in wanted])
     return merge_groups(groups, request, call.version)
 
 
-def _names_few(groups: tuple[OffsetFetchRequestGroup, ...]) -> bool:
+def _wants_few(engine: Engine, groups: tuple[OffsetFetchRequestGroup, ...]) -> bool:
     """Return whether so few partitions are wanted that their offsets are fetched at once."""
     work = _GROUP_WORK * len(groups)
     for group in groups:
-        if group.topics is None:  # all, however many they are
+        if work > PART_PARTITIONS:
             return False
-        work += sum([len(topic.partition_indexes) for topic in group.topics])
+        if group.topics is not None:
+            for topic in group.topics:
+                work += len(topic.partition_indexes)
+        else:
+            work += engine.partitions.owner(group.group_id).shard.offsets.count_up_to(PART_PARTITIONS, group.group_id)
     return work <= PART_PARTITIONS
 
 
@@ -125,7 +129,8 @@ def _fetch_in_steps(
     call: Call,
     where: Where,
 ) -> Generator[None, None, Any]:
-    """Fetch offsets part by part."""
+    """Fetch offsets part by part, the first one behind other requests as well: to name all of a group takes long."""
+    yield
     groups: list[Any] = []
     work = 0  # since the last step, counted in partitions
     for wanted in all_wanted:

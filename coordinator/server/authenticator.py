@@ -67,15 +67,14 @@ class Authenticator:
             return None
         request = decode_request(frame)
         connection.client_id = request.client_id
-        api_key, version, correlation_id = request.api_key, request.version, request.correlation_id
         if isinstance(request.body, SaslHandshakeRequest):
-            response = authentication.shake_hands(request.body, version, now_s, self._stored_credential)
-            self._encoder.owe_short(connection, api_key, version, correlation_id, response)
+            response = authentication.shake_hands(request.body, request.version, now_s, self._stored_credential)
+            self._encoder.owe_short(connection, request, response)
             if response.error_code:
                 self._connections.close(connection, "authentication failed")
-            return api_key
+            return request.api_key
         ticket = self._connections.next_ticket()
-        parked = ParkedRequest(ticket, api_key, version, correlation_id, connection.heard_s)
+        parked = ParkedRequest(ticket, request.api_key, request.version, request.correlation_id, connection.heard_s)
         return self._take_token(connection, authentication, request.body.auth_bytes, parked)
 
     def _stored_credential(self, user: str, mechanism: int) -> Credential | None:
@@ -136,7 +135,7 @@ class Authenticator:
 
     def _owe(self, connection: Connection, parked: ParkedRequest, response: SaslAuthenticateResponse) -> None:
         if parked.version != BARE:
-            self._encoder.owe_short(connection, parked.api_key, parked.version, parked.correlation_id, response)
+            self._encoder.owe_short(connection, parked, response)
         elif not response.error_code:  # a client of bare tokens learns of a failure by the end of the connection
             token = response.auth_bytes
             self._encoder.owe_bytes(connection, len(token).to_bytes(4, "big") + token)

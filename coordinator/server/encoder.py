@@ -13,12 +13,13 @@ from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest
 from coordinator.server.connections import Connections
-from coordinator.server.encoding import ENCODINGS_MAX, Encoding, frame_of
+from coordinator.server.encoding import ENCODINGS_MAX, READS, Encoding, frame_of
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS
 from protocol.codec import encode_response, encode_response_in_pieces, with_correlation_id
 from protocol.errors import ErrorCode, ProtocolError
+from protocol.header import Request
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
 
@@ -40,7 +41,7 @@ class Encoder:
         self._stats = stats
         self._error_counters: dict[type, Callable[[Any], Iterable[int]]] = {}
         self._encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
-        self._resting: list[tuple[Connection, ParkedRequest, Any, list[bytes]]] = []
+        self._resting: list[tuple[Connection, Request | ParkedRequest, Any, list[bytes]]] = []
         """Responses of this turn that may rest on what it appends to topics, with the bytes that are owed of each."""
 
     @property
@@ -54,19 +55,20 @@ class Encoder:
         self._encodings.clear()
         self._connections.set_crowded(False)
 
-    def owe_short(
-        self, connection: Connection, api_key: int, version: int, correlation_id: int, response: Any
-    ) -> bytes:
+    def owe_short(self, connection: Connection, request: Request | ParkedRequest, response: Any) -> bytes:
         """Encode a short response, and owe it. Returns its bytes."""
+        api_key, version = request.api_key, request.version
         latest = connection.latest_commit
         if latest is not None and latest.response is response and latest.version == version:
-            data = with_correlation_id(latest.frame, correlation_id)
+            data = with_correlation_id(latest.frame, request.correlation_id)
         else:
             try:
-                data = encode_response(api_key, version, correlation_id, response)
+                data = encode_response(api_key, version, request.correlation_id, response)
             except ProtocolError as error:
-                self._fail(connection, error)
-                return b""
+                if api_key not in READS:
+                    self._fail(connection, error)
+                    return b""
+                response, data = self._say_failure(request, error)
             cls = response.__class__
             codes = (self._error_counters.get(cls) or self._error_counter(cls))(response)
             for code in codes:
@@ -74,7 +76,6 @@ class Encoder:
             if cls is OffsetCommitResponse and not codes and len(data) <= LATEST_BYTES_MAX:
                 connection.latest_commit = EncodedResponse(response, version, data)
         if self.node.is_synced and type(response) in RESTING:
-            request = ParkedRequest(0, api_key, version, correlation_id, connection.heard_s)
             self._resting.append((connection, request, response, [data]))
         size = len(data)
         connection.owed.append(data)
@@ -98,16 +99,17 @@ class Encoder:
         if passage is not None:
             response = throttle(response, passage.action.throttle_ms)
         elif response.__class__ is FetchResponse and not response.responses:  # as most long polls end
-            self.owe_short(connection, request.api_key, request.version, request.correlation_id, response)
+            self.owe_short(connection, request, response)
             return True
         try:
             later = encode_response_in_pieces(request.api_key, request.version, request.correlation_id, response)
             pieces = list(itertools.islice(later, 2))
         except ProtocolError as error:
-            if request.body is None:
+            if request.api_key not in READS:
                 self._fail(connection, error)
                 return True
-            response, pieces = self._say_failure(request, error)
+            response, data = self._say_failure(request, error)
+            pieces = [data[4:]]
         if len(pieces) > 1:
             codes = iter(error_walker(response.__class__)(response))
             self._encodings.append(Encoding(request, pieces, later, codes, is_counted=is_reply))
@@ -139,11 +141,11 @@ class Encoder:
         connection.owed_bytes += len(data)
         self._turn.owed_bytes += len(data)
 
-    def _say_failure(self, request: ParkedRequest, error: ProtocolError) -> tuple[Any, list[bytes]]:
-        """Return the response to a request that has changed nothing and whose response has no bytes, and its bytes."""
+    def _say_failure(self, request: Request | ParkedRequest, error: ProtocolError) -> tuple[Any, bytes]:
+        """Return the response to a request that has changed nothing and whose response has no bytes, and its frame."""
         self.node.edge.report("response", error)
         response = error_response(request.body, request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
-        return response, [encode_response(request.api_key, request.version, request.correlation_id, response)[4:]]
+        return response, encode_response(request.api_key, request.version, request.correlation_id, response)
 
     def _fail(self, connection: Connection, error: ProtocolError) -> None:
         """Close a connection whose response has no bytes: the server's fault, and the client would wait for ever."""
@@ -161,10 +163,10 @@ class Encoder:
                 for code in encoding.step():
                     self._stats.count_error(encoding.request.api_key, code)
             except ProtocolError as error:
-                if encoding.request.body is None:
+                if encoding.request.api_key not in READS:
                     self._fail(connection, error)
                 else:
-                    _, encoding.pieces = self._say_failure(encoding.request, error)
+                    encoding.pieces = [self._say_failure(encoding.request, error)[1][4:]]
                     encoding.is_done = True
             else:
                 if not encoding.is_done and encoding.size <= self._connections.responses.bytes_max:
@@ -216,7 +218,7 @@ class Encoder:
         """What this turn's responses rest on is in the log."""
         self._resting.clear()
 
-    def _drop(self, connection: Connection, request: ParkedRequest) -> None:
+    def _drop(self, connection: Connection, request: Request | ParkedRequest) -> None:
         """Close a connection without the responses that it is owed."""
         connection.take()
         for encoding in [one for one in self._encodings if one.request is request]:

@@ -44,7 +44,7 @@ from coordinator.server.horizon import Horizon
 from coordinator.server.listener import Listener
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.turn import HEAVY_S, TURN_S, Turn
-from coordinator.server.urgency import URGENT, URGENT_BYTES_MAX
+from coordinator.server.urgency import URGENT_BYTES_MAX
 from protocol.apis import API_VERSIONS
 from protocol.codec import decode_request
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
@@ -185,7 +185,7 @@ class Frontend:
         try:
             for frame in connection.frames.take(chunk):
                 connection.requests += 1
-                if decides and 1 < len(frame) <= URGENT_BYTES_MAX and frame[1] in URGENT:  # as `is_urgent` says
+                if decides and 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]:  # as `is_urgent` says
                     api_key = self._decide(connection, frame)
                     decides = (
                         turn.has_time()
@@ -410,7 +410,7 @@ class Frontend:
                 raise
             # The one request of an unknown version that is answered, so that a client can find a known one.
             answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
-            self.encoder.owe_short(connection, API_VERSIONS, 0, error.correlation_id, answer)
+            self.encoder.owe_short(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
             return API_VERSIONS
         if self.is_limited:
             now_s = self.turn.real_s()
@@ -418,7 +418,7 @@ class Frontend:
         if response is NO_ANSWER:
             return api_key
         if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
-            data = self.encoder.owe_short(connection, api_key, version, request.correlation_id, response)
+            data = self.encoder.owe_short(connection, request, response)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self.turn.now_ms)
             return api_key

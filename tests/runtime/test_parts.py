@@ -96,7 +96,8 @@ def test_offsets_are_fetched_at_once_as_in_steps(monkeypatch: pytest.MonkeyPatch
     before = (OffsetFetchRequestTopic("orders", (0, 7)), OffsetFetchRequestTopic("none", (1,)))
     asked = [(OffsetFetchRequest(groups=both), 8), (OffsetFetchRequest(groups=both, require_stable=True), 9)]
     asked += [(OffsetFetchRequest(group, before), version) for group in "gh" for version in (1, 5, 7)]
+    asked += [(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=None),)), 8) for group in "gh"]
     at_once = [peer.ask(*one) for one in asked]
     assert [each.committed_offset for each in at_once[0].groups[0].topics[0].partitions] == [0, -1, 0, 0]
-    monkeypatch.setattr(groups, "_names_few", lambda _: False)
+    monkeypatch.setattr(groups, "_wants_few", lambda *_: False)
     assert [peer.ask(*one) for one in asked] == at_once

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from coordinator.core import shard
 from coordinator.server import encoder
 from coordinator.server.encoding import ENCODINGS_MAX
 from protocol.encoder import PIECE_ELEMENTS
@@ -19,7 +20,14 @@ from protocol.messages.create_topics import (
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from tests.core.offset_requests import commit
 from tests.log_lines import log_lines
 from tests.server.in_memory import InMemory, Peer
 
@@ -143,28 +151,70 @@ def test_what_members_send_does_not_wait_for_many_that_ask_for_much() -> None:
     assert sum(len(peer.answers) for peer in peers) < 25, "the others are not all decided yet"
 
 
-def test_a_long_request_gives_way_whatever_it_is() -> None:
+@pytest.mark.parametrize(
+    "long",
+    [
+        (HeartbeatRequest("long", 1, "x" * 20_000), 4),
+        (OffsetFetchRequest("long", (OffsetFetchRequestTopic("orders", tuple(range(300))),)), 7),
+        (OffsetFetchRequest("long", (OffsetFetchRequestTopic("orders", tuple(range(4_000))),)), 7),
+    ],
+)
+def test_a_long_request_gives_way_whatever_it_is(long: tuple[Any, int]) -> None:
     server = InMemory()
     peer, member = server.connect(), server.connect()
     decided: list[Any] = []
     handle = server.node.handle
 
     def note(api_key: int, body: Any, *more: Any) -> Any:
-        decided.append(body.member_id[:5])
+        decided.append(body.group_id)
         return handle(api_key, body, *more)
 
     server.node.handle = note
-    peer.send((HeartbeatRequest("nobody", 1, "large" + "x" * 20_000), 4))
-    member.send((HeartbeatRequest("nobody", 1, "small"), 4))
+    peer.send(long)
+    member.send((HeartbeatRequest("short", 1, "member"), 4))
+    member.send((OffsetFetchRequest("short", (OffsetFetchRequestTopic("orders", tuple(range(200))),)), 7))
     server.turn()
-    assert decided == ["small", "large"], "in one turn, if there is time"
+    assert decided == ["short", "short", "long"], "in one turn, if there is time"
+
+
+def test_to_fetch_all_offsets_of_a_group_gives_way_if_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.runtime.groups.PART_PARTITIONS", 20)
+    server = InMemory(topics={"orders": 30})
+    peer, other = server.connect(), server.connect()
+    looked_up: list[str] = []
+    fetch_offsets = shard.fetch_offsets
+
+    def note(wanted: Any, *more: Any, **named: Any) -> Any:
+        looked_up.append(wanted.group_id)
+        return fetch_offsets(wanted, *more, **named)
+
+    monkeypatch.setattr(shard, "fetch_offsets", note)
+    for group, count in (("few", 10), ("many", 30)):
+        peer.ask(commit(group, {"orders": dict.fromkeys(range(count), 1)}), 8)
+    peer.send((OffsetFetchRequest("many", None), 7))
+    other.send((OffsetFetchRequest("few", None), 7))
+    server.turn()
+    assert looked_up == ["few", "many"]
+    assert [len(each.answers[-1][1].topics[0].partitions) for each in (peer, other)] == [30, 10]
 
 
 UNWRITABLE = "x" * 40_000  # no string of these versions may be so long
 
 
+@pytest.mark.parametrize(
+    ("key", "request_", "version", "unwritable"),
+    [
+        (15, DescribeGroupsRequest(("g",)), 4, {"group_state": UNWRITABLE}),
+        (9, OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g"),)), 8, {"group_id": UNWRITABLE}),
+    ],
+)
 def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_on(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    key: int,
+    request_: Any,
+    version: int,
+    unwritable: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = InMemory()
     peer = server.connect()
@@ -172,19 +222,19 @@ def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_
 
     def handle_badly(key: int, request: Any, *arguments: Any) -> Any:
         response = handle(key, request, *arguments)
-        if isinstance(response, DescribeGroupsResponse):
-            return replace(response, groups=(replace(response.groups[0], group_state=UNWRITABLE),))
+        if isinstance(response, DescribeGroupsResponse | OffsetFetchResponse):
+            return replace(response, groups=(replace(response.groups[0], **unwritable),))
         return response
 
     monkeypatch.setattr(server.node, "handle", handle_badly)
-    peer.send((DescribeGroupsRequest(("g",)), 4), VERSIONS)
+    peer.send((request_, version), VERSIONS)
     rest(server)
     (_, described), (_, versions) = peer.answers
     assert [(one.group_id, one.error_code) for one in described.groups] == [("g", ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert not versions.error_code
     assert not peer.connection.closing
     assert server.node.edge.failures == {"response": 1}
-    assert server.stats.errors == {(15, ErrorCode.UNKNOWN_SERVER_ERROR): 1}
+    assert server.stats.errors == {(key, ErrorCode.UNKNOWN_SERVER_ERROR): 1}
     assert "internal error: response" in caplog.text
 
 

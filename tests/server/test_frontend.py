@@ -18,6 +18,7 @@ from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRe
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from storage.files import StorageError
@@ -55,6 +56,18 @@ def test_requests_of_one_connection_are_answered_in_their_order() -> None:
     peer.send(VERSIONS, committing(), VERSIONS, committing(6), VERSIONS)
     server.turn()
     assert correlation_ids(peer) == [1, 2, 3, 4, 5]
+
+
+def test_commits_and_fetches_of_one_chunk_are_answered_in_one_turn_and_in_their_order() -> None:
+    server = InMemory()
+    peer = server.connect()
+    wanted = OffsetFetchRequestGroup("simple", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(0,)),))
+    fetching = OffsetFetchRequest(groups=(wanted,)), 8
+    peer.send(committing(5), fetching, committing(6), fetching)
+    server.turn()
+    assert correlation_ids(peer) == [1, 2, 3, 4]
+    fetched = [peer.answers[at][1].groups[0].topics[0].partitions[0].committed_offset for at in (1, 3)]
+    assert fetched == [5, 6], "each fetch has what was committed before it"
 
 
 @pytest.mark.rule("G-003")

@@ -285,14 +285,12 @@ def answers_twice(patch: pytest.MonkeyPatch) -> None:
     """Send the answer to a commit twice now and then."""
     seen = [0]
 
-    def owe(
-        method: Any, encoder: Encoder, connection: Any, key: int, version: int, number: int, response: Any
-    ) -> bytes:
-        data = method(encoder, connection, key, version, number, response)
+    def owe(method: Any, encoder: Encoder, connection: Any, request: Any, response: Any) -> bytes:
+        data = method(encoder, connection, request, response)
         seen[0] += isinstance(response, OffsetCommitResponse)
         if seen[0] == 20:
             seen[0] = 0
-            method(encoder, connection, key, version, number, response)
+            method(encoder, connection, request, response)
         return data
 
     _instead(patch, Encoder, "owe_short", owe)
@@ -303,14 +301,12 @@ def answers_nothing(patch: pytest.MonkeyPatch) -> None:
     """Do not answer a commit now and then."""
     seen = [0]
 
-    def owe(
-        method: Any, encoder: Encoder, connection: Any, key: int, version: int, number: int, response: Any
-    ) -> bytes:
+    def owe(method: Any, encoder: Encoder, connection: Any, request: Any, response: Any) -> bytes:
         seen[0] += isinstance(response, OffsetCommitResponse)
         if seen[0] == 20:
             seen[0] = 0
             return b""
-        return method(encoder, connection, key, version, number, response)
+        return method(encoder, connection, request, response)
 
     _instead(patch, Encoder, "owe_short", owe)
 

@@ -49,6 +49,11 @@ class OffsetStore:
         """Return the committed offset, None without one."""
         return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
 
+    def count_up_to(self, most: int, group_id: str) -> int:
+        """Return how many committed offsets a group has; of more topics than `most`, as many as they are at least."""
+        topics = self.of_group(group_id)
+        return len(topics) if len(topics) > most else sum(map(len, topics.values()))
+
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Return whether any open transaction has an offset of that partition."""
         return (topic, partition) in self._open.get(group_id, _NOBODY)
