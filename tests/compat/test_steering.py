@@ -170,7 +170,7 @@ def test_a_run_of_real_clients_is_replayed(tmp_path: Path, capsys: pytest.Captur
         with Confluent(muster, "a", **CLASSIC) as a, Confluent(muster, "b", **CLASSIC) as b:
             wait_for_share(a, b)
             for number in range(100):
-                producer.produce("orders", f"order {number}".encode())
+                producer.produce("orders", f"order {number}".encode(), partition=number % PARTITIONS)
             producer.flush(60)
             steer(muster, "POST", "/clock/advance", ms=600_000, keep_alive="all")
             steer(muster, "POST", "/groups/shop/members/b/kick")
