@@ -114,8 +114,8 @@ def crc_ok(data: bytes, headers: Headers) -> Array:
     kernels.checksums(np.frombuffer(data, np.uint8), starts[short], ends[short], kernels.CRC_TABLES, found)
     actual[short] = found
     view = memoryview(data)
-    for i in np.flatnonzero(~short).tolist():
-        actual[i] = crc32c.crc32c(view[int(starts[i]) : int(ends[i])])
+    places = zip(starts[~short].tolist(), ends[~short].tolist(), strict=True)
+    actual[~short] = [crc32c.crc32c(view[start:end]) for start, end in places]
     good: Array = (actual == headers.crc) | (headers.magic < 2)
     return good
 

@@ -135,3 +135,22 @@ def boundaries(data: Array, starts: Array, ends: Array, first: Array, counts: Ar
             row += 1
             good[b] += 1
             pos = end
+
+
+@compile_kernel
+def copy_strings(data: Array, starts: Array, lengths: Array, offsets: Array, out: Array) -> None:
+    """Copy pieces of the data one behind the other: piece i to out[offsets[i]:offsets[i + 1]].
+
+    One of a length below 0 is empty. Eight bytes are copied at a time, of which the next piece overwrites what is too
+    much: behind the pieces in `data`, and at the end of `out`, there must be seven bytes more.
+    """
+    at = np.int64(0)
+    for i in range(starts.shape[0]):
+        offsets[i] = at
+        start, length, done = starts[i], max(lengths[i], 0), 0
+        while done < length:
+            for k in range(8):
+                out[at + done + k] = data[start + done + k]
+            done += 8
+        at += length
+    offsets[starts.shape[0]] = at

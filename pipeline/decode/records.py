@@ -27,6 +27,7 @@ class Records:
         self.data = data
         self.headers = headers
         self.batch = batch
+        self.fields = fields  # as `kernels.boundaries` writes them
         self.offset = headers.base_offset[batch] + fields[:, 0]
         logged = (headers.attributes[batch] & 8) != 0  # log append time: one time for the whole batch
         self.ts = np.where(logged, headers.max_ts[batch], headers.base_ts[batch] + fields[:, 1])

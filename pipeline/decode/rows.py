@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.decode import groups
-from pipeline.decode.headers import Array
 from pipeline.decode.layout import Span
-from pipeline.decode.offsets import Commits, is_commit, key_versions
+from pipeline.decode.offsets import Commits
 from pipeline.decode.records import Records, markers, records
 from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS, TABLES, UNKNOWN_RECORDS
 from pipeline.decode.spans import CHUNK_BYTES, Chunk, Problem, SpanReader
@@ -71,15 +70,12 @@ class SpanDecoder:
             return
         found, problems = records(chunk)
         self._report(problems)
-        versions = key_versions(found)
-        commit = is_commit(found, versions)
-        commits = Commits(found, np.flatnonzero(commit))
+        commits = Commits(found)
         self._doubtful(chunk, found, commits)
         yield Rows("offset_commits", self._keep_wanted(self._commit_rows(found, commits)))
-        others = np.flatnonzero(~commit)
         unknown = [self._undecoded_rows(found, commits)]
-        if len(others):
-            decoded, undecoded = groups.decode(found, others, versions)
+        if len(commits.others):
+            decoded, undecoded = groups.decode(found, commits.others, commits.key_versions)
             yield Rows("group_records", self._keep_wanted(self._group_rows(found, decoded)))
             unknown.append(undecoded)
         yield Rows("unknown_records", self._unknown_rows(found, [row for rows in unknown for row in rows]))
@@ -112,11 +108,11 @@ class SpanDecoder:
     def _place(self, schema: pa.Schema, rows: int) -> dict[str, pa.Array]:
         log = self.span.log
         place = {
-            "log_dir": pa.array([log.name], pa.string()).take(pa.array(np.zeros(rows, np.int32))),
-            "log_partition": pa.array(np.full(rows, log.partition, np.int32)),
+            "log_dir": pa.repeat(pa.scalar(log.name), rows),
+            "log_partition": pa.repeat(pa.scalar(log.partition, pa.int32()), rows),
         }
         if "segment_base" in schema.names:
-            place["segment_base"] = pa.array(np.full(rows, self.span.segment.base_offset, np.int64))
+            place["segment_base"] = pa.repeat(pa.scalar(self.span.segment.base_offset), rows)
         return place
 
     def _batch(self, schema: pa.Schema, rows: int, columns: dict[str, object]) -> pa.RecordBatch:
@@ -173,14 +169,14 @@ class SpanDecoder:
                 "topic": commits.topic,
                 "partition": commits.partition,
                 "key_version": commits.key_version,
-                "value_version": _mask(commits.version.astype(np.int16), commits.version >= 0),
+                "value_version": commits.value_version,
                 "is_tombstone": commits.is_tombstone,
                 "undecodable": commits.undecodable,
-                "committed_offset": _mask(commits.offset, commits.readable),
-                "leader_epoch": _mask(commits.leader_epoch, commits.has_epoch & (commits.leader_epoch >= 0)),
+                "committed_offset": commits.offset,
+                "leader_epoch": commits.leader_epoch,
                 "metadata": commits.metadata,
-                "commit_ts": _mask(commits.commit_ts, commits.readable),
-                "expire_ts": _mask(commits.expire_ts, commits.has_expiry & (commits.expire_ts >= 0)),
+                "commit_ts": commits.commit_ts,
+                "expire_ts": commits.expire_ts,
                 "topic_id": commits.topic_id,
             },
         )
@@ -233,10 +229,6 @@ def _array(values: object, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.Array):
         return values if values.type == kind else values.cast(kind)
     return pa.array(values, kind)
-
-
-def _mask(values: Array, valid: Array) -> pa.Array:
-    return pa.array(values, mask=None if valid.all() else ~valid)
 
 
 def read_table(spans: list[Span], table: str, options: Options | None = None) -> pa.Table:

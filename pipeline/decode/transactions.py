@@ -92,8 +92,8 @@ def _look_ahead(rows: pa.Table, markers: Markers, last: Span, position: Position
 
 def _with_state(rows: pa.RecordBatch, ended: Array | None, committed: Array | None) -> pa.RecordBatch:
     if ended is None or committed is None:
-        state = pa.array([NONE], pa.string()).take(pa.array(np.zeros(len(rows), np.int32)))
-        effective = pa.array(np.ones(len(rows), bool))
+        state = pa.repeat(pa.scalar(NONE), len(rows))
+        effective = pa.repeat(pa.scalar(True), len(rows))
     else:
         which = np.where(committed, 0, np.where(ended, 1, 2))
         state = pa.array([COMMITTED, ABORTED, OPEN], pa.string()).take(pa.array(which))

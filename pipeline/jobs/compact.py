@@ -19,9 +19,9 @@ from pipeline.decode import replay
 from pipeline.decode.headers import Headers
 from pipeline.decode.latest import Reduction
 from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, logs_at, spans
-from pipeline.decode.offsets import byte_strings
 from pipeline.decode.records import Records, markers, records
 from pipeline.decode.spans import Chunk, SpanReader
+from pipeline.decode.strings import byte_strings
 from pipeline.errors import CompactionRefusedError
 from protocol import record_batch
 
@@ -156,7 +156,7 @@ def _with_keys(read: Records) -> pa.Table:
     null = read.key_length < 0
     h, of = read.headers, read.batch
     columns = {
-        "key": byte_strings(read.data, read.key, np.maximum(read.key_length, 0), null),
+        "key": byte_strings(read.data, read.key, read.key_length),
         "log_offset": read.offset,
         "record_ts": read.ts,
         "producer_id": h.producer_id[of],

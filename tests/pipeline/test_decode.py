@@ -118,6 +118,34 @@ def test_random_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[
     assert [(row[2], row[6]) for row in decoded] == [(r.timestamp, _offset(r)) for r in kept]
 
 
+_PARTS = st.sampled_from(
+    [b"", b"\0", b"\1", b"\x10", b"\x80", b"\xff", b"\0\2hi", b"\3hi", bytes(8), bytes(16), b"\1\0\x10", b"\2\5\1x"]
+)
+_VALUES = st.builds(lambda version, parts: struct.pack(">h", version) + b"".join(parts), st.integers(-1, 6), st.lists(_PARTS | st.binary(max_size=9), max_size=9))  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(commits, st.none() | _VALUES | st.integers(0, 80)), min_size=1, max_size=30))
+def test_values_of_any_bytes(
+    tmp_path_factory: pytest.TempPathFactory, made: list[tuple[Record, bytes | int | None]]
+) -> None:
+    """Whole values, values that are cut, and values of parts that could stand in one: all that the plain reader says."""
+    directory = tmp_path_factory.mktemp("log")
+    records = [
+        msgspec.structs.replace(record, value=value if isinstance(value, bytes) else record.value and record.value[:value])
+        for record, value in made
+    ]  # fmt: skip
+    Writer(directory / "__consumer_offsets-3").append(records)
+    table = read_table(spans(log_dirs([str(directory)])[0]), "offset_commits")
+    names = ("group", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "topic_id", "undecodable", "is_tombstone")  # fmt: skip
+    found = [tuple(row[name] for name in names) for row in table.to_pylist()]
+    want = [plain.commit(plain.PlainRecord(0, 0, record.key, record.value)) for record in records]
+    assert found == [
+        (one.group, one.topic, one.partition, one.offset, one.leader_epoch, one.metadata, one.commit_ts, one.expire_ts, one.topic_id, one.undecodable, one.is_tombstone)
+        for one in want if one is not None
+    ]  # fmt: skip
+
+
 def _is_commit(record: Record) -> bool:
     try:
         return plain.commit(plain.PlainRecord(0, 0, record.key, record.value)) is not None
