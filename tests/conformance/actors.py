@@ -8,9 +8,11 @@ from kio.schema.consumer_protocol_subscription.v1.data import ConsumerProtocolSu
 from kio.schema.consumer_protocol_subscription.v3.data import ConsumerProtocolSubscription as SubscriptionV3
 
 from tests.conformance import wire
+from tests.conformance.requests import part
 from tests.conformance.stage import Answer, Pending, Stage
 
 Owned = dict[str, list[int]]
+FAR = 10**12  # added to a producer id, it is nobody's
 
 
 def subscription(
@@ -35,9 +37,17 @@ class Member:
     """A member of a classic group, on a connection of its own name."""
 
     def __init__(
-        self, k: Stage, name: str, group: str, *, instance: str | None = None, version: int = 9, **join: Any
+        self,
+        k: Stage,
+        name: str,
+        group: str | None = None,
+        *,
+        instance: str | None = None,
+        version: int = 9,
+        **join: Any,
     ) -> None:
-        self.k, self.name, self.group, self.instance, self.version = k, name, group, instance, version
+        self.k, self.name, self.instance, self.version = k, name, instance, version
+        self.group = k.name("g") if group is None else group
         self.line = k.line(name)
         self.member_id, self.generation = "", -1
         self.joining: dict[str, Any] = {
@@ -78,6 +88,11 @@ class Member:
         answer = self.joined(self.ask_join(version, **changes))
         return self.joined(self.ask_join(version)) if answer.error_code == "MEMBER_ID_REQUIRED" else answer
 
+    def join_and_sync(self, share: bytes | None = None, **changes: Any) -> Answer:
+        """Join, wait, and sync; as the leader of itself alone with its share."""
+        self.join(**changes)
+        return self.sync(None if share is None else {self.member_id: share})
+
     def introduce(self) -> None:
         """Get a member id by MEMBER_ID_REQUIRED, and no more."""
         self.joined(self.ask_join())
@@ -116,27 +131,6 @@ class Member:
         return self.ask("offset_commit", version, **{**values, **changes}).answer()
 
 
-def stable(*members: Member, shares: list[bytes] | None = None) -> None:
-    """Bring the members, the first as leader, into one stable generation. Each gets one byte string as its share."""
-    waiting: list[tuple[Member, Pending]] = []
-    leader, *others = members
-    leader.join()
-    leader.sync({leader.member_id: b"all"})
-    for one in others:
-        if not one.instance and one.version >= 4:
-            one.introduce()
-        waiting.append((one, one.ask_join()))
-    if others:
-        leader.k.pump.run(150)  # the new ones are there before the leader comes back and completes the phase
-        first = leader.ask_join()
-        for one, pending in [(leader, first), *waiting]:
-            one.joined(pending)
-        given = {one.member_id: (shares or [])[n] if shares else f"share {n}".encode() for n, one in enumerate(members)}
-        syncs = [leader.ask_sync(given), *(one.ask_sync() for one in others)]
-        for pending in syncs:
-            pending.answer()
-
-
 class Modern:
     """A member of a consumer group (KIP-848), on a connection of its own name."""
 
@@ -144,13 +138,14 @@ class Modern:
         self,
         k: Stage,
         name: str,
-        group: str,
+        group: str | None = None,
         *,
         instance: str | None = None,
         version: int = 1,
         member_id: str | None = None,
     ) -> None:
-        self.k, self.name, self.group, self.instance, self.version = k, name, group, instance, version
+        self.k, self.name, self.instance, self.version = k, name, instance, version
+        self.group = k.name("g") if group is None else group
         self.line = k.line(name)
         self.member_id = f"member-{name}" if member_id is None else member_id
         self.epoch = 0
@@ -192,9 +187,80 @@ class Modern:
         }
         return self.beat(**{**first, **values})
 
+    def beat_until_assigned(self, topics: int = 0, within_ms: float = 10_000) -> Answer:
+        """Beat until an assignment of so many topics comes, or an error; only that answer is written down."""
+        known = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch}
+        answer = self.line.eventually(
+            "consumer_group_heartbeat",
+            1,
+            lambda found: (
+                found.error_code != "NONE"
+                or (found.assignment is not None and len(found.assignment.topic_partitions) >= topics)
+            ),
+            within_ms=within_ms,
+            **known,
+        )
+        return self.learn(answer)
+
     def owns(self, **values: Any) -> Answer:
         """Beat and say that it owns what it was last told: acknowledge a revocation."""
         return self.beat(topic_partitions=self.owned, **values)
 
     def leave(self, epoch: int = -1) -> Answer:
         return self.ask(member_epoch=epoch).answer()
+
+
+class Producer:
+    """A transactional producer, on a connection of its own name."""
+
+    def __init__(
+        self, k: Stage, name: str = "p", transactional_id: str | None = None, timeout_ms: int = 60_000
+    ) -> None:
+        self.k, self.line = k, k.line(name)
+        self.transactional_id = k.name(transactional_id or name)
+        self.timeout_ms = timeout_ms
+        self.id, self.epoch = -1, -1
+
+    def begin(self, version: int = 4, **values: Any) -> Answer:
+        """InitProducerId: learn the producer id and epoch."""
+        return self.learn(self.line.call("init_producer_id", version, **{**self.start(), **values}))
+
+    def begin_eventually(self) -> Answer:
+        """Begin as soon as that succeeds; only that answer is written down."""
+        return self.learn(
+            self.line.eventually(
+                "init_producer_id", 4, lambda answer: bool(answer.error_code == "NONE"), **self.start()
+            )
+        )
+
+    def start(self) -> dict[str, Any]:
+        return {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
+
+    def learn(self, answer: Answer) -> Answer:
+        if answer.error_code == "NONE":
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+        return answer
+
+    def me(self) -> dict[str, Any]:
+        return {"transactional_id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch}
+
+    def add_offsets(self, group: str, version: int = 3, **values: Any) -> Answer:
+        """Say that offsets of the group will be part of the transaction; waits until a former transaction is over."""
+        return self.line.eventually(
+            "add_offsets_to_txn",
+            version,
+            lambda answer: bool(answer.error_code != "CONCURRENT_TRANSACTIONS"),
+            **{**self.me(), "group_id": group, **values},
+        )
+
+    def commit_offsets(self, group: str, topic: str, *parts: dict[str, Any], version: int = 3, **values: Any) -> Answer:
+        topics = [{"name": topic, "partitions": list(parts or (part(),))}]
+        return self.line.call(
+            "txn_offset_commit", version, **{**self.me(), "group_id": group, "topics": topics, **values}
+        )
+
+    def end(self, committed: bool, version: int = 3, **values: Any) -> Answer:
+        answer = self.line.call("end_txn", version, **{**self.me(), "committed": committed, **values})
+        if version >= 5 and answer.error_code == "NONE" and answer.producer_id >= 0:
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+        return answer

@@ -127,6 +127,15 @@ class Line:
         self.stage.write(on=self.name, answer=api, n=number, after=round(waited, 1), values=found, mine=mine)
         return Answer(found)
 
+    def await_group(self, group: str, state: str, version: int = 5) -> None:
+        """Describe the group until it has this state or error; only that answer is written down."""
+        self.eventually(
+            "describe_groups",
+            version,
+            lambda answer: state in (answer.groups[0].group_state, answer.groups[0].error_code),
+            groups=[group],
+        )
+
     def quietly(self, api: str, version: int, **values: wire.Plain) -> Answer:
         """Ask and wait, and write nothing down: stage setting."""
         return Answer(self.arrive(self.wire.send(api, version, values), PATIENCE_MS))
@@ -220,6 +229,17 @@ class Stage:
                 return found
             self.pump.run(25)
         raise Lost(f"metadata never showed {name} as it should")
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Add partitions and wait until the broker shows them. Stage setting."""
+        grown = {"name": name, "count": partitions, "assignments": None}
+        self.line("stage").quietly("create_partitions", 3, topics=[grown], timeout_ms=10_000)
+        self.await_topic(name, lambda topic: len(topic.partitions) == partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until the broker has forgotten it. Stage setting."""
+        self.line("stage").quietly("delete_topics", 6, topics=[{"name": name}], timeout_ms=10_000)
+        self.await_topic(name, lambda topic: topic.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
 
     def group_config(self, group: str, **values: str | int) -> None:
         """Set configs of a group (`consumer_session_timeout_ms=1000`) and wait until they are shown. Stage setting."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from tests.conformance.actors import Member, Modern, subscription
 from tests.conformance.batches import batch
 from tests.conformance.rights import CLUSTER, GROUP, SINGLE, TOPIC, TRANSACTIONAL_ID, Right, give, take
+from tests.conformance.scenes import join_consumer
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
 
@@ -458,7 +459,7 @@ def consumer_groups_with_topics_that_may_not_be_seen(k: Stage) -> None:
     """The group is denied with its topics' error; its members and what they own are left out."""
     k.topic("a")
     k.topic("b")
-    Modern(k, "m", k.name("g")).join(k.name("a"), k.name("b"))
+    Modern(k, "m").join(k.name("a"), k.name("b"))
     Modern(k, "n", k.name("h")).join(k.name("b"))
     give(k, Right(GROUP, "", "DESCRIBE", "PREFIXED"), Right(TOPIC, "b", "DESCRIBE"))
     asked = {"group_ids": [k.name("g"), k.name("h")], "include_authorized_operations": True}
@@ -474,7 +475,7 @@ def members_that_name_topics_that_they_may_not_see(k: Stage) -> None:
     k.topic("b")
     give(k, Right(GROUP, "g", "READ"), Right(TOPIC, "b", "DESCRIBE"))
     k.user("alice")
-    a = Modern(k, "alice", k.name("g"))
+    a = Modern(k, "alice")
     for topics in (("a",), ("b", "a"), ("none",), ("b",)):
         a.join(*map(k.name, topics))
     a.beat()
@@ -492,12 +493,8 @@ def patterns_that_match_topics_that_may_not_be_seen(k: Stage) -> None:
         k.topic(name)
     give(k, Right(GROUP, "g", "READ"), Right(TOPIC, "b", "DESCRIBE"), Right(TOPIC, "c", "READ"))
     k.user("alice")
-    a = Modern(k, "alice", k.name("g"))
-    a.join(subscribed_topic_names=None, subscribed_topic_regex=k.name(".*"))
-    a.learn(a.line.eventually(
-        "consumer_group_heartbeat", 1,
-        lambda answer: bool(answer.assignment is not None and len(answer.assignment.topic_partitions) > 1),
-        group_id=a.group, member_id=a.member_id, member_epoch=a.epoch, within_ms=14_000))  # fmt: skip
+    a = join_consumer(k, "alice", subscribed_topic_names=None, subscribed_topic_regex=k.name(".*"))
+    a.beat_until_assigned(topics=2, within_ms=14_000)
 
 
 @story("V-007", server="acls")
@@ -641,9 +638,8 @@ def a_member_whose_right_is_taken(k: Stage) -> None:
     reads = Right(GROUP, "g", "READ")
     give(k, reads)
     k.user("alice")
-    a = Member(k, "alice", k.name("g"), protocols=[{"name": "range", "metadata": subscription(k.name("t"))}])
-    a.join()
-    a.sync({a.member_id: b"share"})
+    a = Member(k, "alice", protocols=[{"name": "range", "metadata": subscription(k.name("t"))}])
+    a.join_and_sync(b"share")
     take(k, reads)
     a.beat()
     a.commit(k.name("t"))

@@ -1,9 +1,9 @@
 """What operators ask: DescribeGroups, ListGroups, DeleteGroups."""
 
-from tests.conformance.actors import Member, Modern, stable
+from tests.conformance.actors import Member, Modern
+from tests.conformance.requests import commit, fetch, part
+from tests.conformance.scenes import complete_join, join_alone, members, stable, sync_all
 from tests.conformance.stage import Stage
-from tests.conformance.stories.classic_sync import joined
-from tests.conformance.stories.offset_commit import commit, fetch, part
 from tests.conformance.story import story
 
 
@@ -17,13 +17,11 @@ def a_missing_group_is_described_as_dead(k: Stage) -> None:
 @story("A-006 A-007 A-008 A-009 C-001")
 def a_group_is_described_in_each_state(k: Stage) -> None:
     """Completing, stable, preparing, empty: metadata is shown only when stable, assignments as long as they are known."""
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
+    a, b = members(k, "ab")
     watch = k.line("watch")
-    joined(k, a, b)
+    complete_join(a, b)
     watch.call("describe_groups", 6, groups=[a.group])
-    syncs = [a.ask_sync({a.member_id: b"one", b.member_id: b"two"}), b.ask_sync()]
-    for pending in syncs:
-        pending.answer()
+    sync_all((a, b), (b"one", b"two"))
     watch.call("describe_groups", 6, groups=[a.group])
     a.ask_join()
     k.pause(150)
@@ -37,7 +35,7 @@ def a_group_is_described_in_each_state(k: Stage) -> None:
 @story("A-010 C-014 C-115 C-122")
 def a_named_member_is_not_described(k: Stage) -> None:
     """Its group is there, empty, without a protocol type."""
-    a = Member(k, "a", k.name("g"))
+    a = Member(k, "a")
     a.introduce()
     a.line.call("describe_groups", 6, groups=[a.group])
     a.line.call("list_groups", 5, mine="groups.group_id")
@@ -46,8 +44,7 @@ def a_named_member_is_not_described(k: Stage) -> None:
 @story("A-005 A-011 A-012")
 def authorized_operations_are_told_when_asked_for(k: Stage) -> None:
     """Without an authorizer everything is allowed; of a missing group version 6 says nothing."""
-    a = Member(k, "a", k.name("g"))
-    stable(a)
+    a = join_alone(k, "a")
     for version in (3, 4, 5, 6):
         for asked in (True, False):
             a.line.call(
@@ -69,7 +66,7 @@ def several_groups_are_described_at_once(k: Stage) -> None:
 def a_consumer_group_is_no_classic_group_to_describe(k: Stage) -> None:
     """DescribeGroups does not know groups of the new protocol."""
     topic = k.topic()
-    Modern(k, "a", k.name("g")).join(topic)
+    Modern(k, "a").join(topic)
     k.line("watch").call("describe_groups", 5, groups=[k.name("g")])
     k.line("watch").call("describe_groups", 6, groups=[k.name("g")])
 
@@ -137,8 +134,7 @@ def only_empty_groups_are_deleted(k: Stage) -> None:
 def a_deleted_group_leaves_nothing(k: Stage) -> None:
     """Offsets, members and generation are gone: whoever comes next is in generation 1."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"))
-    stable(a)
+    a = join_alone(k, "a")
     a.commit(topic, 5)
     a.leave()
     a.line.call("delete_groups", 2, groups_names=[a.group])
@@ -153,7 +149,7 @@ def a_deleted_group_leaves_nothing(k: Stage) -> None:
 @story("A-308")
 def a_group_of_named_members_can_be_deleted(k: Stage) -> None:
     """It is empty, so it may go; the ids that it gave are unknown then."""
-    a = Member(k, "a", k.name("g"))
+    a = Member(k, "a")
     a.introduce()
     a.line.call("delete_groups", 2, groups_names=[a.group])
     a.ask_join().answer()
@@ -162,8 +158,7 @@ def a_group_of_named_members_can_be_deleted(k: Stage) -> None:
 @story("A-301")
 def a_group_in_any_rebalance_is_not_deleted(k: Stage) -> None:
     """Preparing and completing groups have members."""
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
-    joined(k, a, b)
+    a, _b = complete_join(*members(k, "ab"))
     a.line.call("delete_groups", 2, groups_names=[a.group])
     a.ask_join(protocols=[{"name": "range", "metadata": b""}])
     k.pause(150)

@@ -1,16 +1,15 @@
 """How members get out of a classic group: LeaveGroup."""
 
-from tests.conformance.actors import Member, stable
+from tests.conformance.actors import Member
+from tests.conformance.scenes import complete_join, join_alone, members, stable
 from tests.conformance.stage import Stage
-from tests.conformance.stories.classic_sync import joined
 from tests.conformance.story import story
 
 
 @story("C-306 R-042 T-007")
 def the_last_member_leaves_an_empty_group_behind(k: Stage) -> None:
     """The group is Empty, keeps its protocol type, and the one who left is unknown."""
-    a = Member(k, "a", k.name("g"))
-    stable(a)
+    a = join_alone(k, "a")
     a.leave()
     k.line("a").call("describe_groups", 5, groups=[k.name("g")])
     a.leave()
@@ -46,8 +45,7 @@ def a_single_leave_carries_its_error_at_the_top(k: Stage) -> None:
 @story("C-305 C-150 C-022")
 def a_leave_from_a_stable_group_starts_a_rebalance(k: Stage) -> None:
     """B leaves: A hears of it at its next heartbeat and completes the next generation alone."""
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
-    stable(a, b)
+    a, b = stable(*members(k, "ab"))
     b.leave("closing time")
     a.beat()
     a.joined(a.ask_join())
@@ -56,7 +54,7 @@ def a_leave_from_a_stable_group_starts_a_rebalance(k: Stage) -> None:
 @story("C-304 C-303")
 def a_member_that_leaves_while_it_joins_is_answered(k: Stage) -> None:
     """B's JoinGroup is parked when B leaves elsewhere: it is answered UNKNOWN_MEMBER_ID without an id."""
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
+    a, b = members(k, "ab")
     stable(a)
     b.introduce()
     parked = b.ask_join()
@@ -70,8 +68,7 @@ def a_member_that_leaves_while_it_joins_is_answered(k: Stage) -> None:
 @story("C-305")
 def a_leave_can_complete_a_join(k: Stage) -> None:
     """A has rejoined and waits only for B; B leaves, and A is answered at once."""
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
-    stable(a, b)
+    a, b = stable(*members(k, "ab"))
     waiting = a.ask_join()
     waiting.silent(300)
     b.leave()
@@ -81,9 +78,9 @@ def a_leave_can_complete_a_join(k: Stage) -> None:
 @story("C-303 C-308 C-309 C-312 Q-014")
 def a_batch_of_leaves_is_answered_one_by_one(k: Stage) -> None:
     """Members by id, by instance, twice, unknown and wrong: each gets its own answer, in the order asked, and there is one rebalance."""
-    a = Member(k, "a", k.name("g"))
-    b = Member(k, "b", k.name("g"), instance="two")
-    c = Member(k, "c", k.name("g"))
+    a = Member(k, "a")
+    b = Member(k, "b", instance="two")
+    c = Member(k, "c")
     stable(a, b, c)
     leavers = [
         (b.member_id, "wrong"),
@@ -104,8 +101,7 @@ def a_batch_of_leaves_is_answered_one_by_one(k: Stage) -> None:
 @story("C-309 C-305")
 def a_batch_in_which_all_fail_starts_nothing(k: Stage) -> None:
     """Nobody was removed, so nobody has to rejoin."""
-    a = Member(k, "a", k.name("g"))
-    stable(a)
+    a = join_alone(k, "a")
     k.line("admin").call(
         "leave_group", 5, group_id=k.name("g"), members=[{"member_id": "x"}, {"group_instance_id": "y"}]
     )
@@ -115,8 +111,7 @@ def a_batch_in_which_all_fail_starts_nothing(k: Stage) -> None:
 @story("C-311")
 def an_empty_batch_is_answered_empty(k: Stage) -> None:
     """No members to remove, no error; the group goes on."""
-    a = Member(k, "a", k.name("g"))
-    stable(a)
+    a = join_alone(k, "a")
     k.line("admin").call("leave_group", 4, group_id=k.name("g"), members=[])
     a.beat()
 
@@ -124,7 +119,7 @@ def an_empty_batch_is_answered_empty(k: Stage) -> None:
 @story("C-303 C-315 Q-015")
 def a_named_member_that_leaves_moves_a_stable_group(k: Stage) -> None:
     """Leaving with an id that has not joined yet starts a rebalance of those who have."""
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
+    a, b = members(k, "ab")
     stable(a)
     b.introduce()
     b.leave()
@@ -135,7 +130,7 @@ def a_named_member_that_leaves_moves_a_stable_group(k: Stage) -> None:
 @story("C-303 C-152")
 def a_named_member_that_leaves_lets_the_join_complete(k: Stage) -> None:
     """A waits for the member that was only named; it leaves instead of joining, and A is answered."""
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
+    a, b = members(k, "ab")
     stable(a)
     b.introduce()
     waiting = a.ask_join()
@@ -147,8 +142,7 @@ def a_named_member_that_leaves_lets_the_join_complete(k: Stage) -> None:
 @story("C-314 C-303 T-010")
 def an_operator_removes_a_static_member_by_its_instance(k: Stage) -> None:
     """The instance id alone removes it; its old id is unknown then, and it may come back afresh."""
-    a = Member(k, "a", k.name("g"), instance="one")
-    stable(a)
+    a = join_alone(k, "a", instance="one")
     k.line("admin").call(
         "leave_group", 3, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "one"}]
     )
@@ -160,8 +154,7 @@ def an_operator_removes_a_static_member_by_its_instance(k: Stage) -> None:
 @story("C-305 C-151")
 def a_leave_while_others_sync_sends_them_back(k: Stage) -> None:
     """C has not synced yet and leaves: B, parked in SyncGroup, must rejoin; A hears of it by heartbeat."""
-    a, b, c = (Member(k, name, k.name("g")) for name in "abc")
-    joined(k, a, b, c)
+    a, b, c = complete_join(*members(k, "abc"))
     parked = b.ask_sync()
     k.pause(150)
     c.leave()

@@ -1,9 +1,9 @@
 """What operators see of consumer groups: ConsumerGroupDescribe, and the older APIs on them."""
 
-from tests.conformance.actors import Member, Modern, stable
+from tests.conformance.actors import Member, Modern
+from tests.conformance.requests import commit, describe
+from tests.conformance.scenes import join_consumer, stable
 from tests.conformance.stage import Stage
-from tests.conformance.stories.consumer_join import describe
-from tests.conformance.stories.offset_commit import commit
 from tests.conformance.story import story
 
 
@@ -11,8 +11,7 @@ from tests.conformance.story import story
 def both_versions_describe_a_group(k: Stage) -> None:
     """Version 1 adds the type of each member; operations are told when asked for."""
     topic = k.topic(partitions=2)
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(topic, rack_id="rack 7", server_assignor="range")
+    a = join_consumer(k, "a", topic, instance="one", rack_id="rack 7", server_assignor="range")
     for version in (0, 1):
         for asked in (False, True):
             k.line("watch").call(
@@ -36,10 +35,9 @@ def groups_that_are_no_consumer_groups(k: Stage) -> None:
 def a_consumer_group_is_described_in_each_state(k: Stage) -> None:
     """Stable, reconciling (with what is to be revoked still shown), assigning, empty."""
     topic = k.topic(partitions=2)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     describe(k, a.group)
-    b.join(topic)
+    b = join_consumer(k, "b", topic)
     describe(k, a.group)
     a.beat()
     describe(k, a.group)
@@ -62,10 +60,8 @@ def several_consumer_groups_are_described_at_once(k: Stage) -> None:
 def what_was_deleted_is_not_described(k: Stage) -> None:
     """A topic that is gone is left out of the assignments, though the member has not beaten since."""
     stays, goes = k.topic("stays"), k.topic("goes")
-    a = Modern(k, "a", k.name("g"))
-    a.join(stays, goes)
-    k.line("stage").quietly("delete_topics", 6, topics=[{"name": goes}], timeout_ms=10_000)
-    k.await_topic(goes, lambda found: found.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
+    a = join_consumer(k, "a", stays, goes)
+    k.delete_topic(goes)
     k.pause(300)
     describe(k, a.group)
 
@@ -73,8 +69,7 @@ def what_was_deleted_is_not_described(k: Stage) -> None:
 @story("K-328 A-301")
 def only_an_empty_consumer_group_is_deleted(k: Stage) -> None:
     """With a member it is not; after it has left it is; and then it is not there."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     admin = k.line("admin")
     admin.call("delete_groups", 2, groups_names=[a.group])
     a.leave()
@@ -88,8 +83,7 @@ def only_an_empty_consumer_group_is_deleted(k: Stage) -> None:
 def a_deleted_consumer_group_starts_again_at_the_first_epoch(k: Stage) -> None:
     """Nothing is left of the old epochs, nor of the offsets."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     a.leave()
     commit(k.line("x"), a.group, topic)
     k.line("admin").call("delete_groups", 2, groups_names=[a.group])
@@ -109,8 +103,7 @@ def consumer_groups_are_listed_with_their_state(k: Stage) -> None:
     a.join(topic)
     b.join(topic)
     c.join(topic)
-    d = Modern(k, "d", k.name("empty"))
-    d.join(topic)
+    d = join_consumer(k, "d", topic, group=k.name("empty"))
     d.leave()
     for states in ([], ["reconciling"], ["STABLE", "empty"], ["Assigning"]):
         k.line("watch").call("list_groups", 5, mine="groups.group_id", states_filter=states)
@@ -119,8 +112,7 @@ def consumer_groups_are_listed_with_their_state(k: Stage) -> None:
 @story("K-309 O-407", server="expiry")
 def an_empty_consumer_group_without_offsets_goes(k: Stage) -> None:
     """The next cleanup after the last member has left takes it away."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     a.leave()
     k.line("watch").eventually(
         "consumer_group_describe",
@@ -144,8 +136,7 @@ def offsets_of_topics_that_nobody_reads_expire(k: Stage) -> None:
             retention_time_ms=500,
             topics=[{"name": topic, "partitions": [part]}],
         )
-    a = Modern(k, "a", k.name("g"))
-    a.join(mine)
+    a = join_consumer(k, "a", mine)
     k.line("watch").eventually(
         "offset_fetch",
         9,

@@ -1,21 +1,18 @@
 """How members get into a consumer group (KIP-848): ConsumerGroupHeartbeat with epoch 0, and what is refused."""
 
-from tests.conformance.actors import Member, Modern, stable, subscription
+from tests.conformance.actors import Member, Modern, subscription
+from tests.conformance.requests import UNKNOWN_ID, describe
+from tests.conformance.scenes import join_alone, join_consumer, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
 NAMES = {"subscribed_topic_names": ["x"], "rebalance_timeout_ms": 1000, "topic_partitions": []}
 
 
-def describe(k: Stage, group: str, version: int = 1) -> None:
-    k.line("watch").call("consumer_group_describe", version, group_ids=[group])
-
-
 @story("K-031 K-047 K-071 K-113 K-145 K-146 T-01")
 def the_first_member_gets_every_partition(k: Stage) -> None:
     """It joins with epoch 0 and is told its epoch, the interval and all partitions of its topic."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic(partitions=6))
+    a = join_consumer(k, "a", k.topic(partitions=6))
     describe(k, a.group)
 
 
@@ -23,8 +20,7 @@ def the_first_member_gets_every_partition(k: Stage) -> None:
 def a_steady_member_is_told_nothing_new(k: Stage) -> None:
     """A bare heartbeat, and one that names what it owns, get no assignment; a full one gets all of it again."""
     topic = k.topic(partitions=3)
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     a.beat()
     a.owns()
     a.owns(subscribed_topic_names=[topic], rebalance_timeout_ms=30_000)
@@ -35,7 +31,7 @@ def a_steady_member_is_told_nothing_new(k: Stage) -> None:
 def version_0_names_a_member_that_has_no_id(k: Stage) -> None:
     """The server makes one of 22 characters; an id that is given is used in both versions."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"), version=0, member_id="")
+    a = Modern(k, "a", version=0, member_id="")
     a.join(topic)
     a.beat()
     Modern(k, "b", k.name("g2"), version=0, member_id="my own").join(topic)
@@ -45,7 +41,7 @@ def version_0_names_a_member_that_has_no_id(k: Stage) -> None:
 @story("K-012 K-013 K-014 K-015 K-008")
 def blank_names_are_refused(k: Stage) -> None:
     """Member, group, instance and rack may not be blank; the member id of version 0 may be when it joins."""
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     for bad in (
         {"member_id": ""},
         {"member_id": " "},
@@ -56,7 +52,7 @@ def blank_names_are_refused(k: Stage) -> None:
         {"rack_id": ""},
     ):
         a.join("x", **bad)
-    b = Modern(k, "b", k.name("g"), version=0, member_id="")
+    b = Modern(k, "b", version=0, member_id="")
     b.beat(member_epoch=1)
     b.beat(member_epoch=-1)
 
@@ -64,10 +60,9 @@ def blank_names_are_refused(k: Stage) -> None:
 @story("K-016 K-017 K-018 K-020")
 def a_join_must_say_everything(k: Stage) -> None:
     """A rebalance timeout, an empty list of owned partitions, and topics or a regex; and no epoch is below -2."""
-    a = Modern(k, "a", k.name("g"))
-    a.join("x", rebalance_timeout_ms=-1)
+    a = join_consumer(k, "a", "x", rebalance_timeout_ms=-1)
     a.join("x", topic_partitions=None)
-    a.join("x", topic_partitions=[{"topic_id": "11111111-1111-1111-1111-111111111111", "partitions": [0]}])
+    a.join("x", topic_partitions=[{"topic_id": UNKNOWN_ID, "partitions": [0]}])
     a.join(subscribed_topic_names=None)
     a.beat(member_epoch=-3)
 
@@ -75,8 +70,7 @@ def a_join_must_say_everything(k: Stage) -> None:
 @story("K-019 K-024")
 def only_a_static_member_leaves_for_a_while(k: Stage) -> None:
     """Epoch -2 needs an instance id."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     a.leave(-2)
     a.beat()
 
@@ -85,7 +79,7 @@ def only_a_static_member_leaves_for_a_while(k: Stage) -> None:
 def an_assignor_that_is_none(k: Stage) -> None:
     """Unknown and empty names are refused; both built-in ones are known."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     for name in ("sticky", "", "Uniform"):
         a.join(topic, server_assignor=name)
     for name in ("uniform", "range"):
@@ -95,28 +89,19 @@ def an_assignor_that_is_none(k: Stage) -> None:
 @story("K-022 K-031 K-078 K-087")
 def a_member_may_subscribe_to_nothing(k: Stage) -> None:
     """An empty list of names, or an empty regex, is a subscription: the member is in, at the group's first epoch."""
-    a, b = Modern(k, "a", k.name("g1")), Modern(k, "b", k.name("g2"))
-    a.join()
+    a = join_consumer(k, "a", group=k.name("g1"))
     describe(k, a.group)
-    b.join(subscribed_topic_names=None, subscribed_topic_regex="")
+    b = join_consumer(k, "b", group=k.name("g2"), subscribed_topic_names=None, subscribed_topic_regex="")
     describe(k, b.group)
 
 
 @story("K-100 K-109 T-10")
 def a_topic_that_comes_later_is_assigned_at_the_next_heartbeat(k: Stage) -> None:
     """Subscribed to what does not exist, the member has nothing; once the topic is there it gets it."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.name("later"))
+    a = join_consumer(k, "a", k.name("later"))
     a.beat()
     k.topic("later", partitions=2)
-    a.line.eventually(
-        "consumer_group_heartbeat",
-        1,
-        lambda answer: answer.assignment is not None,
-        group_id=a.group,
-        member_id=a.member_id,
-        member_epoch=a.epoch,
-    )
+    a.beat_until_assigned()
 
 
 @story("K-028 K-046 K-038 K-039")
@@ -125,8 +110,8 @@ def who_is_not_there_cannot_beat(k: Stage) -> None:
     a = Modern(k, "a", k.name("none"))
     a.beat(member_epoch=1)
     a.leave()
-    Modern(k, "b", k.name("g")).join(k.topic())
-    stranger = Modern(k, "stranger", k.name("g"))
+    Modern(k, "b").join(k.topic())
+    stranger = Modern(k, "stranger")
     stranger.beat(member_epoch=2)
     stranger.leave()
 
@@ -134,8 +119,7 @@ def who_is_not_there_cannot_beat(k: Stage) -> None:
 @story("K-057 K-061 K-065 K-009")
 def an_epoch_that_is_not_the_members_fences_it(k: Stage) -> None:
     """Greater, or older than the one before: FENCED_MEMBER_EPOCH, and nothing else in the answer; the right one goes on."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     for epoch in (a.epoch + 1, a.epoch - 1, 99):
         a.beat(member_epoch=epoch)
     a.beat()
@@ -145,11 +129,10 @@ def an_epoch_that_is_not_the_members_fences_it(k: Stage) -> None:
 def an_answer_that_was_lost_may_be_asked_for_again(k: Stage) -> None:
     """The epoch before is accepted if the member says what it owns, and that is no more than it should."""
     topic = k.topic(partitions=6)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     everything = a.owned
     before = a.epoch
-    b.join(topic)
+    join_consumer(k, "b", topic)
     a.beat()
     a.owns()
     a.owns(member_epoch=before)
@@ -162,8 +145,7 @@ def an_answer_that_was_lost_may_be_asked_for_again(k: Stage) -> None:
 def a_member_may_join_again_with_epoch_0(k: Stage) -> None:
     """It keeps its id and gets all its partitions again, at the group's epoch, which stays."""
     topic = k.topic(partitions=3)
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     a.beat()
     a.join(topic)
     describe(k, a.group)
@@ -173,9 +155,7 @@ def a_member_may_join_again_with_epoch_0(k: Stage) -> None:
 def joining_again_settles_a_revocation(k: Stage) -> None:
     """A must give partitions up, and joins again with none: that is the acknowledgement."""
     topic = k.topic(partitions=6)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
     a.beat()
     a.join(topic)
     b.beat()
@@ -185,12 +165,10 @@ def joining_again_settles_a_revocation(k: Stage) -> None:
 def an_empty_classic_group_becomes_a_consumer_group(k: Stage) -> None:
     """Its generation is forgotten and its offsets are kept."""
     topic = k.topic()
-    old = Member(k, "old", k.name("g"))
-    stable(old)
+    old = join_alone(k, "old")
     old.commit(topic, 5)
     old.leave()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     k.line("watch").call("list_groups", 5, mine="groups.group_id")
     k.line("watch").call("offset_fetch", 9, groups=[{"group_id": a.group, "topics": None}])
 
@@ -198,9 +176,8 @@ def an_empty_classic_group_becomes_a_consumer_group(k: Stage) -> None:
 @story("K-030 K-213")
 def a_classic_group_has_no_member_epochs(k: Stage) -> None:
     """A heartbeat with an epoch, or a leave, does not find a consumer group there."""
-    old = Member(k, "old", k.name("g"), protocols=[{"name": "range", "metadata": subscription("x")}])
-    stable(old)
-    a = Modern(k, "a", k.name("g"))
+    old = join_alone(k, "old", protocols=[{"name": "range", "metadata": subscription("x")}])
+    a = Modern(k, "a")
     a.beat(member_epoch=1)
     a.leave()
     old.beat()
@@ -210,10 +187,7 @@ def a_classic_group_has_no_member_epochs(k: Stage) -> None:
 def a_full_consumer_group_takes_nobody(k: Stage) -> None:
     """Two of two are there: a third is refused, also with an epoch; the two go on."""
     topic = k.topic(partitions=2)
-    a, b, c = (Modern(k, name, k.name("g")) for name in "abc")
-    a.join(topic)
-    b.join(topic)
-    c.join(topic)
+    a, b, c = join_consumer(k, "a", topic), join_consumer(k, "b", topic), join_consumer(k, "c", topic)
     c.beat(member_epoch=5)
     a.beat()
     b.leave()
@@ -224,19 +198,16 @@ def a_full_consumer_group_takes_nobody(k: Stage) -> None:
 def a_full_group_and_its_own_static_member(k: Stage) -> None:
     """A static member left for a while and comes back with a new id into a full group."""
     topic = k.topic(partitions=2)
-    a, b = Modern(k, "a", k.name("g"), instance="one"), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, _b = join_consumer(k, "a", topic, instance="one"), join_consumer(k, "b", topic)
     a.leave(-2)
-    Modern(k, "a again", k.name("g"), instance="one").join(topic)
+    Modern(k, "a again", instance="one").join(topic)
 
 
 @story("K-067 K-071 K-078 K-079")
 def only_another_set_of_topics_moves_the_group(k: Stage) -> None:
     """The same names in another order or twice are the same; one more is another epoch."""
     one, two = k.topic("one"), k.topic("two")
-    a = Modern(k, "a", k.name("g"))
-    a.join(one)
+    a = join_consumer(k, "a", one)
     a.beat(subscribed_topic_names=[one, one])
     a.beat(subscribed_topic_names=[one, two])
     a.beat(subscribed_topic_names=[two, one])
@@ -246,8 +217,7 @@ def only_another_set_of_topics_moves_the_group(k: Stage) -> None:
 @story("K-066 K-069 K-078")
 def rack_timeout_and_assignor_do_not_move_the_group(k: Stage) -> None:
     """They are stored, and the epoch stays."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic(), rack_id="r1")
+    a = join_consumer(k, "a", k.topic(), rack_id="r1")
     a.beat(rack_id="r2")
     a.beat(rebalance_timeout_ms=5_000)
     a.beat(server_assignor="range")
@@ -258,8 +228,7 @@ def rack_timeout_and_assignor_do_not_move_the_group(k: Stage) -> None:
 def a_topic_that_a_member_gives_up_is_taken_at_once(k: Stage) -> None:
     """It unsubscribes from one of two topics and still owns it: first it is revoked, then the epoch goes on."""
     one, two = k.topic("one", 2), k.topic("two", 2)
-    a = Modern(k, "a", k.name("g"))
-    a.join(one, two)
+    a = join_consumer(k, "a", one, two)
     a.beat(subscribed_topic_names=[one])
     a.owns()
 
@@ -267,9 +236,8 @@ def a_topic_that_a_member_gives_up_is_taken_at_once(k: Stage) -> None:
 @story("K-025")
 def much_in_a_heartbeat_is_not_looked_at(k: Stage) -> None:
     """Unknown topic ids, negative partitions and duplicates in what it owns, and names that no topic can have."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic(), "no/topic", "", "x" * 300)
-    strange = {"topic_id": "11111111-1111-1111-1111-111111111111", "partitions": [-1, 7, 7]}
+    a = join_consumer(k, "a", k.topic(), "no/topic", "", "x" * 300)
+    strange = {"topic_id": UNKNOWN_ID, "partitions": [-1, 7, 7]}
     a.beat(topic_partitions=[strange, strange])
     a.beat(topic_partitions=[{"topic_id": None, "partitions": [0]}])
 
@@ -284,11 +252,10 @@ def a_consumer_group_needs_a_name_everywhere(k: Stage) -> None:
 @story("K-229 K-117 C-117")
 def an_empty_consumer_group_becomes_classic_again(k: Stage) -> None:
     """After the last member has left, a classic member makes it a classic group of generation 1."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     a.leave()
     k.line("watch").call("list_groups", 5, mine="groups.group_id")
-    stable(Member(k, "old", k.name("g")))
+    stable(Member(k, "old"))
     k.line("watch").call("list_groups", 5, mine="groups.group_id")
     a.beat()
 
@@ -297,8 +264,7 @@ def an_empty_consumer_group_becomes_classic_again(k: Stage) -> None:
 def an_empty_consumer_group_goes_on_with_its_epochs(k: Stage) -> None:
     """Epochs never start over while the group is there."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     a.leave()
     describe(k, a.group)
     a.join(topic)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from tests.conformance.actors import Modern
+from tests.conformance.requests import UNKNOWN_ID, commit, delete, fetch, part
+from tests.conformance.scenes import begin_producer, hand_over, join_consumer
 from tests.conformance.stage import Answer, Stage
-from tests.conformance.stories.offset_commit import commit, fetch, part
-from tests.conformance.stories.txn_offsets import Producer
 from tests.conformance.story import story
 
 
@@ -28,8 +28,7 @@ def commits(
 def the_epoch_of_a_commit_must_be_the_members(k: Stage) -> None:
     """The right one is accepted, a newer or too old one is stale, a stranger is unknown."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     commits(a, topic, part(5))
     commits(a, topic, epoch=a.epoch + 1)
     commits(a, topic, epoch=a.epoch - 1)
@@ -42,8 +41,7 @@ def the_epoch_of_a_commit_must_be_the_members(k: Stage) -> None:
 def without_membership_only_an_empty_group_takes_commits(k: Stage) -> None:
     """With members in it the group refuses; when they have left it accepts, whatever the member id."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     commit(k.line("x"), a.group, topic)
     a.leave()
     commit(k.line("x"), a.group, topic)
@@ -55,8 +53,7 @@ def without_membership_only_an_empty_group_takes_commits(k: Stage) -> None:
 def old_versions_cannot_commit_for_a_new_member(k: Stage) -> None:
     """Before version 9 a client would not understand the errors: UNSUPPORTED_VERSION."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     for version in (2, 5, 8, 9):
         commits(a, topic, version=version)
 
@@ -65,13 +62,10 @@ def old_versions_cannot_commit_for_a_new_member(k: Stage) -> None:
 def an_older_epoch_may_commit_what_it_already_had(k: Stage) -> None:
     """A is one epoch on; partitions it has kept since may still be committed with the old one, others not, and one bad spoils all."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     old = a.epoch
-    b.join(topic)
-    a.beat()
-    a.owns()
-    b.beat()
+    b = join_consumer(k, "b", topic)
+    hand_over(a, b)
     kept = a.owned[0]["partitions"]
     lost = (
         b.beat(topic_partitions=[], subscribed_topic_names=[topic], rebalance_timeout_ms=30_000)
@@ -89,9 +83,7 @@ def an_older_epoch_may_commit_what_it_already_had(k: Stage) -> None:
 def what_is_being_revoked_may_still_be_committed(k: Stage) -> None:
     """While A has not acknowledged, it commits all its old partitions at its epoch."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, _b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
     a.beat()
     commits(a, topic, *(part(1, index) for index in range(4)))
 
@@ -100,8 +92,7 @@ def what_is_being_revoked_may_still_be_committed(k: Stage) -> None:
 def the_instance_is_not_looked_at_in_commits(k: Stage) -> None:
     """Any instance id will do with the right member id and epoch."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(topic)
+    a = join_consumer(k, "a", topic, instance="one")
     commits(a, topic, group_instance_id="another")
     commits(a, topic, group_instance_id=None)
 
@@ -110,8 +101,7 @@ def the_instance_is_not_looked_at_in_commits(k: Stage) -> None:
 def a_member_that_left_for_a_while_cannot_commit(k: Stage) -> None:
     """Its epoch is -2, so any epoch is too new."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(topic)
+    a = join_consumer(k, "a", topic, instance="one")
     a.leave(-2)
     commits(a, topic)
     commits(a, topic, epoch=-1)
@@ -122,8 +112,7 @@ def a_commit_does_not_keep_a_member_of_the_new_protocol_alive(k: Stage) -> None:
     """Only heartbeats do."""
     topic = k.topic()
     k.group_config(k.name("g"), consumer_session_timeout_ms=1600, consumer_heartbeat_interval_ms=100)
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     k.pause(800)
     commits(a, topic)
     k.pause(1000)
@@ -134,14 +123,13 @@ def a_commit_does_not_keep_a_member_of_the_new_protocol_alive(k: Stage) -> None:
 def partitions_of_a_commit_fail_alone(k: Stage) -> None:
     """Unknown topics and partitions, metadata too long: each for itself."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     commits(a, topic, part(1), part(1, 9))
     commits(a, k.name("missing"), epoch=99)
     commits(a, topic, part(1, 0, "x" * 4097))
     topics = [
         {"topic_id": k.topic_id(topic), "partitions": [part(3)]},
-        {"topic_id": "11111111-1111-1111-1111-111111111111", "partitions": [part(3)]},
+        {"topic_id": UNKNOWN_ID, "partitions": [part(3)]},
     ]
     a.line.call(
         "offset_commit",
@@ -157,8 +145,7 @@ def partitions_of_a_commit_fail_alone(k: Stage) -> None:
 def a_fetch_may_name_its_member(k: Stage) -> None:
     """If it does, member and epoch must be right; no relaxation for older epochs here."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     commits(a, topic, part(5))
     for member, epoch in (
         (a.member_id, a.epoch),
@@ -177,8 +164,7 @@ def a_fetch_may_name_its_member(k: Stage) -> None:
 def a_fetch_with_an_epoch_but_no_member(k: Stage) -> None:
     """The server does not know what to make of it."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     fetch(a.line, a.group, topic, member_id=None, member_epoch=a.epoch)
 
 
@@ -186,10 +172,8 @@ def a_fetch_with_an_epoch_but_no_member(k: Stage) -> None:
 def transactional_commits_with_member_epochs(k: Stage) -> None:
     """No identity is accepted, a wrong epoch is an illegal generation, a stranger is unknown."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
-    p = Producer(k)
-    p.begin()
+    a = join_consumer(k, "a", topic)
+    p = begin_producer(k)
     p.add_offsets(a.group)
     p.commit_offsets(a.group, topic)
     for version in (3, 4, 5):
@@ -203,10 +187,8 @@ def transactional_commits_with_member_epochs(k: Stage) -> None:
 def a_stable_fetch_of_a_consumer_group(k: Stage) -> None:
     """A pending offset is unstable for it as for any group, by name and by topic id."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
-    p = Producer(k)
-    p.begin()
+    a = join_consumer(k, "a", topic)
+    p = begin_producer(k)
     p.add_offsets(a.group)
     p.commit_offsets(a.group, topic, member_id=a.member_id, generation_id=a.epoch)
     me = {"group_id": a.group, "member_id": a.member_id, "member_epoch": a.epoch}
@@ -225,12 +207,9 @@ def a_stable_fetch_of_a_consumer_group(k: Stage) -> None:
 def topics_that_members_read_keep_their_offsets(k: Stage) -> None:
     """OffsetDelete works on a living consumer group, but not for what it reads."""
     mine, other = k.topic("mine"), k.topic("other")
-    a = Modern(k, "a", k.name("g"))
-    a.join(mine)
+    a = join_consumer(k, "a", mine)
     commits(a, mine)
     commits(a, other)
     for topic in (mine, other, k.name("missing")):
-        k.line("admin").call(
-            "offset_delete", 0, group_id=a.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
-        )
+        delete(k.line("admin"), a.group, topic)
     fetch(a.line, a.group, other)

@@ -1,8 +1,9 @@
 """How partitions move between members of a consumer group: target, revocation, acknowledgement, release."""
 
 from tests.conformance.actors import Modern
+from tests.conformance.requests import describe
+from tests.conformance.scenes import hand_over, join_consumer
 from tests.conformance.stage import Stage
-from tests.conformance.stories.consumer_join import describe
 from tests.conformance.story import story
 
 
@@ -10,10 +11,9 @@ from tests.conformance.story import story
 def partitions_are_handed_over_one_step_at_a_time(k: Stage) -> None:
     """B joins and waits; A is told to give up half, says so when it has, and only then B gets it."""
     topic = k.topic(partitions=6)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     everything = a.owned
-    b.join(topic)
+    b = join_consumer(k, "b", topic)
     a.beat()
     describe(k, a.group)
     a.beat(topic_partitions=everything)
@@ -28,9 +28,7 @@ def partitions_are_handed_over_one_step_at_a_time(k: Stage) -> None:
 def silence_about_what_is_owned_acknowledges_nothing(k: Stage) -> None:
     """Heartbeats without a list leave the revocation open."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
     for _ in range(3):
         a.beat()
     b.beat()
@@ -42,9 +40,7 @@ def silence_about_what_is_owned_acknowledges_nothing(k: Stage) -> None:
 def an_acknowledgement_may_name_less_than_is_assigned(k: Stage) -> None:
     """Only what was revoked must be gone from the list."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
     a.beat()
     a.beat(topic_partitions=[])
     b.beat()
@@ -54,9 +50,7 @@ def an_acknowledgement_may_name_less_than_is_assigned(k: Stage) -> None:
 def who_reports_the_new_share_at_once_goes_on_at_once(k: Stage) -> None:
     """The heartbeat that would revoke already says that nothing is owned: no revocation is needed."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
     a.beat(topic_partitions=[])
     b.beat()
 
@@ -65,11 +59,10 @@ def who_reports_the_new_share_at_once_goes_on_at_once(k: Stage) -> None:
 def a_newer_target_while_revoking(k: Stage) -> None:
     """A still revokes for B when C comes: the acknowledgement leads to the next revocation, at the same epoch."""
     topic = k.topic(partitions=6)
-    a, b, c = (Modern(k, name, k.name("g")) for name in "abc")
-    a.join(topic)
-    b.join(topic)
+    a = join_consumer(k, "a", topic)
+    b = join_consumer(k, "b", topic)
     a.beat()
-    c.join(topic)
+    c = join_consumer(k, "c", topic)
     a.owns()
     describe(k, a.group)
     a.owns()
@@ -81,13 +74,10 @@ def a_newer_target_while_revoking(k: Stage) -> None:
 def three_members_share_six_partitions(k: Stage) -> None:
     """Two have three each; a third comes and gets one from each, as they give them up."""
     topic = k.topic(partitions=6)
-    a, b, c = (Modern(k, name, k.name("g")) for name in "abc")
-    a.join(topic)
-    b.join(topic)
-    a.beat()
-    a.owns()
-    b.beat()
-    c.join(topic)
+    a = join_consumer(k, "a", topic)
+    b = join_consumer(k, "b", topic)
+    hand_over(a, b)
+    c = join_consumer(k, "c", topic)
     a.beat()
     b.beat()
     a.owns()
@@ -101,12 +91,8 @@ def three_members_share_six_partitions(k: Stage) -> None:
 def freed_partitions_go_to_who_beats_next(k: Stage) -> None:
     """B leaves: nothing moves by itself, the group is assigning until A beats and gets everything."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
-    a.beat()
-    a.owns()
-    b.beat()
+    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    hand_over(a, b)
     b.leave()
     describe(k, a.group)
     a.beat()
@@ -117,40 +103,18 @@ def freed_partitions_go_to_who_beats_next(k: Stage) -> None:
 def a_topic_that_grows_is_shared_anew(k: Stage) -> None:
     """Two more partitions are there at the next heartbeat."""
     topic = k.topic(partitions=2)
-    a = Modern(k, "a", k.name("g"))
-    a.join(topic)
-    k.line("stage").quietly(
-        "create_partitions", 3, topics=[{"name": topic, "count": 4, "assignments": None}], timeout_ms=10_000
-    )
-    k.await_topic(topic, lambda found: len(found.partitions) == 4)
-    a.line.eventually(
-        "consumer_group_heartbeat",
-        1,
-        lambda answer: answer.assignment is not None,
-        group_id=a.group,
-        member_id=a.member_id,
-        member_epoch=a.epoch,
-    )
+    a = join_consumer(k, "a", topic)
+    k.grow_topic(topic, 4)
+    a.beat_until_assigned()
 
 
 @story("K-109 K-310 K-316")
 def a_topic_that_is_deleted_is_taken_away(k: Stage) -> None:
     """The member's next heartbeat takes the partitions of the deleted topic; the other topic stays."""
     stays, goes = k.topic("stays"), k.topic("goes")
-    a = Modern(k, "a", k.name("g"))
-    a.join(stays, goes)
-    k.line("stage").quietly("delete_topics", 6, topics=[{"name": goes}], timeout_ms=10_000)
-    k.await_topic(goes, lambda found: found.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
-    a.learn(
-        a.line.eventually(
-            "consumer_group_heartbeat",
-            1,
-            lambda answer: answer.assignment is not None,
-            group_id=a.group,
-            member_id=a.member_id,
-            member_epoch=a.epoch,
-        )
-    )
+    a = join_consumer(k, "a", stays, goes)
+    k.delete_topic(goes)
+    a.beat_until_assigned()
     a.owns()
     describe(k, a.group)
 
@@ -159,49 +123,39 @@ def a_topic_that_is_deleted_is_taken_away(k: Stage) -> None:
 def range_gives_neighbours(k: Stage) -> None:
     """Two members vote for range: each gets a contiguous block of each topic, the first the larger one."""
     one, two = k.topic("one", 3), k.topic("two", 3)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(one, two, server_assignor="range")
-    b.join(one, two, server_assignor="range")
-    a.beat()
-    a.owns()
-    b.beat()
+    a = join_consumer(k, "a", one, two, server_assignor="range")
+    b = join_consumer(k, "b", one, two, server_assignor="range")
+    hand_over(a, b)
 
 
 @story("K-197 K-194")
 def range_puts_static_members_first(k: Stage) -> None:
     """A static member takes the first block though its id sorts last."""
     topic = k.topic(partitions=3)
-    a = Modern(k, "a", k.name("g"))
-    z = Modern(k, "z", k.name("g"), instance="one")
-    a.join(topic, server_assignor="range")
+    z = Modern(k, "z", instance="one")
+    a = join_consumer(k, "a", topic, server_assignor="range")
     z.join(topic, server_assignor="range")
-    a.beat()
-    a.owns()
-    z.beat()
+    hand_over(a, z)
 
 
 @story("K-117 K-188 K-073")
 def members_vote_for_the_assignor(k: Stage) -> None:
     """One vote among members who have none decides; the change alone does not assign anew in 4.3."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
+    a = join_consumer(k, "a", topic)
     describe(k, a.group)
-    b.join(topic, server_assignor="range")
+    b = join_consumer(k, "b", topic, server_assignor="range")
     describe(k, a.group)
-    a.beat()
-    a.owns()
-    b.beat()
+    hand_over(a, b)
 
 
 @story("K-198 K-190")
 def more_members_than_partitions(k: Stage) -> None:
     """Some have nothing, and that is an assignment: an empty one."""
     topic = k.topic(partitions=1)
-    a, b, c = (Modern(k, name, k.name("g")) for name in "abc")
-    a.join(topic, server_assignor="range")
-    b.join(topic, server_assignor="range")
-    c.join(topic, server_assignor="range")
+    a = join_consumer(k, "a", topic, server_assignor="range")
+    b = join_consumer(k, "b", topic, server_assignor="range")
+    join_consumer(k, "c", topic, server_assignor="range")
     b.beat()
     a.beat()
     describe(k, a.group)
@@ -211,9 +165,7 @@ def more_members_than_partitions(k: Stage) -> None:
 def members_with_different_topics(k: Stage) -> None:
     """Each gets only of what it reads, and all of what only it reads."""
     one, two = k.topic("one", 2), k.topic("two", 2)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(one)
-    b.join(two)
+    a, _b = join_consumer(k, "a", one), join_consumer(k, "b", two)
     a.beat()
     describe(k, a.group)
 
@@ -222,9 +174,7 @@ def members_with_different_topics(k: Stage) -> None:
 def a_new_target_waits_for_the_assignment_interval(k: Stage) -> None:
     """With an interval of 1.5 seconds B joins at once but is assigned nothing until the interval is over."""
     topic = k.topic(partitions=2)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
     describe(k, a.group)
     a.beat()
     k.pause(1700)
@@ -238,7 +188,7 @@ def a_new_target_waits_for_the_assignment_interval(k: Stage) -> None:
 def a_group_may_have_its_own_assignment_interval(k: Stage) -> None:
     """An interval of 0 for this group: the second member's target is computed when it joins."""
     topic = k.topic(partitions=2)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
+    a, b = Modern(k, "a"), Modern(k, "b")
     k.group_config(a.group, consumer_assignment_interval_ms=0)
     a.join(topic)
     b.join(topic)

@@ -1,24 +1,10 @@
 """Subscriptions by regular expression, resolved by the server."""
 
 from tests.conformance.actors import Modern
-from tests.conformance.stage import Answer, Stage
-from tests.conformance.stories.consumer_join import describe
+from tests.conformance.requests import delete, describe
+from tests.conformance.scenes import hand_over
+from tests.conformance.stage import Stage
 from tests.conformance.story import story
-
-
-def until_assigned(a: Modern) -> Answer:
-    """Beat until an assignment comes; only that answer is written down."""
-    return a.learn(
-        a.line.eventually(
-            "consumer_group_heartbeat",
-            1,
-            lambda answer: answer.assignment is not None or answer.error_code != "NONE",
-            group_id=a.group,
-            member_id=a.member_id,
-            member_epoch=a.epoch,
-            within_ms=14_000,
-        )
-    )
 
 
 def joins(a: Modern, regex: str, *topics: str) -> None:
@@ -31,16 +17,16 @@ def a_regex_is_resolved_in_the_background(k: Stage) -> None:
     k.topic("foo-1", 2)
     k.topic("foo-2", 1)
     k.topic("not-foo", 1)
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     joins(a, k.name("foo-.*"))
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
     describe(k, a.group)
 
 
 @story("K-082 K-081 T-21")
 def a_regex_must_be_one(k: Stage) -> None:
     """What does not compile, and what RE2 does not have, is refused, and the member is not in the group."""
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     for regex in ("(", "(?=x)", "(a)\\1", "a{2,1}", "[z-a]", "*"):
         joins(a, regex)
     describe(k, a.group)
@@ -51,9 +37,9 @@ def names_and_a_regex_together(k: Stage) -> None:
     """The member reads the union of both: the named topic at once, the matching one when it is resolved."""
     named = k.topic("named")
     k.topic("like-this")
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     joins(a, k.name("like-.*"), named)
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
     describe(k, a.group)
 
 
@@ -61,13 +47,11 @@ def names_and_a_regex_together(k: Stage) -> None:
 def a_regex_that_another_member_brought_counts_at_once(k: Stage) -> None:
     """It is resolved already, so the second member is assigned in its join."""
     k.topic("foo-1", 2)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
+    a, b = Modern(k, "a"), Modern(k, "b")
     joins(a, k.name("foo-.*"))
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
     joins(b, k.name("foo-.*"))
-    a.beat()
-    a.owns()
-    b.beat()
+    hand_over(a, b)
 
 
 @story("K-089 K-090 K-084")
@@ -75,9 +59,9 @@ def a_regex_is_given_up(k: Stage) -> None:
     """The empty text means no regex any more: the group moves at once, and the topics are taken away."""
     named = k.topic("named")
     k.topic("like-this")
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     joins(a, k.name("like-.*"), named)
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
     a.beat(subscribed_topic_regex="")
     a.owns()
     describe(k, a.group)
@@ -88,29 +72,29 @@ def another_regex_within_ten_seconds_waits(k: Stage) -> None:
     """A group resolves at most every ten seconds; the member's former topics are gone, the new ones come then."""
     k.topic("red-1")
     k.topic("blue-1")
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     joins(a, k.name("red-.*"))
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
     a.beat(subscribed_topic_regex=k.name("blue-.*"))
     a.owns()
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
 
 
 @story("K-093 K-091 T-21")
 def a_new_topic_that_matches_is_found(k: Stage) -> None:
     """It is created after the regex was resolved, and assigned after the ten seconds between two resolutions."""
     k.topic("foo-1")
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     joins(a, k.name("foo-.*"))
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
     k.topic("foo-2")
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
 
 
 @story("K-100 K-081")
 def a_regex_that_matches_nothing(k: Stage) -> None:
     """The member is in the group with nothing, and stays at the first epoch."""
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     joins(a, k.name("nothing-like-this"))
     k.pause(500)
     a.beat()
@@ -120,7 +104,7 @@ def a_regex_that_matches_nothing(k: Stage) -> None:
 @story("K-023 K-012")
 def version_0_knows_no_regex(k: Stage) -> None:
     """A join without names is refused there: there is no field for a regex."""
-    a = Modern(k, "a", k.name("g"), version=0)
+    a = Modern(k, "a", version=0)
     a.join(subscribed_topic_names=None)
 
 
@@ -128,10 +112,8 @@ def version_0_knows_no_regex(k: Stage) -> None:
 def topics_of_a_regex_keep_their_offsets(k: Stage) -> None:
     """OffsetDelete refuses topics that a member reads by regex, once it is resolved."""
     foo, other = k.topic("foo-1"), k.topic("other")
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     joins(a, k.name("foo-.*"))
-    until_assigned(a)
+    a.beat_until_assigned(within_ms=14_000)
     for topic in (foo, other):
-        k.line("admin").call(
-            "offset_delete", 0, group_id=a.group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
-        )
+        delete(k.line("admin"), a.group, topic)

@@ -1,8 +1,9 @@
 """Static members of consumer groups, and how members end: leaving, sessions, rebalance timeouts."""
 
 from tests.conformance.actors import Modern
+from tests.conformance.requests import describe
+from tests.conformance.scenes import hand_over, join_consumer
 from tests.conformance.stage import Stage
-from tests.conformance.stories.consumer_join import describe
 from tests.conformance.story import story
 
 
@@ -10,17 +11,12 @@ from tests.conformance.story import story
 def a_static_member_bounces_and_keeps_its_partitions(k: Stage) -> None:
     """It leaves for a while, comes back with a new member id, and has everything again at the same epoch."""
     topic = k.topic(partitions=4)
-    a, b = Modern(k, "a", k.name("g"), instance="one"), Modern(k, "b", k.name("g"), instance="two")
-    a.join(topic)
-    b.join(topic)
-    a.beat()
-    a.owns()
-    b.beat()
+    a, b = join_consumer(k, "a", topic, instance="one"), join_consumer(k, "b", topic, instance="two")
+    hand_over(a, b)
     a.leave(-2)
     describe(k, a.group)
     b.beat()
-    again = Modern(k, "a again", k.name("g"), instance="one")
-    again.join(topic)
+    join_consumer(k, "a again", topic, instance="one")
     b.beat()
 
 
@@ -28,11 +24,10 @@ def a_static_member_bounces_and_keeps_its_partitions(k: Stage) -> None:
 def the_old_self_of_a_bounced_member_is_fenced(k: Stage) -> None:
     """Its old id with the instance is fenced, without it unknown."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(topic)
+    a = join_consumer(k, "a", topic, instance="one")
     epoch = a.epoch
     a.leave(-2)
-    Modern(k, "a again", k.name("g"), instance="one").join(topic)
+    Modern(k, "a again", instance="one").join(topic)
     a.beat(member_epoch=epoch)
     a.beat(member_epoch=epoch, instance_id=None)
     a.leave(-2)
@@ -43,9 +38,8 @@ def the_old_self_of_a_bounced_member_is_fenced(k: Stage) -> None:
 def an_instance_that_is_still_there_is_not_released(k: Stage) -> None:
     """Another process joins with the same instance id, even with the same member id: UNRELEASED_INSTANCE_ID."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(topic)
-    Modern(k, "b", k.name("g"), instance="one").join(topic)
+    a = join_consumer(k, "a", topic, instance="one")
+    Modern(k, "b", instance="one").join(topic)
     a.join(topic)
     a.beat()
 
@@ -54,9 +48,7 @@ def an_instance_that_is_still_there_is_not_released(k: Stage) -> None:
 def instances_and_members_that_do_not_belong_together(k: Stage) -> None:
     """An unknown instance is unknown, another's is fenced; without instance the member id is enough."""
     topic = k.topic()
-    a, b = Modern(k, "a", k.name("g"), instance="one"), Modern(k, "b", k.name("g"), instance="two")
-    a.join(topic)
-    b.join(topic)
+    a, _b = join_consumer(k, "a", topic, instance="one"), join_consumer(k, "b", topic, instance="two")
     a.beat(instance_id="three")
     a.beat(instance_id="two")
     a.beat(instance_id=None)
@@ -68,19 +60,17 @@ def instances_and_members_that_do_not_belong_together(k: Stage) -> None:
 def a_static_member_that_leaves_for_good(k: Stage) -> None:
     """Epoch -1 frees the instance; who comes next under it is new, and the group has moved twice."""
     topic = k.topic()
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(topic)
+    a = join_consumer(k, "a", topic, instance="one")
     a.leave()
     describe(k, a.group)
-    Modern(k, "b", k.name("g"), instance="one").join(topic)
+    Modern(k, "b", instance="one").join(topic)
 
 
 @story("K-052 K-160")
 def a_bounced_member_may_come_back_under_its_old_id(k: Stage) -> None:
     """The member id need not change."""
     topic = k.topic(partitions=2)
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(topic)
+    a = join_consumer(k, "a", topic, instance="one")
     a.leave(-2)
     a.join(topic)
     a.beat()
@@ -89,8 +79,7 @@ def a_bounced_member_may_come_back_under_its_old_id(k: Stage) -> None:
 @story("K-056 K-286")
 def a_member_that_left_for_a_while_cannot_go_on_as_if_not(k: Stage) -> None:
     """Its old epoch is greater than -2: fenced."""
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic(), instance="one")
     a.leave(-2)
     a.beat()
 
@@ -99,10 +88,9 @@ def a_member_that_left_for_a_while_cannot_go_on_as_if_not(k: Stage) -> None:
 def a_bounced_member_may_come_back_with_other_topics(k: Stage) -> None:
     """Then the group moves, and it gets what it reads now."""
     one, two = k.topic("one"), k.topic("two")
-    a = Modern(k, "a", k.name("g"), instance="one")
-    a.join(one)
+    a = join_consumer(k, "a", one, instance="one")
     a.leave(-2)
-    Modern(k, "a again", k.name("g"), instance="one").join(two)
+    Modern(k, "a again", instance="one").join(two)
 
 
 @story("K-156 K-164 T-13")
@@ -110,12 +98,8 @@ def a_static_member_that_does_not_come_back_is_removed(k: Stage) -> None:
     """Its session ends, the group moves on, and its peer gets its partitions."""
     topic = k.topic(partitions=2)
     k.group_config(k.name("g"), consumer_session_timeout_ms=2000, consumer_heartbeat_interval_ms=100)
-    a, b = Modern(k, "a", k.name("g"), instance="one"), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
-    a.beat()
-    a.owns()
-    b.beat()
+    a, b = join_consumer(k, "a", topic, instance="one"), join_consumer(k, "b", topic)
+    hand_over(a, b)
     a.leave(-2)
     for _ in range(2):
         k.pause(1200)
@@ -126,8 +110,7 @@ def a_static_member_that_does_not_come_back_is_removed(k: Stage) -> None:
 @story("K-040 K-043 K-075 K-179")
 def the_last_member_leaves(k: Stage) -> None:
     """The group is empty at its next epoch; who has left is unknown."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     a.leave()
     describe(k, a.group)
     a.leave()
@@ -139,9 +122,7 @@ def a_silent_consumer_is_removed_when_its_session_ends(k: Stage) -> None:
     """A says nothing for a second: it is gone then, and B gets its partitions at the next heartbeat."""
     topic = k.topic(partitions=2)
     k.group_config(k.name("g"), consumer_session_timeout_ms=1600, consumer_heartbeat_interval_ms=100)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
     k.pause(1000)
     b.beat()
     k.pause(1000)
@@ -153,8 +134,7 @@ def a_silent_consumer_is_removed_when_its_session_ends(k: Stage) -> None:
 def refused_heartbeats_do_not_keep_alive(k: Stage) -> None:
     """Fenced heartbeats all the time, and the session ends all the same."""
     k.group_config(k.name("g"), consumer_session_timeout_ms=1000, consumer_heartbeat_interval_ms=100)
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     k.pause(600)
     a.beat(member_epoch=99)
     k.pause(700)
@@ -165,9 +145,7 @@ def refused_heartbeats_do_not_keep_alive(k: Stage) -> None:
 def who_does_not_revoke_in_time_is_removed(k: Stage) -> None:
     """A beats but never gives its partitions up: after its rebalance timeout it is out, and B gets all."""
     topic = k.topic(partitions=2)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic, rebalance_timeout_ms=1600)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic, rebalance_timeout_ms=1600), join_consumer(k, "b", topic)
     a.beat()
     k.pause(700)
     a.beat()
@@ -180,9 +158,7 @@ def who_does_not_revoke_in_time_is_removed(k: Stage) -> None:
 def who_revokes_in_time_stays(k: Stage) -> None:
     """The acknowledgement comes before the rebalance timeout: nothing happens when it is over."""
     topic = k.topic(partitions=2)
-    a, b = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"))
-    a.join(topic, rebalance_timeout_ms=1600)
-    b.join(topic)
+    a, b = join_consumer(k, "a", topic, rebalance_timeout_ms=1600), join_consumer(k, "b", topic)
     a.beat()
     k.pause(700)
     a.owns()
@@ -195,7 +171,7 @@ def who_revokes_in_time_stays(k: Stage) -> None:
 def leave_group_removes_members_of_the_new_protocol(k: Stage) -> None:
     """An operator may remove them by id or instance; each is answered, and the group moves once."""
     topic = k.topic(partitions=3)
-    a, b, c = Modern(k, "a", k.name("g")), Modern(k, "b", k.name("g"), instance="two"), Modern(k, "c", k.name("g"))
+    a, b, c = Modern(k, "a"), Modern(k, "b", instance="two"), Modern(k, "c")
     for one in (a, b, c):
         one.join(topic)
     leavers = [

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.conformance.batches import T0, batch
+from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.stage import Answer, Pending, Stage
 from tests.conformance.stories.produce import produce
 from tests.conformance.story import story
@@ -98,7 +99,7 @@ def partitions_that_are_not_there(k: Stage) -> None:
     fetch(k, k.name("none"), max_wait_ms=5000, min_bytes=1)
     fetch(k, topic, index=9, max_wait_ms=5000, min_bytes=1)
     unknown = {
-        "topic_id": "11111111-1111-1111-1111-111111111111",
+        "topic_id": UNKNOWN_ID,
         "partitions": [{"partition": 0, "partition_max_bytes": 100}],
     }
     k.line("reader").call("fetch", 15, max_wait_ms=5000, min_bytes=1, topics=[unknown])

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.conformance.actors import Modern
+from tests.conformance.scenes import join_consumer
 from tests.conformance.stage import GROUP, Answer, Stage
 from tests.conformance.story import story
 
@@ -38,8 +39,7 @@ def a_group_that_is_not_there_has_its_defaults(k: Stage) -> None:
 @story("K-341 K-340 T-27")
 def a_heartbeat_interval_of_its_own(k: Stage) -> None:
     """Set on the group, it comes with the next heartbeat's answer, and is described as the group's own."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     alter(k, a.group, (INTERVAL, SET, "10000"))
     until_set(k, a.group, INTERVAL, "10000")
     a.beat()
@@ -49,8 +49,7 @@ def a_heartbeat_interval_of_its_own(k: Stage) -> None:
 @story("K-339 K-340")
 def a_deleted_config_gives_way_to_the_brokers(k: Stage) -> None:
     """DELETE brings the broker's value back."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     alter(k, a.group, (INTERVAL, SET, "10000"))
     until_set(k, a.group, INTERVAL, "10000")
     alter(k, a.group, (INTERVAL, DELETE, None))
@@ -163,8 +162,7 @@ def the_same_group_twice_in_a_request(k: Stage) -> None:
 @story("K-341 K-167")
 def a_session_timeout_of_its_own(k: Stage) -> None:
     """It counts from the member's next heartbeat on."""
-    a = Modern(k, "a", k.name("g"))
-    a.join(k.topic())
+    a = join_consumer(k, "a", k.topic())
     k.group_config(a.group, consumer_session_timeout_ms=1000, consumer_heartbeat_interval_ms=200)
     k.pause(1300)
     a.beat()
@@ -175,7 +173,7 @@ def a_session_timeout_of_its_own(k: Stage) -> None:
 @story("K-338 K-330")
 def configs_outlive_their_group(k: Stage) -> None:
     """The group is deleted, and a new one of the same name has them."""
-    a = Modern(k, "a", k.name("g"))
+    a = Modern(k, "a")
     k.group_config(a.group, consumer_heartbeat_interval_ms=6000)
     a.join(k.topic())
     a.leave()

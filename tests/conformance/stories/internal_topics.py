@@ -3,13 +3,13 @@
 from typing import Any
 
 from tests.conformance.batches import TRANSACTIONAL, batch
+from tests.conformance.requests import commit, fetch, part
+from tests.conformance.scenes import begin_producer
 from tests.conformance.stage import Stage
 from tests.conformance.stories.broker_configs import APPEND, DELETE, SET, TOPIC, alter, shown
 from tests.conformance.stories.fetch import offsets
-from tests.conformance.stories.offset_commit import commit, fetch, part
 from tests.conformance.stories.produce import produce
 from tests.conformance.stories.topics import create, metadata, new, visible
-from tests.conformance.stories.txn_offsets import Producer
 from tests.conformance.story import story
 
 OFFSETS, TRANSACTIONS, SHARES, CLUSTER = (
@@ -71,8 +71,7 @@ def records_of_an_idempotent_producer_for_the_offsets_topic(k: Stage) -> None:
 @story("O-116")
 def a_transaction_with_partitions_of_the_offsets_topic(k: Stage) -> None:
     """AddPartitionsToTxn for one of its partitions, then records for it with and without."""
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     numbers: dict[str, Any] = {"producer_id": p.id, "epoch": p.epoch, "sequence": 0, "attributes": TRANSACTIONAL}
     records = batch(b"x", key=b"k", **numbers)
     produce(p.line, OFFSETS, records, version=11, transactional_id=p.transactional_id)

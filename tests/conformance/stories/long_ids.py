@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.conformance import wire
 from tests.conformance.actors import Member, Modern, assignment, subscription
+from tests.conformance.requests import describe, fetch, part
+from tests.conformance.scenes import join_consumer
 from tests.conformance.stage import Line, Stage
-from tests.conformance.stories.consumer_join import describe
-from tests.conformance.stories.offset_commit import fetch, part
 from tests.conformance.story import story
 
 LONGEST = 32_767
@@ -63,10 +63,9 @@ def a_client_id_that_just_leaves_room_for_a_uuid(k: Stage) -> None:
 def a_member_with_a_long_client_id_syncs_and_beats(k: Stage) -> None:
     """The id fits, so that everything is as ever; the client id itself is in the record, too."""
     line = k.line("a", client_id=long(LONGEST - UUID_BYTES))
-    a = Member(k, "a", k.name("g"))
+    a = Member(k, "a")
     assert a.line is line
-    a.join()
-    a.sync({a.member_id: b"all"})
+    a.join_and_sync(b"all")
     a.beat()
     a.leave()
 
@@ -94,7 +93,7 @@ def an_instance_id_that_is_too_long_is_looked_at_like_any_other(k: Stage) -> Non
 @story("C-011")
 def the_longest_member_id(k: Stage) -> None:
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup with 32,767 bytes of member id that nobody gave."""
-    a = Member(k, "a", k.name("g"))
+    a = Member(k, "a")
     a.member_id = long(LONGEST)
     a.ask_join().answer()
     a.beat(generation_id=1)
@@ -107,8 +106,7 @@ def the_longest_group_id(k: Stage) -> None:
     """A group whose id has 32,767 bytes: joined, synced, committed to, described, listed, deleted."""
     group, topic = long(LONGEST, k.prefix), k.topic()
     a = Member(k, "a", group)
-    a.join()
-    a.sync({a.member_id: b"all"})
+    a.join_and_sync(b"all")
     a.commit(topic, 5)
     a.beat()
     look(k, group)
@@ -125,8 +123,7 @@ def the_longest_protocols(k: Stage) -> None:
     group = long(LONGEST, k.prefix)
     protocols = [{"name": long(LONGEST, letter="p"), "metadata": b"m" * 2000}]
     a = Member(k, "a", group, protocol_type=long(LONGEST, letter="t"), protocols=protocols)
-    a.join()
-    a.sync({a.member_id: b"s" * 2000})
+    a.join_and_sync(b"s" * 2000)
     a.beat()
 
 
@@ -160,8 +157,7 @@ def the_longest_names_of_a_consumer_member(k: Stage) -> None:
 def a_client_id_without_room_for_a_uuid_in_a_consumer_group(k: Stage) -> None:
     """A classic member with such a client id joins a consumer group, in versions 3 and 9; then with a long instance id."""
     topic = k.topic(partitions=2)
-    n = Modern(k, "n", k.name("g"))
-    n.join(topic)
+    n = join_consumer(k, "n", topic)
     mine = [{"name": "range", "metadata": subscription(topic)}]
     for version in (3, 9):
         ask(k.line(f"v{version}", client_id=long(LONGEST)), n.group, version, protocols=mine)
@@ -175,11 +171,9 @@ def a_member_with_a_long_client_id_is_upgraded(k: Stage) -> None:
     """Its client id has 32,730 bytes and its member id 32,767; a consumer member joins the group."""
     topic = k.topic(partitions=2)
     k.line("c", client_id=long(LONGEST - UUID_BYTES))
-    c = Member(k, "c", k.name("g"), protocols=[{"name": "range", "metadata": subscription(topic)}])
-    c.join()
-    c.sync({c.member_id: assignment({topic: [0, 1]})})
-    n = Modern(k, "n", k.name("g"))
-    n.join(topic)
+    c = Member(k, "c", protocols=[{"name": "range", "metadata": subscription(topic)}])
+    c.join_and_sync(assignment({topic: [0, 1]}))
+    n = join_consumer(k, "n", topic)
     c.beat()
     describe(k, n.group)
 
@@ -212,11 +206,10 @@ def metadata_that_a_record_has_no_room_for(k: Stage) -> None:
 @story("C-100 K-002", server="wide")
 def the_longest_session(k: Stage) -> None:
     """Session and rebalance timeouts of 2,147,483,647 ms, which this server allows."""
-    a = Member(k, "a", k.name("g"), session_timeout_ms=2**31 - 1, rebalance_timeout_ms=2**31 - 1)
-    a.join()
-    a.sync({a.member_id: b"all"})
+    a = Member(k, "a", session_timeout_ms=2**31 - 1, rebalance_timeout_ms=2**31 - 1)
+    a.join_and_sync(b"all")
     a.beat()
-    b = Member(k, "b", k.name("g"), session_timeout_ms=2**31 - 1, rebalance_timeout_ms=2**31 - 1)
+    b = Member(k, "b", session_timeout_ms=2**31 - 1, rebalance_timeout_ms=2**31 - 1)
     b.introduce()
     waiting = b.ask_join()
     k.pause(200)

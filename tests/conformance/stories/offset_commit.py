@@ -2,27 +2,11 @@
 
 from typing import Any
 
-from tests.conformance.actors import Member, stable
-from tests.conformance.stage import Answer, Line, Stage
-from tests.conformance.stories.classic_sync import joined
+from tests.conformance.actors import Member
+from tests.conformance.requests import UNKNOWN_ID, commit, fetch, part
+from tests.conformance.scenes import complete_join, join_alone, members, stable, static_pair
+from tests.conformance.stage import Stage
 from tests.conformance.story import story
-
-
-def part(offset: int = 1, index: int = 0, metadata: str | None = "", **more: Any) -> dict[str, Any]:
-    """One partition of a commit."""
-    return {"partition_index": index, "committed_offset": offset, "committed_metadata": metadata, **more}
-
-
-def commit(line: Line, group: str, topic: str, *parts: dict[str, Any], version: int = 9, **values: Any) -> Answer:
-    """Commit with no group membership unless `values` say so."""
-    topics = [{"name": topic, "partitions": list(parts or (part(),))}]
-    return line.call("offset_commit", version, **{"group_id": group, "topics": topics, **values})
-
-
-def fetch(line: Line, group: str, topic: str, *indexes: int, version: int = 9, **values: Any) -> Answer:
-    """What the group has committed for these partitions."""
-    topics = [{"name": topic, "partition_indexes": list(indexes or (0,))}]
-    return line.call("offset_fetch", version, groups=[{"group_id": group, "topics": topics, **values}])
 
 
 @story("O-021 C-007 A-102 O-211")
@@ -55,8 +39,7 @@ def a_generation_in_a_group_that_is_not_there(k: Stage) -> None:
 def commits_to_an_empty_group_that_had_members(k: Stage) -> None:
     """Without a generation it is open to all; with one the member is unknown."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"))
-    stable(a)
+    a = join_alone(k, "a")
     a.leave()
     commit(a.line, a.group, topic)
     a.commit(topic)
@@ -67,8 +50,7 @@ def commits_to_an_empty_group_that_had_members(k: Stage) -> None:
 def commits_to_a_stable_group(k: Stage) -> None:
     """Right, no identity, no generation, unknown member, wrong generations: each has its answer."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"))
-    stable(a)
+    a = join_alone(k, "a")
     a.commit(topic, 7)
     commit(a.line, a.group, topic)
     commit(a.line, a.group, topic, member_id=a.member_id)
@@ -83,8 +65,7 @@ def commits_to_a_stable_group(k: Stage) -> None:
 def commits_with_instance_ids(k: Stage) -> None:
     """The instance must be known and must be this member's."""
     topic = k.topic()
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
-    stable(a, b)
+    a, _b = stable(*static_pair(k))
     a.commit(topic)
     a.commit(topic, group_instance_id=None)
     a.commit(topic, group_instance_id="two")
@@ -97,7 +78,7 @@ def commits_with_instance_ids(k: Stage) -> None:
 def commits_during_a_join_are_fine(k: Stage) -> None:
     """In PreparingRebalance the old generation may still commit, and the rebalance goes on undisturbed."""
     topic = k.topic()
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
+    a, b = members(k, "ab")
     stable(a)
     b.introduce()
     waiting = b.ask_join()
@@ -113,8 +94,7 @@ def commits_during_a_join_are_fine(k: Stage) -> None:
 def commits_between_join_and_sync_are_refused(k: Stage) -> None:
     """In CompletingRebalance: REBALANCE_IN_PROGRESS for the right generation, ILLEGAL_GENERATION for another."""
     topic = k.topic()
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
-    joined(k, a, b)
+    a, _b = complete_join(*members(k, "ab"))
     a.commit(topic)
     a.commit(topic, generation_id_or_member_epoch=1)
     commit(a.line, a.group, topic)
@@ -124,7 +104,7 @@ def commits_between_join_and_sync_are_refused(k: Stage) -> None:
 def a_named_member_that_has_not_joined_cannot_commit(k: Stage) -> None:
     """Its id is no member's yet."""
     topic = k.topic()
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
+    a, b = members(k, "ab")
     stable(a)
     b.introduce()
     b.commit(topic, generation_id_or_member_epoch=1)
@@ -200,10 +180,9 @@ def every_commit_version_keeps_an_offset(k: Stage) -> None:
 def version_10_commits_by_topic_id(k: Stage) -> None:
     """A known id is committed, an unknown id and the zero id are not, an unknown partition of a known id is told apart."""
     topic, line = k.topic(), k.line("a")
-    unknown = "11111111-1111-1111-1111-111111111111"
     topics: list[dict[str, Any]] = [
         {"topic_id": k.topic_id(topic), "partitions": [part(9, 0), part(9, 7)]},
-        {"topic_id": unknown, "partitions": [part(9, 0)]},
+        {"topic_id": UNKNOWN_ID, "partitions": [part(9, 0)]},
         {"topic_id": None, "partitions": [part(9, 0)]},
     ]
     line.call("offset_commit", 10, group_id=k.name("g"), topics=topics)
@@ -235,7 +214,7 @@ def the_empty_group_id_may_commit(k: Stage) -> None:
 def a_member_goes_on_from_what_was_committed(k: Stage) -> None:
     """Offsets committed without membership are there for the group that forms later, and outlive its members."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"))
+    a = Member(k, "a")
     commit(a.line, a.group, topic, part(11))
     stable(a)
     fetch(a.line, a.group, topic)

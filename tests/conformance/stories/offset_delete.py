@@ -2,15 +2,11 @@
 
 from typing import Any
 
-from tests.conformance.actors import Member, stable, subscription
-from tests.conformance.stage import Answer, Line, Stage
-from tests.conformance.stories.offset_commit import commit, fetch, part
+from tests.conformance.actors import Member, subscription
+from tests.conformance.requests import commit, delete, fetch, part
+from tests.conformance.scenes import join_alone, stable
+from tests.conformance.stage import Stage
 from tests.conformance.story import story
-
-
-def delete(line: Line, group: str, topic: str, *indexes: int) -> Answer:
-    parts = [{"partition_index": index} for index in indexes or (0,)]
-    return line.call("offset_delete", 0, group_id=group, topics=[{"name": topic, "partitions": parts}])
 
 
 def reading(topic: str) -> list[dict[str, Any]]:
@@ -49,8 +45,7 @@ def unknown_topics_fail_alone(k: Stage) -> None:
 def subscribed_topics_keep_their_offsets(k: Stage) -> None:
     """While a member reads the topic it is refused; another topic of the same group is not."""
     mine, other = k.topic("mine"), k.topic("other")
-    a = Member(k, "a", k.name("g"), protocols=reading(mine))
-    stable(a)
+    a = join_alone(k, "a", protocols=reading(mine))
     a.commit(mine)
     a.commit(other)
     delete(a.line, a.group, mine)
@@ -63,8 +58,7 @@ def subscribed_topics_keep_their_offsets(k: Stage) -> None:
 def an_unreadable_subscription_counts_as_all_topics(k: Stage) -> None:
     """The coordinator cannot know what the member reads, so nothing may be deleted."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"), protocols=[{"name": "range", "metadata": b"\x00"}])
-    stable(a)
+    a = join_alone(k, "a", protocols=[{"name": "range", "metadata": b"\x00"}])
     a.commit(topic)
     delete(a.line, a.group, topic)
 
@@ -73,8 +67,7 @@ def an_unreadable_subscription_counts_as_all_topics(k: Stage) -> None:
 def another_kind_of_group_must_be_empty(k: Stage) -> None:
     """A group that is not of consumers refuses as a whole while it has members."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"), protocol_type="connect", protocols=[{"name": "compatible", "metadata": b"m"}])
-    stable(a)
+    a = join_alone(k, "a", protocol_type="connect", protocols=[{"name": "compatible", "metadata": b"m"}])
     a.commit(topic)
     delete(a.line, a.group, topic)
     a.leave()
@@ -85,7 +78,7 @@ def another_kind_of_group_must_be_empty(k: Stage) -> None:
 def while_the_group_joins_the_subscription_of_before_counts(k: Stage) -> None:
     """In PreparingRebalance a topic of the last generation is still subscribed."""
     topic = k.topic()
-    a, b = Member(k, "a", k.name("g"), protocols=reading(topic)), Member(k, "b", k.name("g"), protocols=reading(topic))
+    a, b = Member(k, "a", protocols=reading(topic)), Member(k, "b", protocols=reading(topic))
     stable(a)
     b.introduce()
     b.ask_join()
@@ -97,21 +90,17 @@ def while_the_group_joins_the_subscription_of_before_counts(k: Stage) -> None:
 def a_group_without_offsets_goes_at_the_next_pass(k: Stage) -> None:
     """A first join that failed leaves an empty group behind, which the next cleanup takes away."""
     line = k.line("a")
-    Member(k, "a", k.name("g"), protocols=[]).ask_join().answer()
-    line.eventually(
-        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
-    )
+    Member(k, "a", protocols=[]).ask_join().answer()
+    line.await_group(k.name("g"), "GROUP_ID_NOT_FOUND", version=6)
 
 
 @story("O-408 Q-024", server="expiry")
 def a_group_of_named_members_only_goes_too(k: Stage) -> None:
     """Its member was named but has not joined when the cleanup comes: the id is unknown then."""
-    a = Member(k, "a", k.name("g"))
+    a = Member(k, "a")
     a.introduce()
     k.pause(150)
-    a.line.eventually(
-        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
-    )
+    a.line.await_group(k.name("g"), "GROUP_ID_NOT_FOUND", version=6)
     a.ask_join().answer()
 
 
@@ -121,9 +110,7 @@ def deleting_the_last_offset_lets_the_group_go(k: Stage) -> None:
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic)
     delete(line, k.name("g"), topic)
-    line.eventually(
-        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
-    )
+    line.await_group(k.name("g"), "GROUP_ID_NOT_FOUND", version=6)
 
 
 @story("O-045 O-401 O-406 O-407 Q-040", server="expiry")
@@ -132,9 +119,7 @@ def a_commit_with_its_own_retention_expires_by_it(k: Stage) -> None:
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic, part(5), version=3, retention_time_ms=1500)
     fetch(line, k.name("g"), topic)
-    line.eventually(
-        "describe_groups", 6, lambda answer: answer.groups[0].error_code == "GROUP_ID_NOT_FOUND", groups=[k.name("g")]
-    )
+    line.await_group(k.name("g"), "GROUP_ID_NOT_FOUND", version=6)
     fetch(line, k.name("g"), topic)
 
 
@@ -152,8 +137,7 @@ def a_later_commit_takes_the_retention_back(k: Stage) -> None:
 def explicit_retention_does_not_count_for_subscribed_topics(k: Stage) -> None:
     """In a stable group the topic that a member reads keeps its offset, another topic loses it."""
     mine, other = k.topic("mine"), k.topic("other")
-    a = Member(k, "a", k.name("g"), protocols=reading(mine))
-    stable(a)
+    a = join_alone(k, "a", protocols=reading(mine))
     for topic in (mine, other):
         values = {"generation_id_or_member_epoch": 1, "member_id": a.member_id}
         commit(a.line, a.group, topic, part(5), version=3, retention_time_ms=1500, **values)
@@ -166,8 +150,7 @@ def explicit_retention_does_not_count_for_subscribed_topics(k: Stage) -> None:
 def a_plain_commit_expires_after_the_retention(k: Stage) -> None:
     """A minute after its commit the offset of a simple group is gone; that of a group with a reader is not."""
     topic = k.topic()
-    a = Member(k, "a", k.name("read"), protocols=reading(topic), session_timeout_ms=300_000)
-    stable(a)
+    a = join_alone(k, "a", group=k.name("read"), protocols=reading(topic), session_timeout_ms=300_000)
     a.commit(topic, 2)
     commit(a.line, k.name("simple"), topic, part(1))
     gone = [{"group_id": k.name("simple"), "topics": None}]

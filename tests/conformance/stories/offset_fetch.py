@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tests.conformance.actors import Member, stable
+from tests.conformance.actors import Member
+from tests.conformance.requests import commit, fetch, part
+from tests.conformance.scenes import complete_join, members, stable
 from tests.conformance.stage import Stage
-from tests.conformance.stories.classic_sync import joined
-from tests.conformance.stories.offset_commit import commit, fetch, part
 from tests.conformance.story import story
 
 
@@ -71,7 +71,7 @@ def a_partition_asked_twice_is_answered_twice(k: Stage) -> None:
 def a_classic_group_does_not_look_at_the_member(k: Stage) -> None:
     """Any member id and epoch will do, in each state of the group."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"))
+    a = Member(k, "a")
     commit(a.line, a.group, topic, part(1))
     fetch(a.line, a.group, topic, member_id="anybody", member_epoch=7)
     stable(a)
@@ -83,10 +83,10 @@ def a_classic_group_does_not_look_at_the_member(k: Stage) -> None:
 def offsets_are_read_in_every_state(k: Stage) -> None:
     """Preparing, completing, stable, empty: the fetch needs no membership."""
     topic = k.topic()
-    a, b = Member(k, "a", k.name("g")), Member(k, "b", k.name("g"))
+    a, b = members(k, "ab")
     watch = k.line("watch")
     commit(watch, a.group, topic, part(3))
-    joined(k, a, b)
+    complete_join(a, b)
     fetch(watch, a.group, topic)
     a.sync({a.member_id: b"all"})
     b.sync()

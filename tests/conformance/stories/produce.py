@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from tests.conformance.actors import FAR
 from tests.conformance.batches import GZIP, T0, TRANSACTIONAL, batch
+from tests.conformance.requests import UNKNOWN_ID
+from tests.conformance.scenes import begin_producer
 from tests.conformance.stage import Answer, Line, Pending, Stage
-from tests.conformance.stories.txn_offsets import FAR, Producer
 from tests.conformance.story import story
 
 
@@ -53,7 +55,7 @@ def topics_and_partitions_that_are_not_there(k: Stage) -> None:
     produce(line, k.name("none"), batch(b"x"))
     produce(line, topic, batch(b"x"), index=7)
     data = [
-        {"topic_id": "11111111-1111-1111-1111-111111111111", "partition_data": [{"index": 0, "records": batch(b"x")}]},
+        {"topic_id": UNKNOWN_ID, "partition_data": [{"index": 0, "records": batch(b"x")}]},
         {"topic_id": k.topic_id(topic), "partition_data": [{"index": 0, "records": batch(b"x")}]},
     ]
     line.call("produce", 13, acks=-1, timeout_ms=1000, topic_data=data)
@@ -240,8 +242,7 @@ def a_producer_that_the_log_does_not_know(k: Stage) -> None:
 def transactional_records_need_a_transaction(k: Stage) -> None:
     """Without AddPartitionsToTxn they are refused, by version; with an unknown transactional id as well."""
     topic = k.topic()
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     records = batch(b"x", producer_id=p.id, epoch=p.epoch, sequence=0, attributes=TRANSACTIONAL)
     for version in (9, 11):
         produce(p.line, topic, records, version=version, transactional_id=p.transactional_id)

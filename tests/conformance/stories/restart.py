@@ -1,9 +1,10 @@
 """What a broker that is stopped and started again knows of its groups."""
 
-from tests.conformance.actors import Member, Modern, assignment
+from tests.conformance.actors import Member, assignment
+from tests.conformance.requests import describe
+from tests.conformance.scenes import join_consumer
 from tests.conformance.stage import Stage
-from tests.conformance.stories.consumer_join import describe
-from tests.conformance.stories.migration import classic, half_upgraded, reads
+from tests.conformance.stories.migration import join_classic, reads, upgraded
 from tests.conformance.story import story
 
 
@@ -15,8 +16,7 @@ def look(k: Stage, group: str) -> None:
 @story("K-265 K-268 L-011 L-015", server="restart")
 def a_downgraded_group_whose_member_had_taken_the_last_epoch(k: Stage) -> None:
     """The consumer member leaves, and the broker restarts before the classic member, which has half, has rejoined."""
-    topic = k.topic(partitions=4)
-    c, n = half_upgraded(k, topic, 4)
+    topic, c, n = upgraded(k, 4, rejoins=True)
     n.leave()
     look(k, c.group)
     k.restart(c.group)
@@ -24,8 +24,7 @@ def a_downgraded_group_whose_member_had_taken_the_last_epoch(k: Stage) -> None:
     c.beat()
     c.sync()
     c.commit(topic)
-    c.joined(c.ask_join())
-    c.sync({c.member_id: assignment({topic: [0, 1, 2, 3]})})
+    c.join_and_sync(assignment({topic: [0, 1, 2, 3]}))
     c.beat()
     look(k, c.group)
 
@@ -33,29 +32,22 @@ def a_downgraded_group_whose_member_had_taken_the_last_epoch(k: Stage) -> None:
 @story("K-265 K-268 K-269 L-011 L-015", server="restart")
 def a_downgraded_group_whose_member_is_behind(k: Stage) -> None:
     """The classic member has not taken the last epoch when the consumer member leaves and the broker restarts."""
-    topic = k.topic(partitions=4)
-    c = classic(k, "c", topic, [0, 1, 2, 3])
-    n = Modern(k, "n", k.name("g"))
-    n.join(topic)
+    topic, c, n = upgraded(k, 4)
     n.leave()
     k.restart(c.group)
     look(k, c.group)
     c.commit(topic)
     c.sync()
     c.beat()
-    c.joined(c.ask_join())
-    c.sync({c.member_id: assignment({topic: [0, 1, 2, 3]})})
+    c.join_and_sync(assignment({topic: [0, 1, 2, 3]}))
     c.beat()
 
 
 @story("K-265 K-268 K-269 L-011 L-015", server="restart")
 def a_downgraded_group_of_two_members_of_which_one_is_behind(k: Stage) -> None:
     """One classic member waits in the last epoch for a partition that the other, an epoch behind, still holds."""
-    topic = k.topic(partitions=3)
-    c, n = half_upgraded(k, topic, 3)
-    d = Member(k, "d", k.name("g"), protocols=reads(topic))
-    d.join()
-    d.sync()
+    topic, c, n = upgraded(k, 3, rejoins=True)
+    d = join_classic(k, "d", topic)
     n.leave()
     k.restart(c.group)
     look(k, c.group)
@@ -70,10 +62,9 @@ def a_downgraded_group_of_two_members_of_which_one_is_behind(k: Stage) -> None:
 def a_group_downgraded_by_a_static_member_that_returns(k: Stage) -> None:
     """A static member changes from the new protocol to the classic one, and the broker restarts: nobody rebalances."""
     topic = k.topic(partitions=2)
-    c = classic(k, "c", topic, [0, 1], instance="one")
-    n = Modern(k, "n", k.name("g"), instance="one")
-    n.join(topic)
-    again = Member(k, "c again", k.name("g"), protocols=reads(topic), instance="one")
+    c = join_classic(k, "c", topic, [0, 1], instance="one")
+    join_consumer(k, "n", topic, instance="one")
+    again = Member(k, "c again", protocols=reads(topic), instance="one")
     again.joined(again.ask_join())
     look(k, c.group)
     k.restart(c.group)
@@ -86,16 +77,12 @@ def a_group_downgraded_by_a_static_member_that_returns(k: Stage) -> None:
 @story("K-214 K-222 L-015", server="restart")
 def an_upgraded_group_whose_member_has_not_rejoined(k: Stage) -> None:
     """The broker restarts between the upgrade and the classic member's next heartbeat."""
-    topic = k.topic(partitions=2)
-    c = classic(k, "c", topic, [0, 1])
-    n = Modern(k, "n", k.name("g"))
-    n.join(topic)
+    _topic, c, n = upgraded(k, 2)
     k.restart(c.group)
     describe(k, c.group)
     c.beat()
     n.beat()
-    c.joined(c.ask_join())
-    c.sync()
+    c.join_and_sync()
     n.beat()
     describe(k, c.group)
 
@@ -104,8 +91,8 @@ def an_upgraded_group_whose_member_has_not_rejoined(k: Stage) -> None:
 def a_classic_group_in_the_middle_of_a_rebalance(k: Stage) -> None:
     """A second member waits in JoinGroup when the broker restarts: the group is as its last generation left it."""
     topic = k.topic(partitions=2)
-    c = classic(k, "c", topic, [0, 1])
-    d = Member(k, "d", k.name("g"), protocols=reads(topic))
+    c = join_classic(k, "c", topic, [0, 1])
+    d = Member(k, "d", protocols=reads(topic))
     d.introduce()
     d.ask_join()
     k.pause(150)

@@ -1,8 +1,8 @@
 """Static members (KIP-345, KIP-814): those with an instance id, who may restart without a rebalance."""
 
-from tests.conformance.actors import Member, stable, subscription
+from tests.conformance.actors import Member, subscription
+from tests.conformance.scenes import complete_join, join_alone, stable, static_pair
 from tests.conformance.stage import Stage
-from tests.conformance.stories.classic_sync import joined
 from tests.conformance.story import story
 
 
@@ -17,11 +17,9 @@ def a_static_member_joins_in_one_step(k: Stage) -> None:
 @story("C-410 C-412 C-420 C-422 T-008")
 def a_static_follower_restarts_and_keeps_its_partitions(k: Stage) -> None:
     """It comes back without a member id, gets a new one and its old share; the leader never hears of it."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
-    stable(a, b)
-    again = Member(k, "b restarted", k.name("g"), instance="two")
-    again.joined(again.ask_join())
-    again.sync()
+    a, _b = stable(*static_pair(k))
+    again = Member(k, "b restarted", instance="two")
+    again.join_and_sync()
     a.beat()
     again.beat()
 
@@ -30,11 +28,9 @@ def a_static_follower_restarts_and_keeps_its_partitions(k: Stage) -> None:
 def the_old_self_of_a_restarted_member_is_fenced(k: Stage) -> None:
     """With its instance id the old id is fenced in every request; without it the id is just unknown."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"), instance="one")
-    stable(a)
-    again = Member(k, "a restarted", k.name("g"), instance="one")
-    again.joined(again.ask_join())
-    again.sync()
+    a = join_alone(k, "a", instance="one")
+    again = Member(k, "a restarted", instance="one")
+    again.join_and_sync()
     a.beat()
     a.sync()
     a.ask_join().answer()
@@ -48,35 +44,29 @@ def the_old_self_of_a_restarted_member_is_fenced(k: Stage) -> None:
 @story("C-420 C-423 T-009 Q-020")
 def a_restarted_static_leader_is_told_to_skip_the_assignment(k: Stage) -> None:
     """Version 9 tells it that it leads, with all members, and that the assignment stands."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
-    stable(a, b)
-    again = Member(k, "a restarted", k.name("g"), instance="one")
-    again.joined(again.ask_join())
-    again.sync()
+    _a, b = stable(*static_pair(k))
+    again = Member(k, "a restarted", instance="one")
+    again.join_and_sync()
     b.beat()
 
 
 @story("C-421 T-009 Q-020")
 def before_version_9_a_restarted_leader_is_told_of_its_old_self(k: Stage) -> None:
     """It sees its own former id as leader and so acts as a follower."""
-    a, b = Member(k, "a", k.name("g"), instance="one", version=8), Member(k, "b", k.name("g"), instance="two")
-    stable(a, b)
-    again = Member(k, "a restarted", k.name("g"), instance="one", version=8)
-    again.joined(again.ask_join())
-    again.sync()
+    _a, b = stable(Member(k, "a", instance="one", version=8), Member(k, "b", instance="two"))
+    again = Member(k, "a restarted", instance="one", version=8)
+    again.join_and_sync()
     b.beat()
 
 
 @story("C-413 Q-019")
 def a_restart_with_another_subscription_goes_unnoticed(k: Stage) -> None:
     """Under the same protocol name a changed subscription moves nobody; it is stored, and described."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
-    stable(a, b)
+    a, _b = stable(*static_pair(k))
     again = Member(
         k, "b restarted", k.name("g"), instance="two", protocols=[{"name": "range", "metadata": subscription("other")}]
     )
-    again.joined(again.ask_join())
-    again.sync()
+    again.join_and_sync()
     a.beat()
     k.line("watch").call("describe_groups", 5, groups=[k.name("g")])
 
@@ -85,20 +75,18 @@ def a_restart_with_another_subscription_goes_unnoticed(k: Stage) -> None:
 def a_restart_that_would_change_the_protocol_starts_a_rebalance(k: Stage) -> None:
     """The lone member comes back preferring another protocol: the choice would change, so the group rebalances."""
     both = [{"name": name, "metadata": subscription("x")} for name in ("range", "sticky")]
-    a = Member(k, "a", k.name("g"), instance="one", protocols=both)
-    stable(a)
-    again = Member(k, "a restarted", k.name("g"), instance="one", protocols=list(reversed(both)))
+    join_alone(k, "a", instance="one", protocols=both)
+    again = Member(k, "a restarted", instance="one", protocols=list(reversed(both)))
     again.joined(again.ask_join())
 
 
 @story("C-412 C-410 C-151 Q-021")
 def a_restart_while_the_group_syncs_starts_over(k: Stage) -> None:
     """B waits in SyncGroup and is replaced: its old request is fenced, and the group rebalances."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
-    joined(k, a, b)
+    a, b = complete_join(*static_pair(k))
     parked = b.ask_sync()
     k.pause(150)
-    again = Member(k, "b restarted", k.name("g"), instance="two")
+    again = Member(k, "b restarted", instance="two")
     waiting = again.ask_join()
     parked.answer()
     a.beat_until("REBALANCE_IN_PROGRESS")
@@ -109,11 +97,11 @@ def a_restart_while_the_group_syncs_starts_over(k: Stage) -> None:
 @story("C-410 C-412 T-010")
 def a_restart_while_the_group_joins_takes_the_place(k: Stage) -> None:
     """B's old JoinGroup is parked when its new self joins: the old one is fenced, the new one waits in its place."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
+    a, b = static_pair(k)
     stable(a)
     parked = b.ask_join()
     k.pause(150)
-    again = Member(k, "b restarted", k.name("g"), instance="two")
+    again = Member(k, "b restarted", instance="two")
     waiting = again.ask_join()
     parked.answer()
     a.joined(a.ask_join())
@@ -123,8 +111,7 @@ def a_restart_while_the_group_joins_takes_the_place(k: Stage) -> None:
 @story("C-432 C-132 C-431")
 def an_instance_and_a_member_that_do_not_belong_together(k: Stage) -> None:
     """A known instance with another's id is fenced; an unknown instance with a known id is unknown."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
-    stable(a, b)
+    a, _b = stable(*static_pair(k))
     a.ask_join(group_instance_id="two").answer()
     a.ask_join(group_instance_id="three").answer()
     a.sync(group_instance_id="two")
@@ -135,8 +122,7 @@ def an_instance_and_a_member_that_do_not_belong_together(k: Stage) -> None:
 @story("C-431 C-138")
 def a_static_follower_that_rejoins_with_its_id_disturbs_nobody(k: Stage) -> None:
     """With its member id it is as any follower: unchanged, so answered at once in the same generation."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"), instance="two")
-    stable(a, b)
+    a, b = stable(*static_pair(k))
     b.ask_join().answer()
     a.beat()
 
@@ -144,10 +130,8 @@ def a_static_follower_that_rejoins_with_its_id_disturbs_nobody(k: Stage) -> None
 @story("C-166 C-433 C-143")
 def a_static_member_that_does_not_rejoin_is_kept(k: Stage) -> None:
     """The rebalance goes on without B after its timeout, but B is in the leader's list and can sync."""
-    a = Member(k, "a", k.name("g"), instance="one", rebalance_timeout_ms=1000)
-    b = Member(k, "b", k.name("g"), instance="two", rebalance_timeout_ms=1000)
-    stable(a, b)
-    a.joined(a.ask_join())
+    a, b = stable(*static_pair(k, rebalance_timeout_ms=1000))
+    a.join()
     a.sync({a.member_id: b"one", b.member_id: b"two"})
     b.beat()
     b.generation = a.generation
@@ -157,9 +141,7 @@ def a_static_member_that_does_not_rejoin_is_kept(k: Stage) -> None:
 @story("C-167")
 def a_join_in_which_nobody_came_is_tried_again(k: Stage) -> None:
     """One of two static members is removed and the other does not rejoin in time: the group waits on, and the other is still a member."""
-    a = Member(k, "a", k.name("g"), instance="one", rebalance_timeout_ms=700)
-    b = Member(k, "b", k.name("g"), instance="two", rebalance_timeout_ms=700)
-    stable(a, b)
+    a, _b = stable(*static_pair(k, rebalance_timeout_ms=700))
     k.line("admin").call(
         "leave_group", 5, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "two"}]
     )
@@ -172,11 +154,8 @@ def a_join_in_which_nobody_came_is_tried_again(k: Stage) -> None:
 @story("C-434 C-435 C-356")
 def a_silent_static_member_is_removed_when_its_session_ends(k: Stage) -> None:
     """Static members are removed like others; the old id is then unknown, the instance free."""
-    a = Member(k, "a", k.name("g"), instance="one", session_timeout_ms=800)
-    stable(a)
-    a.k.line("watch").eventually(
-        "describe_groups", 5, lambda answer: answer.groups[0].group_state == "Empty", groups=[k.name("g")]
-    )
+    a = join_alone(k, "a", instance="one", session_timeout_ms=800)
+    a.k.line("watch").await_group(k.name("g"), "Empty")
     a.ask_join().answer()
     a.joined(a.ask_join(member_id=""))
 
@@ -184,21 +163,17 @@ def a_silent_static_member_is_removed_when_its_session_ends(k: Stage) -> None:
 @story("C-351 C-410 Q-019")
 def after_a_restart_the_old_session_timeout_counts_first(k: Stage) -> None:
     """The new self asks for a long session but is silent: it is removed after the short one of its old self."""
-    a = Member(k, "a", k.name("g"), instance="one", session_timeout_ms=1000)
-    stable(a)
-    again = Member(k, "a restarted", k.name("g"), instance="one", session_timeout_ms=60_000)
+    join_alone(k, "a", instance="one", session_timeout_ms=1000)
+    again = Member(k, "a restarted", instance="one", session_timeout_ms=60_000)
     again.joined(again.ask_join())
-    k.line("watch").eventually(
-        "describe_groups", 5, lambda answer: answer.groups[0].group_state == "Empty", groups=[k.name("g")]
-    )
+    k.line("watch").await_group(k.name("g"), "Empty")
 
 
 @story("C-351 C-359")
 def a_beat_after_a_restart_brings_the_new_session_timeout(k: Stage) -> None:
     """Once it has beaten, the long session of the new self counts."""
-    a = Member(k, "a", k.name("g"), instance="one", session_timeout_ms=800)
-    stable(a)
-    again = Member(k, "a restarted", k.name("g"), instance="one", session_timeout_ms=60_000)
+    join_alone(k, "a", instance="one", session_timeout_ms=800)
+    again = Member(k, "a restarted", instance="one", session_timeout_ms=60_000)
     again.joined(again.ask_join())
     again.beat()
     k.pause(1200)
@@ -208,8 +183,7 @@ def a_beat_after_a_restart_brings_the_new_session_timeout(k: Stage) -> None:
 @story("C-436 C-437 C-141")
 def static_and_dynamic_members_share_a_group(k: Stage) -> None:
     """The leader's list and DescribeGroups show who has an instance id; old versions of the latter do not."""
-    a, b = Member(k, "a", k.name("g"), instance="one"), Member(k, "b", k.name("g"))
-    stable(a, b)
+    _a, _b = stable(Member(k, "a", instance="one"), Member(k, "b"))
     for version in range(6):
         k.line("watch").call("describe_groups", version, groups=[k.name("g")])
 
@@ -217,8 +191,7 @@ def static_and_dynamic_members_share_a_group(k: Stage) -> None:
 @story("C-013 Q-019")
 def a_restarted_member_is_described_by_its_old_client(k: Stage) -> None:
     """Client id and host are those of the first admission."""
-    a = Member(k, "a", k.name("g"), instance="one")
-    stable(a)
-    again = Member(k, "another client", k.name("g"), instance="one")
+    join_alone(k, "a", instance="one")
+    again = Member(k, "another client", instance="one")
     again.joined(again.ask_join())
     k.line("watch").call("describe_groups", 5, groups=[k.name("g")])

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.conformance.requests import UNKNOWN_ID
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
 
@@ -161,7 +162,7 @@ def deletes_that_make_no_sense(k: Stage) -> None:
     admin = k.line("admin")
     admin.call("delete_topics", 6, topics=[{"name": name}, {"name": name}], timeout_ms=10_000)
     admin.call("delete_topics", 6, topics=[{"name": other, "topic_id": k.topic_id(other)}], timeout_ms=10_000)
-    admin.call("delete_topics", 6, topics=[{"topic_id": "11111111-1111-1111-1111-111111111111"}], timeout_ms=10_000)
+    admin.call("delete_topics", 6, topics=[{"topic_id": UNKNOWN_ID}], timeout_ms=10_000)
     metadata(k, name, other)
 
 
@@ -217,7 +218,7 @@ def metadata_of_what_is_not_there(k: Stage) -> None:
     k.line("watch").call(
         "metadata",
         12,
-        topics=[{"name": None, "topic_id": "11111111-1111-1111-1111-111111111111"}],
+        topics=[{"name": None, "topic_id": UNKNOWN_ID}],
         allow_auto_topic_creation=False,
     )
 
@@ -311,8 +312,7 @@ def a_topic_made_anew_has_another_id(k: Stage) -> None:
     """Same name, new id: the old id is unknown."""
     name = k.topic()
     old = k.topic_id(name)
-    k.line("admin").quietly("delete_topics", 6, topics=[{"name": name}], timeout_ms=10_000)
-    k.await_topic(name, lambda topic: topic.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
+    k.delete_topic(name)
     create(k, new(name))
     visible(k, name)
     k.events.append({"same id": k.topic_id(name) == old})

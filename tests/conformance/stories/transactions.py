@@ -3,11 +3,12 @@
 import time
 from typing import Any
 
+from tests.conformance.actors import FAR, Producer
 from tests.conformance.batches import TRANSACTIONAL, batch
+from tests.conformance.scenes import begin_producer
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.stories.fetch import fetch, offsets
 from tests.conformance.stories.produce import produce
-from tests.conformance.stories.txn_offsets import FAR, Producer
 from tests.conformance.story import story
 
 COMMITTED = 1  # the isolation level that sees no open or aborted transaction
@@ -48,6 +49,14 @@ def write(p: Producer, topic: str, *values: bytes, sequence: int = 0, version: i
     return produce(p.line, topic, records, version=version, transactional_id=p.transactional_id)
 
 
+def write_in_transaction(k: Stage, *values: bytes, timeout_ms: int = 60_000) -> tuple[str, Producer]:
+    """A topic, and a producer whose open transaction has written these records to it."""
+    topic, p = k.topic(), begin_producer(k, timeout_ms=timeout_ms)
+    add(p, topic)
+    write(p, topic, *values)
+    return topic, p
+
+
 def settled(k: Stage, topic: str, end: int) -> Answer:
     """Wait until everything before this offset is decided."""
     parts = [{"partition_index": 0, "timestamp": -1}]
@@ -85,37 +94,15 @@ def producers_that_cannot_begin(k: Stage) -> None:
     p.begin(transaction_timeout_ms=-1)
     p.begin(transaction_timeout_ms=2_000_000_000)
     p.begin()
-    p.line.call(
-        "init_producer_id",
-        4,
-        transactional_id=p.transactional_id,
-        transaction_timeout_ms=60_000,
-        producer_id=p.id + FAR,
-        producer_epoch=0,
-    )
-    p.line.call(
-        "init_producer_id",
-        4,
-        transactional_id=p.transactional_id,
-        transaction_timeout_ms=60_000,
-        producer_id=p.id,
-        producer_epoch=-1,
-    )
-    p.line.call(
-        "init_producer_id",
-        4,
-        transactional_id=p.transactional_id,
-        transaction_timeout_ms=60_000,
-        producer_id=p.id,
-        producer_epoch=7,
-    )
+    p.begin(producer_id=p.id + FAR, producer_epoch=0)
+    p.begin(producer_id=p.id, producer_epoch=-1)
+    p.begin(producer_id=p.id, producer_epoch=7)
 
 
 @story("O-100")
 def a_producer_raises_its_own_epoch(k: Stage) -> None:
     """It names its id and epoch and gets the next one; asked again with the old one it gets the same (a retry)."""
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     me = {"producer_id": p.id, "producer_epoch": p.epoch}
     p.begin(**me)
     p.begin(**me)
@@ -124,11 +111,7 @@ def a_producer_raises_its_own_epoch(k: Stage) -> None:
 @story("O-101 O-131")
 def a_committed_transaction_is_seen_when_it_is_over(k: Stage) -> None:
     """Readers of committed records stop before it; then they see records and marker."""
-    topic = k.topic()
-    p = Producer(k)
-    p.begin()
-    add(p, topic)
-    write(p, topic, b"a", b"b")
+    topic, p = write_in_transaction(k, b"a", b"b")
     fetch(k, topic)
     fetch(k, topic, isolation_level=COMMITTED)
     offsets(k, topic, -1)
@@ -141,11 +124,7 @@ def a_committed_transaction_is_seen_when_it_is_over(k: Stage) -> None:
 @story("O-101 O-132")
 def an_aborted_transaction_is_named_to_readers(k: Stage) -> None:
     """Its records are in the log; the fetch of committed records says which producer's to drop."""
-    topic = k.topic()
-    p = Producer(k)
-    p.begin()
-    add(p, topic)
-    write(p, topic, b"a")
+    topic, p = write_in_transaction(k, b"a")
     p.end(False)
     settled(k, topic, 2)
     produce(k.line("q"), topic, batch(b"plain"))
@@ -156,11 +135,7 @@ def an_aborted_transaction_is_named_to_readers(k: Stage) -> None:
 @story("O-131")
 def what_is_behind_an_open_transaction_waits(k: Stage) -> None:
     """A plain record after it is not read as committed until it is over."""
-    topic = k.topic()
-    p = Producer(k)
-    p.begin()
-    add(p, topic)
-    write(p, topic, b"open")
+    topic, p = write_in_transaction(k, b"open")
     produce(k.line("q"), topic, batch(b"plain"))
     fetch(k, topic, isolation_level=COMMITTED)
     p.end(True)
@@ -172,8 +147,7 @@ def what_is_behind_an_open_transaction_waits(k: Stage) -> None:
 def the_second_form_needs_no_adding(k: Stage) -> None:
     """Produce v12 adds the partition; each end raises the epoch, and sequences begin anew."""
     topic = k.topic()
-    p = Producer(k)
-    p.begin(version=5)
+    p = begin_producer(k, version=5)
     write(p, topic, b"a", version=12)
     p.end(True, version=5)
     settled(k, topic, 2)
@@ -186,8 +160,7 @@ def the_second_form_needs_no_adding(k: Stage) -> None:
 @story("O-101")
 def transactions_that_cannot_end(k: Stage) -> None:
     """Nothing was begun: the first form forgives neither commit nor abort without a transaction; unknown ids are not mapped."""
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     for version in (0, 3, 4):
         p.end(True, version=version)
         p.end(False, version=version)
@@ -198,8 +171,7 @@ def transactions_that_cannot_end(k: Stage) -> None:
 @story("V-003")
 def an_end_of_nothing_in_the_second_form(k: Stage) -> None:
     """Abort is fine and raises the epoch; commit is not."""
-    p = Producer(k)
-    p.begin(version=5)
+    p = begin_producer(k, version=5)
     p.end(True, version=5)
     p.end(False, version=5)
     p.end(False, version=5)
@@ -208,11 +180,7 @@ def an_end_of_nothing_in_the_second_form(k: Stage) -> None:
 @story("O-101")
 def an_end_may_be_asked_for_again(k: Stage) -> None:
     """The same end twice is fine, the other one is not."""
-    topic = k.topic()
-    p = Producer(k)
-    p.begin()
-    add(p, topic)
-    write(p, topic, b"a")
+    topic, p = write_in_transaction(k, b"a")
     p.end(True)
     settled(k, topic, 2)
     p.end(True)
@@ -223,8 +191,7 @@ def an_end_may_be_asked_for_again(k: Stage) -> None:
 def partitions_are_added_in_every_version(k: Stage) -> None:
     """Versions 0 to 3 for one transaction; an unknown topic spoils the others, which are not attempted."""
     topic = k.topic(partitions=3)
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     for version in range(4):
         add(p, topic, 0, 1, version=version)
     add(p, k.name("none"))
@@ -237,8 +204,7 @@ def partitions_are_added_in_every_version(k: Stage) -> None:
 def partitions_of_a_producer_that_is_not_this_one(k: Stage) -> None:
     """Wrong id, wrong epoch, unknown transactional id."""
     topic = k.topic()
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     add(p, topic, v3_and_below_producer_id=p.id + FAR)
     add(p, topic, v3_and_below_producer_epoch=p.epoch + 1)
     add(p, topic, v3_and_below_transactional_id=k.name("nobody"))
@@ -249,18 +215,10 @@ def partitions_of_a_producer_that_is_not_this_one(k: Stage) -> None:
 def a_fenced_producer_cannot_write(k: Stage) -> None:
     """Its successor has begun: its open transaction is aborted, and it is refused everywhere."""
     topic = k.topic()
-    old = Producer(k, "old", "same")
-    old.begin()
+    old = begin_producer(k, "old", "same")
     add(old, topic)
     write(old, topic, b"a")
-    new = Producer(k, "new", "same")
-    k.line("new").eventually(
-        "init_producer_id",
-        4,
-        lambda answer: bool(answer.error_code == "NONE"),
-        transactional_id=new.transactional_id,
-        transaction_timeout_ms=60_000,
-    )
+    Producer(k, "new", "same").begin_eventually()
     settled(k, topic, 2)
     write(old, topic, b"b", sequence=1)
     add(old, topic)
@@ -271,11 +229,7 @@ def a_fenced_producer_cannot_write(k: Stage) -> None:
 @story("O-101")
 def a_transaction_that_takes_too_long(k: Stage) -> None:
     """After its time it is aborted, and its producer fenced."""
-    topic = k.topic()
-    p = Producer(k, timeout_ms=600)
-    p.begin()
-    add(p, topic)
-    write(p, topic, b"a")
+    topic, p = write_in_transaction(k, b"a", timeout_ms=600)
     settled(k, topic, 2)
     write(p, topic, b"b", sequence=1)
     p.end(True)
@@ -285,8 +239,7 @@ def a_transaction_that_takes_too_long(k: Stage) -> None:
 def transactions_are_described(k: Stage) -> None:
     """Before, in and after a transaction; an unknown one is not there."""
     topic = k.topic(partitions=2)
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     watch = k.line("watch")
     watch.call("describe_transactions", 0, transactional_ids=[p.transactional_id, k.name("nobody"), ""])
     add(p, topic, 0, 1)
@@ -321,8 +274,7 @@ def transactions_are_listed(k: Stage) -> None:
 def the_producers_of_a_partition_are_described(k: Stage) -> None:
     """Their epochs, last sequences, and where an open transaction begins."""
     topic = k.topic(partitions=2)
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     add(p, topic)
     produce(k.line("q"), topic, batch(b"plain"))
     write(p, topic, b"a", b"b")
@@ -335,10 +287,9 @@ def the_producers_of_a_partition_are_described(k: Stage) -> None:
 
 def raised(p: Producer, epoch: int) -> None:
     """Ask for producer ids, many at a time, until the epoch is this one. Stage setting: not in the transcript."""
-    known = {"transactional_id": p.transactional_id, "transaction_timeout_ms": p.timeout_ms}
     p.begin()
     while p.epoch < epoch:
-        flights = [p.line.wire.send("init_producer_id", 4, known) for _ in range(min(500, epoch - p.epoch))]
+        flights = [p.line.wire.send("init_producer_id", 4, p.start()) for _ in range(min(500, epoch - p.epoch))]
         answers = [p.line.arrive(flight, 60_000) for flight in flights]
         p.id, p.epoch = answers[-1]["producer_id"], answers[-1]["producer_epoch"]
 
@@ -363,13 +314,7 @@ def the_last_epoch_with_a_transaction_open(k: Stage) -> None:
     k.pause(500)
     for epoch in (32_765, 32_766):
         p.end(False, version=5, producer_epoch=epoch)
-    p.line.eventually(
-        "init_producer_id",
-        4,
-        lambda answer: bool(answer.error_code == "NONE"),
-        transactional_id=p.transactional_id,
-        transaction_timeout_ms=60_000,
-    )
+    p.begin_eventually()
     k.line("watch").call("describe_transactions", 0, transactional_ids=[p.transactional_id])
 
 

@@ -1,57 +1,10 @@
 """Offsets inside transactions: AddOffsetsToTxn, TxnOffsetCommit, and what EndTxn makes of them."""
 
-from typing import Any
-
-from tests.conformance.actors import Member, stable
+from tests.conformance.actors import FAR, Producer
+from tests.conformance.requests import commit, delete, part
+from tests.conformance.scenes import begin_producer, join_alone
 from tests.conformance.stage import Answer, Stage
-from tests.conformance.stories.offset_commit import commit, part
 from tests.conformance.story import story
-
-FAR = 10**12  # added to a producer id, it is nobody's
-
-
-class Producer:
-    """A transactional producer, on a connection of its own name."""
-
-    def __init__(
-        self, k: Stage, name: str = "p", transactional_id: str | None = None, timeout_ms: int = 60_000
-    ) -> None:
-        self.k, self.line = k, k.line(name)
-        self.transactional_id = k.name(transactional_id or name)
-        self.timeout_ms = timeout_ms
-        self.id, self.epoch = -1, -1
-
-    def begin(self, version: int = 4, **values: Any) -> Answer:
-        """InitProducerId: learn the producer id and epoch."""
-        known = {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms}
-        answer = self.line.call("init_producer_id", version, **{**known, **values})
-        if answer.error_code == "NONE":
-            self.id, self.epoch = answer.producer_id, answer.producer_epoch
-        return answer
-
-    def me(self) -> dict[str, Any]:
-        return {"transactional_id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch}
-
-    def add_offsets(self, group: str, version: int = 3, **values: Any) -> Answer:
-        """Say that offsets of the group will be part of the transaction; waits until a former transaction is over."""
-        return self.line.eventually(
-            "add_offsets_to_txn",
-            version,
-            lambda answer: bool(answer.error_code != "CONCURRENT_TRANSACTIONS"),
-            **{**self.me(), "group_id": group, **values},
-        )
-
-    def commit_offsets(self, group: str, topic: str, *parts: dict[str, Any], version: int = 3, **values: Any) -> Answer:
-        topics = [{"name": topic, "partitions": list(parts or (part(),))}]
-        return self.line.call(
-            "txn_offset_commit", version, **{**self.me(), "group_id": group, "topics": topics, **values}
-        )
-
-    def end(self, committed: bool, version: int = 3, **values: Any) -> Answer:
-        answer = self.line.call("end_txn", version, **{**self.me(), "committed": committed, **values})
-        if version >= 5 and answer.error_code == "NONE" and answer.producer_id >= 0:
-            self.id, self.epoch = answer.producer_id, answer.producer_epoch
-        return answer
 
 
 def read(k: Stage, group: str, topic: str, *indexes: int, stable: bool = False) -> Answer:
@@ -70,6 +23,14 @@ def settled(k: Stage, group: str, topic: str) -> Answer:
         groups=wanted,
         require_stable=True,
     )
+
+
+def commit_in_transaction(k: Stage, timeout_ms: int = 60_000) -> tuple[str, str, Producer]:
+    """A topic, a group, and a producer whose open transaction has committed offset 7 of the one for the other."""
+    topic, group, p = k.topic(), k.name("g"), begin_producer(k, timeout_ms=timeout_ms)
+    p.add_offsets(group)
+    p.commit_offsets(group, topic, part(7))
+    return topic, group, p
 
 
 @story("O-123 O-131 O-135 O-213 T-014")
@@ -119,8 +80,7 @@ def a_stable_read_of_everything_omits_what_is_only_pending(k: Stage) -> None:
 def offsets_of_a_group_that_was_not_added_are_refused(k: Stage) -> None:
     """Versions 2 and 3 call the transaction's state invalid, version 4 asks to abort."""
     topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     for version in (2, 3, 4):
         p.commit_offsets(group, topic, version=version)
 
@@ -129,8 +89,7 @@ def offsets_of_a_group_that_was_not_added_are_refused(k: Stage) -> None:
 def version_5_adds_the_group_by_itself(k: Stage) -> None:
     """With the second form of transactions no AddOffsetsToTxn is needed; ending raises the producer's epoch."""
     topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin(version=5)
+    p = begin_producer(k, version=5)
     p.commit_offsets(group, topic, part(7), version=5)
     read(k, group, topic, stable=True)
     p.end(True, version=5)
@@ -143,11 +102,7 @@ def version_5_adds_the_group_by_itself(k: Stage) -> None:
 @story("O-131 Q-032")
 def a_plain_commit_made_meanwhile_wins(k: Stage) -> None:
     """The transaction's offset was written first; when it commits, the later plain commit stays."""
-    topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
-    p.add_offsets(group)
-    p.commit_offsets(group, topic, part(7))
+    topic, group, p = commit_in_transaction(k)
     commit(k.line("a"), group, topic, part(3))
     read(k, group, topic, stable=True)
     p.end(True)
@@ -178,11 +133,7 @@ def two_producers_may_hold_the_same_partition(k: Stage) -> None:
 @story("O-130")
 def a_producer_overwrites_its_own_pending_offset(k: Stage) -> None:
     """Of two commits in one transaction the later counts."""
-    topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
-    p.add_offsets(group)
-    p.commit_offsets(group, topic, part(7))
+    topic, group, p = commit_in_transaction(k)
     p.commit_offsets(group, topic, part(5))
     p.end(True)
     settled(k, group, topic)
@@ -191,14 +142,8 @@ def a_producer_overwrites_its_own_pending_offset(k: Stage) -> None:
 @story("O-134 O-306")
 def a_deleted_offset_does_not_come_back(k: Stage) -> None:
     """OffsetDelete removes the pending offset too, and the transaction's commit does not bring it back."""
-    topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
-    p.add_offsets(group)
-    p.commit_offsets(group, topic, part(7))
-    k.line("a").call(
-        "offset_delete", 0, group_id=group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}]
-    )
+    topic, group, p = commit_in_transaction(k)
+    delete(k.line("a"), group, topic)
     read(k, group, topic, stable=True)
     p.end(True)
     k.pause(300)
@@ -208,11 +153,7 @@ def a_deleted_offset_does_not_come_back(k: Stage) -> None:
 @story("O-138 A-305")
 def a_group_with_an_open_transaction_can_be_deleted(k: Stage) -> None:
     """Its pending offsets go with it; committing the transaction is no error."""
-    topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
-    p.add_offsets(group)
-    p.commit_offsets(group, topic, part(7))
+    topic, group, p = commit_in_transaction(k)
     k.line("a").call("delete_groups", 2, groups_names=[group])
     p.end(True)
     k.pause(300)
@@ -223,10 +164,8 @@ def a_group_with_an_open_transaction_can_be_deleted(k: Stage) -> None:
 def an_old_producer_commits_without_membership_in_any_state(k: Stage) -> None:
     """All fields unset are accepted in a stable group; a generation or member that is wrong is not."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"))
-    stable(a)
-    p = Producer(k)
-    p.begin()
+    a = join_alone(k, "a")
+    p = begin_producer(k)
     p.add_offsets(a.group)
     p.commit_offsets(a.group, topic, version=2)
     p.commit_offsets(a.group, topic)
@@ -241,8 +180,7 @@ def an_old_producer_commits_without_membership_in_any_state(k: Stage) -> None:
 def a_generation_in_a_missing_group(k: Stage) -> None:
     """ILLEGAL_GENERATION in every version; without a generation the group is made."""
     topic = k.topic()
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     p.add_offsets(k.name("g"))
     for version in (3, 4, 5):
         p.commit_offsets(k.name("g"), topic, version=version, member_id="x", generation_id=3)
@@ -253,8 +191,7 @@ def a_generation_in_a_missing_group(k: Stage) -> None:
 def what_is_wrong_with_single_partitions(k: Stage) -> None:
     """An empty group id, an unknown topic or partition, and metadata that is too long."""
     topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     p.add_offsets(group)
     p.commit_offsets("", topic)
     p.commit_offsets(group, topic, part(1), part(2, 9))
@@ -266,18 +203,10 @@ def what_is_wrong_with_single_partitions(k: Stage) -> None:
 def a_producer_of_an_old_epoch_is_fenced(k: Stage) -> None:
     """Its successor has begun: its commits, additions and ends are refused, each with the error of its version."""
     topic, group = k.topic(), k.name("g")
-    old = Producer(k, "old", "same")
-    old.begin()
+    old = begin_producer(k, "old", "same")
     old.add_offsets(group)
     old.commit_offsets(group, topic)
-    new = Producer(k, "new", "same")
-    new.line.eventually(
-        "init_producer_id",
-        4,
-        lambda answer: bool(answer.error_code == "NONE"),
-        transactional_id=new.transactional_id,
-        transaction_timeout_ms=60_000,
-    )
+    Producer(k, "new", "same").begin_eventually()
     old.commit_offsets(group, topic)
     for version in (1, 2, 3):
         old.line.call("add_offsets_to_txn", version, **old.me(), group_id=group)
@@ -288,8 +217,7 @@ def a_producer_of_an_old_epoch_is_fenced(k: Stage) -> None:
 def a_producer_id_that_is_not_the_transactions(k: Stage) -> None:
     """INVALID_PRODUCER_ID_MAPPING wherever the id does not belong to the transactional id."""
     topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     for producer_id in (p.id + FAR, -1):
         p.add_offsets(group, producer_id=producer_id)
         p.commit_offsets(group, topic, producer_id=producer_id)
@@ -301,8 +229,7 @@ def a_producer_id_that_is_not_the_transactions(k: Stage) -> None:
 @story("O-100")
 def the_empty_group_id_may_be_added(k: Stage) -> None:
     """AddOffsetsToTxn does not look at the group."""
-    p = Producer(k)
-    p.begin()
+    p = begin_producer(k)
     for version in range(4):
         p.add_offsets("", version=version)
 
@@ -311,10 +238,8 @@ def the_empty_group_id_may_be_added(k: Stage) -> None:
 def a_transactional_commit_does_not_keep_a_member_alive(k: Stage) -> None:
     """The member's session ends though its producer commits."""
     topic = k.topic()
-    a = Member(k, "a", k.name("g"), session_timeout_ms=1000)
-    stable(a)
-    p = Producer(k)
-    p.begin()
+    a = join_alone(k, "a", session_timeout_ms=1000)
+    p = begin_producer(k)
     p.add_offsets(a.group)
     k.pause(500)
     p.commit_offsets(a.group, topic, member_id=a.member_id, generation_id=1)
@@ -325,11 +250,7 @@ def a_transactional_commit_does_not_keep_a_member_alive(k: Stage) -> None:
 @story("O-137", server="expiry")
 def a_group_with_only_pending_offsets_is_not_cleaned_up(k: Stage) -> None:
     """Cleanup passes go by; the transaction commits, and its offset is there."""
-    topic, group = k.topic(), k.name("g")
-    p = Producer(k)
-    p.begin()
-    p.add_offsets(group)
-    p.commit_offsets(group, topic, part(7))
+    topic, group, p = commit_in_transaction(k)
     k.pause(1000)
     k.line("watch").call("describe_groups", 6, groups=[group])
     p.end(True)
@@ -339,10 +260,6 @@ def a_group_with_only_pending_offsets_is_not_cleaned_up(k: Stage) -> None:
 @story("O-132 O-117")
 def a_transaction_that_takes_too_long_is_aborted(k: Stage) -> None:
     """Its time is half a second: the pending offset disappears, and the producer is fenced."""
-    topic, group = k.topic(), k.name("g")
-    p = Producer(k, timeout_ms=500)
-    p.begin()
-    p.add_offsets(group)
-    p.commit_offsets(group, topic, part(7))
+    topic, group, p = commit_in_transaction(k, timeout_ms=500)
     settled(k, group, topic)
     p.end(True)

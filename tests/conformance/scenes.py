@@ -1,0 +1,90 @@
+"""What many stories begin with: groups and transactions that are so far."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.conformance.actors import Member, Modern, Producer
+from tests.conformance.stage import Pending, Stage
+
+
+def stable(*members: Member, shares: list[bytes] | None = None) -> tuple[Member, ...]:
+    """Bring the members, the first as leader, into one stable generation. Each gets one byte string as its share."""
+    waiting: list[tuple[Member, Pending]] = []
+    leader, *others = members
+    leader.join_and_sync(b"all")
+    for one in others:
+        if not one.instance and one.version >= 4:
+            one.introduce()
+        waiting.append((one, one.ask_join()))
+    if others:
+        leader.k.pump.run(150)  # the new ones are there before the leader comes back and completes the phase
+        first = leader.ask_join()
+        for one, pending in [(leader, first), *waiting]:
+            one.joined(pending)
+        sync_all(members, shares or [f"share {n}".encode() for n in range(len(members))])
+    return members
+
+
+def join_alone(k: Stage, name: str = "a", **values: Any) -> Member:
+    """A member that is alone in a stable group."""
+    (one,) = stable(Member(k, name, **values))
+    return one
+
+
+def members(k: Stage, names: str, **join: Any) -> tuple[Member, ...]:
+    """A member for each letter of `names`. They have not joined yet."""
+    return tuple(Member(k, name, **join) for name in names)
+
+
+def static_pair(k: Stage, **join: Any) -> tuple[Member, Member]:
+    """Two static members `a` and `b`, who have not joined yet. Their instance ids are `one` and `two`."""
+    return Member(k, "a", instance="one", **join), Member(k, "b", instance="two", **join)
+
+
+def complete_join(*members: Member) -> tuple[Member, ...]:
+    """Let all members join generation 2, the first as leader. Nobody has synced."""
+    leader, *others = members
+    stable(leader)
+    waiting = []
+    for one in others:
+        if not one.instance:
+            one.introduce()
+        waiting.append(one.ask_join())
+    leader.k.pause(150)
+    leader.joined(leader.ask_join())
+    for one, pending in zip(others, waiting, strict=True):
+        one.joined(pending)
+    return members
+
+
+def sync_all(members: Sequence[Member], shares: Sequence[bytes]) -> None:
+    """Let the first member, which leads, and then the others sync. Each gets its share."""
+    leader, *others = members
+    given = {one.member_id: share for one, share in zip(members, shares, strict=True)}
+    for pending in [leader.ask_sync(given), *(one.ask_sync() for one in others)]:
+        pending.answer()
+
+
+def join_consumer(
+    k: Stage, name: str, *topics: str, group: str | None = None, instance: str | None = None, **join: Any
+) -> Modern:
+    """A member of a consumer group that has joined it, subscribed to these topics."""
+    one = Modern(k, name, group, instance=instance)
+    one.join(*topics, **join)
+    return one
+
+
+def hand_over(giver: Modern, taker: Modern | Member) -> None:
+    """Let one member hear what it must give up and acknowledge it, and the other one take that."""
+    giver.beat()
+    giver.owns()
+    taker.beat()
+
+
+def begin_producer(
+    k: Stage, name: str = "p", transactional_id: str | None = None, timeout_ms: int = 60_000, **values: Any
+) -> Producer:
+    """A transactional producer that knows its producer id and epoch."""
+    one = Producer(k, name, transactional_id, timeout_ms)
+    one.begin(**values)
+    return one
