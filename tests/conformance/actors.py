@@ -244,6 +244,20 @@ class Producer:
     def me(self) -> dict[str, Any]:
         return {"transactional_id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch}
 
+    def add_partitions(self, topic: str, *numbers: int, version: int = 3, **values: Any) -> Answer:
+        """Say that partitions of a topic will be part of the transaction; waits until a former transaction is over."""
+        me = {f"v3_and_below_{name}": value for name, value in self.me().items()}
+        topics = [{"name": topic, "partitions": list(numbers or (0,))}]
+        return self.line.eventually(
+            "add_partitions_to_txn",
+            version,
+            lambda answer: bool(
+                answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+                != "CONCURRENT_TRANSACTIONS"
+            ),
+            **{**me, "v3_and_below_topics": topics, **values},
+        )
+
     def add_offsets(self, group: str, version: int = 3, **values: Any) -> Answer:
         """Say that offsets of the group will be part of the transaction; waits until a former transaction is over."""
         return self.line.eventually(

@@ -31,3 +31,28 @@ def delete(line: Line, group: str, topic: str, *indexes: int) -> Answer:
 
 def describe(k: Stage, group: str, version: int = 1) -> None:
     k.line("watch").call("consumer_group_describe", version, group_ids=[group])
+
+
+TOPIC, BROKER = 2, 4  # types of resources that have configs, beside GROUP
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def alter_configs(k: Stage, kind: int, name: str, *changes: tuple[str, int, str | None], **values: Any) -> Answer:
+    """Change configs of a resource: keys, what is done with them, and values."""
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    resources = [{"resource_type": kind, "resource_name": name, "configs": configs}]
+    return k.line("admin").call("incremental_alter_configs", 1, **{"resources": resources, **values})
+
+
+def describe_configs(k: Stage, kind: int, name: str, *keys: str, version: int = 4, **values: Any) -> Answer:
+    """Describe these configs of a resource, or all of them."""
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys) or None}
+    return k.line("admin").call("describe_configs", version, resources=[resource], **values)
+
+
+def await_config(k: Stage, kind: int, name: str, key: str, value: str) -> Answer:
+    """Describe the config until the broker shows the value; only that answer is written down."""
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [key]}
+    return k.line("admin").eventually(
+        "describe_configs", 4, lambda answer: bool(answer.results[0].configs[0].value == value), resources=[resource]
+    )

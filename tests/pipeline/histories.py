@@ -14,7 +14,8 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.pipeline.engine import Engine, SimulatedGroup
+from tests.pipeline.engine import Engine
+from tests.pipeline.simulated_groups import SimulatedGroup
 
 Offsets = dict[tuple[str, str, int], int]
 States = dict[str, tuple[str, int, int]]  # group -> (type, generation or epoch, members)

@@ -22,7 +22,7 @@ from pipeline.history.group import GroupHistory
 from pipeline.history.records import Move, Rebalance, Record, Row, Session
 from pipeline.synth_groups import write_lives
 from tests.pipeline.engine import TOLD, Engine
-from tests.pipeline.habits import live
+from tests.pipeline.simulated_groups import live
 
 CERTAIN = (
     "join", "leave", "timeout", "static_rejoin", "subscription_change", "partition_count_change",

@@ -16,8 +16,8 @@ from pipeline.history.records import Move, Rebalance, Row, Session
 from pipeline.tables import groups, history
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.events import read_events, with_events
-from tests.pipeline.engine import Engine, SimulatedGroup
-from tests.pipeline.habits import live
+from tests.pipeline.engine import Engine
+from tests.pipeline.simulated_groups import SimulatedGroup, live
 from tests.pipeline.test_source import load
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Final
 
 import pytest
@@ -27,306 +28,212 @@ from storage.log import Log
 from storage.producers import Producers
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+Faulty = Callable[..., Any]
 MUTANTS: Final[dict[str, Plant]] = {}
 
 
-def mutant(plant: Plant) -> Plant:
-    """Register a mistake; its docstring says what it does."""
-    MUTANTS[plant.__name__] = plant
-    return plant
+def instead(cls: type, name: str, *, every: int = 1) -> Callable[[Faulty], Faulty]:
+    """Register a mistake: call it as `faulty(method, self, *arguments)` in place of a method, at one of so many calls."""
 
+    def register(faulty: Faulty) -> Faulty:
+        def plant(patch: pytest.MonkeyPatch) -> None:
+            method, calls = getattr(cls, name), count(1)
 
-def _wrap(patch: pytest.MonkeyPatch, cls: type, name: str, after: Callable[..., Any]) -> None:
-    """Let `after(result, self, *arguments)` decide what the method returns."""
-    method = getattr(cls, name)
-    patch.setattr(cls, name, lambda self, *args, **named: after(method(self, *args, **named), self, *args))
+            def call(self: Any, *args: Any, **named: Any) -> Any:
+                return method(self, *args, **named) if next(calls) % every else faulty(method, self, *args, **named)
 
+            patch.setattr(cls, name, call)
 
-def _instead(patch: pytest.MonkeyPatch, cls: type, name: str, function: Callable[..., Any]) -> None:
-    """Call `function(method, self, *arguments)` in place of the method."""
-    method = getattr(cls, name)
-    patch.setattr(cls, name, lambda self, *args, **named: function(method, self, *args, **named))
+        plant.__doc__ = faulty.__doc__
+        MUTANTS[faulty.__name__] = plant
+        return faulty
+
+    return register
 
 
 # -- the step ----------------------------------------------------------------------------------------------------------
 
 
-@mutant
-def forgets_every_fiftieth_offset(patch: pytest.MonkeyPatch) -> None:
+@instead(Shard, "_apply_offsets", every=10)
+def forgets_every_tenth_commit(method: Any, shard: Shard, records: Any, producer_id: int) -> None:
     """Acknowledge a commit that is in the log and not in memory."""
-    seen = [0]
-
-    def apply(method: Any, shard: Shard, records: Any, producer_id: int) -> None:
-        kept = []
-        for record in single_records(records):
-            seen[0] += 1
-            if seen[0] % 50:
-                kept.append(record)
-        method(shard, kept, producer_id)
-
-    _instead(patch, Shard, "_apply_offsets", apply)
 
 
-@mutant
-def writes_no_offsets_of_one_partition(patch: pytest.MonkeyPatch) -> None:
+@instead(Partition, "write")
+def writes_no_offsets_of_one_partition(method: Any, partition: Partition, result: Result[Any], now_ms: int) -> None:
     """Keep an offset in memory and not in the log."""
-
-    def write(method: Any, partition: Partition, result: Result[Any], now_ms: int) -> None:
-        kept = tuple(
-            r for r in single_records(result.records) if not (type(r.key) is OffsetCommitKey and r.key.partition == 1)
-        )
-        if kept:
-            method(partition, replace(result, records=kept), now_ms)
-
-    _instead(patch, Partition, "write", write)
-
-
-@mutant
-def writes_no_group(patch: pytest.MonkeyPatch) -> None:
-    """Make a generation stable, and do not write it down."""
-
-    def write(method: Any, partition: Partition, result: Result[Any], now_ms: int) -> None:
-        kept = tuple(r for r in single_records(result.records) if type(r.key) is not GroupMetadataKey)
-        if kept:
-            method(partition, replace(result, records=kept), now_ms)
-
-    _instead(patch, Partition, "write", write)
-
-
-@mutant
-def shows_pending_offsets(patch: pytest.MonkeyPatch) -> None:
-    """Show what a transaction has not committed yet."""
-    _instead(patch, Shard, "_apply_offsets", lambda method, shard, records, producer_id: method(shard, records, -1))
-
-
-@mutant
-def commits_what_was_aborted(patch: pytest.MonkeyPatch) -> None:
-    """Commit the pending offsets at every end of a transaction."""
-    _instead(
-        patch, Shard, "end_transaction", lambda method, shard, producer_id, committed: method(shard, producer_id, True)
+    kept = tuple(
+        r for r in single_records(result.records) if not (type(r.key) is OffsetCommitKey and r.key.partition == 1)
     )
+    if kept:
+        method(partition, replace(result, records=kept), now_ms)
 
 
-@mutant
-def loses_a_parked_join(patch: pytest.MonkeyPatch) -> None:
+@instead(Partition, "write")
+def writes_no_group(method: Any, partition: Partition, result: Result[Any], now_ms: int) -> None:
+    """Make a generation stable, and do not write it down."""
+    kept = tuple(r for r in single_records(result.records) if type(r.key) is not GroupMetadataKey)
+    if kept:
+        method(partition, replace(result, records=kept), now_ms)
+
+
+@instead(Shard, "_apply_offsets")
+def shows_pending_offsets(method: Any, shard: Shard, records: Any, producer_id: int) -> None:
+    """Show what a transaction has not committed yet."""
+    method(shard, records, -1)
+
+
+@instead(Shard, "end_transaction")
+def commits_what_was_aborted(method: Any, shard: Shard, producer_id: int, committed: bool) -> Any:
+    """Commit the pending offsets at every end of a transaction."""
+    return method(shard, producer_id, True)
+
+
+@instead(Shard, "_finish")
+def loses_a_parked_join(method: Any, shard: Shard, *args: Any) -> Result[Any]:
     """Answer all but one of those who wait for the join phase."""
-
-    def done(result: Result[Any], shard: Shard, *_: Any) -> Result[Any]:
-        joins = [e for e in result.effects if type(e) is Reply and isinstance(e.response, JoinGroupResponse)]
-        return replace(result, effects=tuple(e for e in result.effects if e not in joins[1:2]))
-
-    _wrap(patch, Shard, "_finish", done)
+    result = method(shard, *args)
+    joins = [e for e in result.effects if type(e) is Reply and isinstance(e.response, JoinGroupResponse)]
+    return replace(result, effects=tuple(e for e in result.effects if e not in joins[1:2]))
 
 
-@mutant
-def gives_everybody_the_same(patch: pytest.MonkeyPatch) -> None:
-    """Answer every SyncGroup with the largest assignment so far."""
-    given: list[bytes] = []
+@instead(Shard, "handle")
+def gives_everybody_the_same(method: Any, shard: Shard, *args: Any) -> Result[Any]:
+    """Answer all who wait for their SyncGroup with the largest of their assignments."""
+    result = method(shard, *args)
+    answers = [result.response, *(effect.response for effect in result.effects if type(effect) is Reply)]
+    largest = max((one.assignment for one in answers if isinstance(one, SyncGroupResponse)), key=len, default=b"")
 
-    def largest(response: Any) -> Any:
-        if not isinstance(response, SyncGroupResponse) or not response.assignment:
-            return response
-        given.append(response.assignment)
-        return replace(response, assignment=max(given, key=len))
+    def change(response: Any) -> Any:
+        is_assigned = isinstance(response, SyncGroupResponse) and response.assignment
+        return replace(response, assignment=largest) if is_assigned else response
 
-    def done(result: Result[Any], shard: Shard, *_: Any) -> Result[Any]:
-        effects = [
-            replace(effect, response=largest(effect.response)) if type(effect) is Reply else effect
-            for effect in result.effects
-        ]
-        return replace(result, response=largest(result.response), effects=tuple(effects))
-
-    _wrap(patch, Shard, "handle", done)
+    effects = [
+        replace(effect, response=change(effect.response)) if type(effect) is Reply else effect
+        for effect in result.effects
+    ]
+    return replace(result, response=change(result.response), effects=tuple(effects))
 
 
-@mutant
-def counts_generations_anew(patch: pytest.MonkeyPatch) -> None:
+@instead(Shard, "_put")
+def counts_generations_anew(method: Any, shard: Shard, group: Any) -> None:
     """Begin with generation 0 when a group is empty."""
-
-    def put(method: Any, shard: Shard, group: Any) -> None:
-        if isinstance(group, ClassicGroup) and group.is_empty and group.generation:
-            group = replace(group, generation=0)
-        method(shard, group)
-
-    _instead(patch, Shard, "_put", put)
+    if isinstance(group, ClassicGroup) and group.is_empty and group.generation:
+        group = replace(group, generation=0)
+    method(shard, group)
 
 
-@mutant
-def falls_back_an_epoch(patch: pytest.MonkeyPatch) -> None:
+@instead(Shard, "_put", every=20)
+def falls_back_an_epoch(method: Any, shard: Shard, group: Any) -> None:
     """Forget an epoch of a consumer group now and then."""
-    seen = [0]
-
-    def put(method: Any, shard: Shard, group: Any) -> None:
-        seen[0] += 1
-        if isinstance(group, ConsumerGroup) and group.epoch > 3 and not seen[0] % 20:
-            group = replace(group, epoch=group.epoch - 2)
-        method(shard, group)
-
-    _instead(patch, Shard, "_put", put)
+    if isinstance(group, ConsumerGroup) and group.epoch > 3:
+        group = replace(group, epoch=group.epoch - 2)
+    method(shard, group)
 
 
-@mutant
-def miscounts_the_joined(patch: pytest.MonkeyPatch) -> None:
+@instead(Shard, "_put")
+def miscounts_the_joined(method: Any, shard: Shard, group: Any) -> None:
     """Believe that one more has joined than has."""
-
-    def put(method: Any, shard: Shard, group: Any) -> None:
-        if isinstance(group, ClassicGroup) and group.joined == 1 and len(group.members) > 1:
-            group = replace(group, joined=2)
-        method(shard, group)
-
-    _instead(patch, Shard, "_put", put)
+    if isinstance(group, ClassicGroup) and group.joined == 1 and len(group.members) > 1:
+        group = replace(group, joined=2)
+    method(shard, group)
 
 
 # -- timers ------------------------------------------------------------------------------------------------------------
 
 
-@mutant
-def keeps_timers_of_members_who_left(patch: pytest.MonkeyPatch) -> None:
+@instead(Timers, "cancel_member")
+def keeps_timers_of_members_who_left(method: Any, timers: Timers, group_id: str, member_id: str) -> None:
     """Cancel nothing when a member goes."""
-    _instead(patch, Timers, "cancel_member", lambda method, timers, group_id, member_id: None)
 
 
-@mutant
-def keeps_timers_of_groups_that_ended(patch: pytest.MonkeyPatch) -> None:
+@instead(Timers, "cancel_group")
+def keeps_timers_of_groups_that_ended(method: Any, timers: Timers, group_id: str) -> None:
     """Cancel nothing when a group changes its class or ends."""
-    _instead(patch, Timers, "cancel_group", lambda method, timers, group_id: None)
 
 
-@mutant
-def sets_no_sessions(patch: pytest.MonkeyPatch) -> None:
+@instead(Timers, "set")
+def sets_no_sessions(method: Any, timers: Timers, key: Any, at_ms: int) -> None:
     """Let no session end."""
-
-    def set_(method: Any, timers: Timers, key: Any, at_ms: int) -> None:
-        if key[0] != "session":
-            method(timers, key, at_ms)
-
-    _instead(patch, Timers, "set", set_)
+    if key[0] != "session":
+        method(timers, key, at_ms)
 
 
-@mutant
-def never_ends_a_join_phase(patch: pytest.MonkeyPatch) -> None:
+@instead(Timers, "set")
+def never_ends_a_join_phase(method: Any, timers: Timers, key: Any, at_ms: int) -> None:
     """Do not notice that the join phase has lasted long enough."""
-
-    def set_(method: Any, timers: Timers, key: Any, at_ms: int) -> None:
-        method(timers, key, at_ms + 3_600_000 if key[0] == "join" else at_ms)
-
-    _instead(patch, Timers, "set", set_)
+    method(timers, key, at_ms + 3_600_000 if key[0] == "join" else at_ms)
 
 
 # -- the node, its ledger and its frontend -----------------------------------------------------------------------------
 
 
-@mutant
-def syncs_no_groups(patch: pytest.MonkeyPatch) -> None:
+@instead(Log, "sync")
+def syncs_no_groups(method: Any, log: Log) -> None:
     """With --fsync, do not wait for the disk."""
-    _instead(patch, Log, "sync", lambda method, log: None)
 
 
-@mutant
-def answers_before_it_appends(patch: pytest.MonkeyPatch) -> None:
+@instead(Partition, "flush", every=2)
+def answers_before_it_appends(method: Any, partition: Partition) -> int:
     """Append what a turn has led to in the next turn only."""
-    waits: list[bool] = [False]
-
-    def flush(method: Any, partition: Partition) -> int:
-        waits[0] = not waits[0]
-        return 0 if waits[0] else int(method(partition))
-
-    _instead(patch, Partition, "flush", flush)
+    return 0
 
 
-@mutant
-def forgets_that_transactions_end(patch: pytest.MonkeyPatch) -> None:
+@instead(Ledger, "complete")
+def forgets_that_transactions_end(method: Any, ledger: Ledger, result: Result[Any], now_ms: int) -> None:
     """Do not write down that a transaction is complete."""
-
-    def complete(method: Any, ledger: Ledger, result: Result[Any], now_ms: int) -> None:
-        method(ledger, replace(result, records=()), now_ms)
-
-    _instead(patch, Ledger, "complete", complete)
+    method(ledger, replace(result, records=()), now_ms)
 
 
-@mutant
-def writes_no_catalog(patch: pytest.MonkeyPatch) -> None:
-    """Lose every tenth write to the catalog's log."""
-    seen = [0]
-
-    def append(method: Any, log: Log, batches: Any) -> Any:
-        seen[0] += 1
-        if "__muster_catalog" in log.directory and not seen[0] % 10:
-            return log.end_offset
-        return method(log, batches)
-
-    _instead(patch, Log, "append", append)
+@instead(Log, "append", every=10)
+def writes_no_catalog(method: Any, log: Log, batches: Any) -> Any:
+    """Lose a write to the catalog's log now and then."""
+    return log.end_offset if "__muster_catalog" in log.directory else method(log, batches)
 
 
-@mutant
-def writes_no_markers(patch: pytest.MonkeyPatch) -> None:
+@instead(Engine, "_write_marker")
+def writes_no_markers(method: Any, engine: Engine, *args: Any) -> None:
     """End a transaction without its markers in the coordinator's logs."""
-    _instead(patch, Engine, "_write_marker", lambda method, engine, *args: None)
 
 
-@mutant
-def raises_in_a_heartbeat(patch: pytest.MonkeyPatch) -> None:
-    """Fail in one of a hundred heartbeats."""
-    seen = [0]
-
-    def handle(method: Any, shard: Shard, request: Any, call: Any) -> Any:
-        result = method(shard, request, call)
-        seen[0] += isinstance(result.response, HeartbeatResponse)
-        if seen[0] == 100:
-            seen[0] = 0
-            raise KeyError("a mistake")
-        return result
-
-    _instead(patch, Shard, "handle", handle)
+@instead(Shard, "handle", every=100)
+def raises_in_a_heartbeat(method: Any, shard: Shard, request: Any, call: Any) -> Any:
+    """Fail in a heartbeat now and then."""
+    result = method(shard, request, call)
+    if isinstance(result.response, HeartbeatResponse):
+        raise KeyError("a mistake")
+    return result
 
 
-@mutant
-def answers_twice(patch: pytest.MonkeyPatch) -> None:
+@instead(Encoder, "owe_short", every=20)
+def answers_twice(method: Any, encoder: Encoder, *args: Any) -> bytes:
     """Send the answer to a commit twice now and then."""
-    seen = [0]
-
-    def owe(method: Any, encoder: Encoder, connection: Any, request: Any, response: Any) -> bytes:
-        data = method(encoder, connection, request, response)
-        seen[0] += isinstance(response, OffsetCommitResponse)
-        if seen[0] == 20:
-            seen[0] = 0
-            method(encoder, connection, request, response)
-        return data
-
-    _instead(patch, Encoder, "owe_short", owe)
+    if isinstance(args[-1], OffsetCommitResponse):
+        method(encoder, *args)
+    return bytes(method(encoder, *args))
 
 
-@mutant
-def answers_nothing(patch: pytest.MonkeyPatch) -> None:
+@instead(Encoder, "owe_short", every=20)
+def answers_nothing(method: Any, encoder: Encoder, *args: Any) -> bytes:
     """Do not answer a commit now and then."""
-    seen = [0]
-
-    def owe(method: Any, encoder: Encoder, connection: Any, request: Any, response: Any) -> bytes:
-        seen[0] += isinstance(response, OffsetCommitResponse)
-        if seen[0] == 20:
-            seen[0] = 0
-            return b""
-        return method(encoder, connection, request, response)
-
-    _instead(patch, Encoder, "owe_short", owe)
+    return b"" if isinstance(args[-1], OffsetCommitResponse) else bytes(method(encoder, *args))
 
 
 # -- recovery ----------------------------------------------------------------------------------------------------------
 
 
-@mutant
-def starts_no_sessions(patch: pytest.MonkeyPatch) -> None:
+@instead(Shard, "_restart")
+def starts_no_sessions(method: Any, shard: Shard, group: Any, now_ms: int) -> Result[Any]:
     """Start without the sessions of the members that are in the log."""
-    _instead(patch, Shard, "_restart", lambda method, shard, group, now_ms: Result(group))
+    return Result(group)
 
 
-@mutant
-def finishes_no_transactions(patch: pytest.MonkeyPatch) -> None:
+@instead(Node, "finish_transactions")
+def finishes_no_transactions(method: Any, node: Node, now_ms: int) -> None:
     """Start without the markers that a crash has cut off."""
-    _instead(patch, Node, "finish_transactions", lambda method, node, now_ms: None)
 
 
-@mutant
-def forgets_aborts(patch: pytest.MonkeyPatch) -> None:
+@instead(Producers, "find_aborted")
+def forgets_aborts(method: Any, producers: Producers, *args: Any) -> list[Any]:
     """Tell readers of no aborted transaction."""
-    _wrap(patch, Producers, "find_aborted", lambda found, *_: [])
+    return []

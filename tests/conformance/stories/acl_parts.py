@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from tests.conformance.actors import Member, Modern, subscription
+from tests.conformance.actors import Member, Modern, Producer, subscription
 from tests.conformance.batches import batch
 from tests.conformance.rights import CLUSTER, GROUP, SINGLE, TOPIC, TRANSACTIONAL_ID, Right, give, take
 from tests.conformance.scenes import join_consumer
@@ -22,12 +22,23 @@ def three(k: Stage, *operations: str) -> list[str]:
     return [*map(k.name, NAMES), k.name("none"), "a name?"]
 
 
+def no_member(k: Stage) -> dict[str, Any]:
+    """What a commit for the group `g` names without a membership."""
+    return {"group_id": k.name("g"), "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+
+
 def unordered(k: Stage, listed: str, api: str, version: int, **values: Any) -> None:
     """Ask as the user, and write down the answer with one of its lists sorted: Kafka has it in the order of a set."""
     answer = k.normal.values(dict(k.user().quietly(api, version, **values)), api)
     answer.pop("throttle_time_ms", None)
     answer[listed] = sorted(answer[listed], key=lambda one: json.dumps(one, sort_keys=True))
     k.events.append({"api": api, "version": version, "says": answer})
+
+
+def ask_producer_id(k: Stage) -> None:
+    """Ask as the user for a producer id, and write down whether there was one."""
+    answer = k.user().quietly("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=0)
+    k.events.append({"error": answer.error_code, "has an id": answer.producer_id >= 0})
 
 
 @story("A-101", server="acls")
@@ -65,12 +76,11 @@ def commits_to_topics_of_which_some_may_be_read(k: Stage) -> None:
     """A topic that the user may not read fails, whether it exists or not."""
     names = three(k, "READ")
     give(k, Right(GROUP, "g", "READ"))
-    base = {"group_id": k.name("g"), "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
     for chosen in (names, names[::-1], names[:1], []):
         topics = [{"name": name, "partitions": [PART, {**PART, "partition_index": 9}]} for name in chosen]
-        k.user().call("offset_commit", 9, **base, topics=topics)
+        k.user().call("offset_commit", 9, **no_member(k), topics=topics)
     topics = [{"topic_id": k.topic_id(name), "partitions": [PART]} for name in names[:3]]
-    k.user().call("offset_commit", 10, **base, topics=topics)
+    k.user().call("offset_commit", 10, **no_member(k), topics=topics)
 
 
 @story("O-202 O-204 K-302", server="acls")
@@ -78,9 +88,8 @@ def offsets_of_topics_of_which_some_may_be_seen(k: Stage) -> None:
     """A topic that is named fails; where all are asked for it is left out."""
     names = three(k, "DESCRIBE")
     give(k, Right(GROUP, "g", "DESCRIBE"))
-    base = {"group_id": k.name("g"), "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
     committed = [{"name": name, "partitions": [PART]} for name in names[:3]]
-    k.line("stage").quietly("offset_commit", 9, **base, topics=committed)
+    k.line("stage").quietly("offset_commit", 9, **no_member(k), topics=committed)
     named = [{"name": name, "partition_indexes": [0, 9]} for name in names]
     for topics in (named, named[::-1], None, []):
         one = {"group_id": k.name("g"), "member_id": None, "member_epoch": -1, "topics": topics}
@@ -99,9 +108,8 @@ def offsets_of_which_some_may_be_deleted(k: Stage) -> None:
     """Each topic has its answer."""
     names = three(k, "READ")
     give(k, Right(GROUP, "g", "DELETE"))
-    base = {"group_id": k.name("g"), "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
     committed = [{"name": name, "partitions": [PART]} for name in names[:3]]
-    k.line("stage").quietly("offset_commit", 9, **base, topics=committed)
+    k.line("stage").quietly("offset_commit", 9, **no_member(k), topics=committed)
     topics = [{"name": name, "partitions": [{"partition_index": 0}, {"partition_index": 9}]} for name in names]
     k.user().call("offset_delete", 0, group_id=k.name("g"), topics=topics)
     k.user().call("offset_delete", 0, group_id=k.name("g"), topics=topics[:1])
@@ -247,40 +255,17 @@ def topics_of_which_some_are_seen(k: Stage) -> None:
     topics = [{"topic_id": None, "name": name} for name in names]
     base = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
     unordered(k, "topics", "metadata", 12, topics=topics, **base)
-    unordered(
-        k,
-        "topics",
-        "metadata",
-        12,
-        topics=topics,
-        include_topic_authorized_operations=False,
-        allow_auto_topic_creation=False,
-    )
+    unordered(k, "topics", "metadata", 12, topics=topics, allow_auto_topic_creation=False)
     unordered(k, "topics", "metadata", 1, topics=[{"name": name} for name in names])
     ids = [{"topic_id": k.topic_id(name), "name": None} for name in names[:3]]
     unordered(k, "topics", "metadata", 12, topics=ids, **base)
     for version in (12, 5):
         every = k.user().quietly("metadata", version, topics=None, allow_auto_topic_creation=False).topics
         k.events.append({"all": sorted(k.normal.values(one.name) for one in every)})
-    unordered(
-        k,
-        "topics",
-        "describe_topic_partitions",
-        0,
-        topics=[{"name": name} for name in names],
-        cursor=None,
-        response_partition_limit=100,
-    )
-    unordered(k, "topics", "describe_topic_partitions", 0, topics=[], cursor=None, response_partition_limit=100)
-    unordered(
-        k,
-        "topics",
-        "describe_topic_partitions",
-        0,
-        topics=[{"name": name} for name in names],
-        response_partition_limit=100,
-        cursor={"topic_name": names[1], "partition_index": 0},
-    )
+    listed = [{"name": name} for name in names]
+    for wanted, cursor in ((listed, None), ([], None), (listed, {"topic_name": names[1], "partition_index": 0})):
+        values: dict[str, Any] = {"topics": wanted, "cursor": cursor, "response_partition_limit": 100}
+        unordered(k, "topics", "describe_topic_partitions", 0, **values)
 
 
 @story("V-007", server="acls")
@@ -430,23 +415,10 @@ def transactions_of_which_some_are_seen(k: Stage) -> None:
     k.topic("a")
     k.topic("b")
     for name in ("x", "y"):
-        line = k.line(f"in {name}")
-        one = line.eventually(
-            "init_producer_id",
-            4,
-            lambda found: found.error_code == "NONE",
-            transactional_id=k.name(name),
-            transaction_timeout_ms=60_000,
-        )
-        line.eventually(
-            "add_partitions_to_txn",
-            3,
-            lambda found: found.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == "NONE",
-            v3_and_below_transactional_id=k.name(name),
-            v3_and_below_producer_id=one.producer_id,
-            v3_and_below_producer_epoch=one.producer_epoch,
-            v3_and_below_topics=[{"name": k.name(topic), "partitions": [0]} for topic in ("a", "b")],
-        )
+        p = Producer(k, f"in {name}", name)
+        p.begin_eventually()
+        topics = [{"name": k.name(topic), "partitions": [0]} for topic in ("a", "b")]
+        p.add_partitions("", v3_and_below_topics=topics)
     give(k, Right(TRANSACTIONAL_ID, "x", "DESCRIBE"), Right(TOPIC, "b", "DESCRIBE"))
     k.user().call("describe_transactions", 0, transactional_ids=[k.name("x"), k.name("y"), k.name("z")])
     k.user().call(
@@ -501,11 +473,7 @@ def patterns_that_match_topics_that_may_not_be_seen(k: Stage) -> None:
 def a_producer_without_transactions(k: Stage) -> None:
     """It needs IDEMPOTENT_WRITE, or to write any one topic; a denial of all topics takes that back."""
 
-    def ask() -> None:
-        answer = k.user().quietly("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=0)
-        k.events.append({"error": answer.error_code, "has an id": answer.producer_id >= 0})
-
-    ask()
+    ask_producer_id(k)
     writes = Right(TOPIC, "t", "WRITE")
     for rights in (
         (Right(CLUSTER, SINGLE, "IDEMPOTENT_WRITE"),),
@@ -529,7 +497,7 @@ def a_producer_without_transactions(k: Stage) -> None:
         (Right(TRANSACTIONAL_ID, "t", "WRITE"),),
     ):
         give(k, *rights)
-        ask()
+        ask_producer_id(k)
         take(k, *rights)
 
 
@@ -587,15 +555,7 @@ def without_an_acl_everyone_may_everything(k: Stage) -> None:
 
     def ask() -> None:
         k.user().call("heartbeat", 4, group_id=k.name("g"), member_id="m", generation_id=1)
-        k.user().call(
-            "offset_commit",
-            9,
-            group_id=k.name("g"),
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=[{"name": k.name("t"), "partitions": [PART]}],
-        )
+        k.user().call("offset_commit", 9, **no_member(k), topics=[{"name": k.name("t"), "partitions": [PART]}])
 
     k.topic()
     ask()
@@ -616,18 +576,14 @@ def without_an_acl_everyone_may_everything(k: Stage) -> None:
 def without_an_acl_a_producer_needs_no_right(k: Stage) -> None:
     """A producer without transactions, with and without ACLs of topics."""
 
-    def ask() -> None:
-        answer = k.user().quietly("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=0)
-        k.events.append({"error": answer.error_code, "has an id": answer.producer_id >= 0})
-
-    ask()
+    ask_producer_id(k)
     for right in (
         Right(TOPIC, "t", "WRITE", allows=False),
         Right(TOPIC, "t", "READ"),
         Right(CLUSTER, SINGLE, "ALTER"),
     ):
         give(k, right)
-        ask()
+        ask_producer_id(k)
         take(k, right)
 
 

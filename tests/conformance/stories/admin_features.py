@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from tests.conformance.actors import Producer
 from tests.conformance.batches import batch
 from tests.conformance.stage import Stage
+from tests.conformance.stories.produce import produce
 from tests.conformance.story import story
 
 
@@ -110,28 +112,21 @@ def markers_for_what_is_not_there(k: Stage) -> None:
 def a_transaction_is_aborted_by_an_administrator(k: Stage) -> None:
     """An open transaction is found in the partition, and a marker ends it there; an older epoch does not."""
     name = k.topic()
-    one = k.line("p").eventually(
-        "init_producer_id", 4, lambda found: bool(found.error_code == "NONE"), transactional_id=k.name("x"),
-        transaction_timeout_ms=60_000,
-    )  # fmt: skip
-    me = (one.producer_id, one.producer_epoch)
-    k.line("p").eventually(
-        "add_partitions_to_txn", 3,
-        lambda found: bool(
-            found.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == "NONE"
-        ),
-        v3_and_below_transactional_id=k.name("x"), v3_and_below_producer_id=me[0], v3_and_below_producer_epoch=me[1],
-        v3_and_below_topics=[{"name": name, "partitions": [0]}],
-    )  # fmt: skip
-    records = batch(b"r", producer_id=me[0], epoch=me[1], sequence=0, attributes=0x10)
-    k.line("p").call(
-        "produce", 9, transactional_id=k.name("x"), acks=-1, timeout_ms=5000,
-        topic_data=[{"name": name, "partition_data": [{"index": 0, "records": records}]}],
-    )  # fmt: skip
+    p = Producer(k, "p", "x")
+    p.begin_eventually()
+    p.add_partitions(name)
+    produce(
+        p.line,
+        name,
+        batch(b"r", producer_id=p.id, epoch=p.epoch, sequence=0, attributes=0x10),
+        version=9,
+        timeout_ms=5000,
+        transactional_id=k.name("x"),
+    )
     asked = [{"name": name, "partition_indexes": [0]}]
     k.line("a").call("describe_producers", 0, topics=asked)
-    k.line("a").call("write_txn_markers", 1, markers=[marker(k, me[0], me[1] - 1, (name, [0]))])
-    k.line("a").call("write_txn_markers", 1, markers=[marker(k, me[0], me[1], (name, [0]))])
+    k.line("a").call("write_txn_markers", 1, markers=[marker(k, p.id, p.epoch - 1, (name, [0]))])
+    k.line("a").call("write_txn_markers", 1, markers=[marker(k, p.id, p.epoch, (name, [0]))])
     k.line("a").call("describe_producers", 0, topics=asked)
     parts = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]
     for isolation in (0, 1):

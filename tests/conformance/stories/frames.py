@@ -43,67 +43,36 @@ def a_client_must_have_a_proper_name_and_version(k: Stage) -> None:
         k.events.append({"name": name, "version": version, "error": answer.error_code})
 
 
+GROUP_APIS = (
+    "offset_commit", "offset_fetch", "find_coordinator", "join_group", "heartbeat", "leave_group", "sync_group",
+    "describe_groups", "list_groups", "delete_groups", "offset_delete", "consumer_group_heartbeat",
+    "consumer_group_describe", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn",
+    "txn_offset_commit", "describe_transactions", "list_transactions",
+)  # fmt: skip
+BROKER_APIS = (
+    "produce", "fetch", "list_offsets", "metadata", "api_versions", "create_topics", "delete_topics",
+    "delete_records", "create_partitions", "describe_configs", "incremental_alter_configs", "describe_cluster",
+    "describe_producers", "describe_topic_partitions", "list_config_resources",
+)  # fmt: skip
+
+
+def write_versions(k: Stage, names: tuple[str, ...]) -> None:
+    """Write down which versions of these APIs are advertised."""
+    answer = k.line("a").quietly("api_versions", 4, client_software_name="c", client_software_version="1")
+    ranges = {api_key_map.get(one.api_key): f"{one.min_version}-{one.max_version}" for one in answer.api_keys}
+    k.events.append({"ranges": {name: ranges.get(name) for name in names}})
+
+
 @story("V-007 K-002")
 def the_versions_of_the_group_apis(k: Stage) -> None:
     """What is advertised for the APIs of groups, offsets and transactions."""
-    answer = k.line("a").quietly("api_versions", 4, client_software_name="c", client_software_version="1")
-    ranges = {
-        api_key_map[one.api_key]: f"{one.min_version}-{one.max_version}"
-        for one in answer.api_keys
-        if one.api_key in api_key_map
-    }
-    groups = (
-        "offset_commit",
-        "offset_fetch",
-        "find_coordinator",
-        "join_group",
-        "heartbeat",
-        "leave_group",
-        "sync_group",
-        "describe_groups",
-        "list_groups",
-        "delete_groups",
-        "offset_delete",
-        "consumer_group_heartbeat",
-        "consumer_group_describe",
-        "init_producer_id",
-        "add_partitions_to_txn",
-        "add_offsets_to_txn",
-        "end_txn",
-        "txn_offset_commit",
-        "describe_transactions",
-        "list_transactions",
-    )
-    k.events.append({"ranges": {name: ranges.get(name) for name in groups}})
+    write_versions(k, GROUP_APIS)
 
 
 @story("V-007")
 def the_versions_of_the_broker_apis(k: Stage) -> None:
     """What is advertised for the APIs of topics, records and configs."""
-    answer = k.line("a").quietly("api_versions", 4, client_software_name="c", client_software_version="1")
-    ranges = {
-        api_key_map[one.api_key]: f"{one.min_version}-{one.max_version}"
-        for one in answer.api_keys
-        if one.api_key in api_key_map
-    }
-    broker = (
-        "produce",
-        "fetch",
-        "list_offsets",
-        "metadata",
-        "api_versions",
-        "create_topics",
-        "delete_topics",
-        "delete_records",
-        "create_partitions",
-        "describe_configs",
-        "incremental_alter_configs",
-        "describe_cluster",
-        "describe_producers",
-        "describe_topic_partitions",
-        "list_config_resources",
-    )
-    k.events.append({"ranges": {name: ranges.get(name) for name in broker}})
+    write_versions(k, BROKER_APIS)
 
 
 @story("V-001")

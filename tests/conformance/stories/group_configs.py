@@ -1,59 +1,38 @@
 """Configs of groups: what may be set, what is shown, and when it counts."""
 
-from typing import Any
-
 from tests.conformance.actors import Modern
+from tests.conformance.requests import APPEND, DELETE, SET, SUBTRACT, alter_configs, await_config, describe_configs
 from tests.conformance.scenes import join_consumer
-from tests.conformance.stage import GROUP, Answer, Stage
+from tests.conformance.stage import GROUP, Stage
 from tests.conformance.story import story
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
 INTERVAL, SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
-
-
-def alter(k: Stage, group: str, *changes: tuple[str, int, str | None], version: int = 1, **values: Any) -> Answer:
-    configs = [{"name": name, "config_operation": operation, "value": value} for name, operation, value in changes]
-    resources = [{"resource_type": GROUP, "resource_name": group, "configs": configs}]
-    return k.line("admin").call("incremental_alter_configs", version, **{"resources": resources, **values})
-
-
-def shown(k: Stage, group: str, *names: str, **values: Any) -> Answer:
-    resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": list(names) or None}
-    return k.line("admin").call("describe_configs", 4, resources=[resource], **values)
-
-
-def until_set(k: Stage, group: str, name: str, value: str) -> Answer:
-    """Ask until the broker shows the value."""
-    resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": [name]}
-    return k.line("admin").eventually(
-        "describe_configs", 4, lambda answer: bool(answer.results[0].configs[0].value == value), resources=[resource]
-    )
 
 
 @story("K-334 K-340 T-27 K-338")
 def a_group_that_is_not_there_has_its_defaults(k: Stage) -> None:
     """Every key is described, with the broker's value, for whatever name."""
-    shown(k, k.name("none"))
+    describe_configs(k, GROUP, k.name("none"))
 
 
 @story("K-341 K-340 T-27")
 def a_heartbeat_interval_of_its_own(k: Stage) -> None:
     """Set on the group, it comes with the next heartbeat's answer, and is described as the group's own."""
     a = join_consumer(k, "a", k.topic())
-    alter(k, a.group, (INTERVAL, SET, "10000"))
-    until_set(k, a.group, INTERVAL, "10000")
+    alter_configs(k, GROUP, a.group, (INTERVAL, SET, "10000"))
+    await_config(k, GROUP, a.group, INTERVAL, "10000")
     a.beat()
-    shown(k, a.group, INTERVAL, SESSION)
+    describe_configs(k, GROUP, a.group, INTERVAL, SESSION)
 
 
 @story("K-339 K-340")
 def a_deleted_config_gives_way_to_the_brokers(k: Stage) -> None:
     """DELETE brings the broker's value back."""
     a = join_consumer(k, "a", k.topic())
-    alter(k, a.group, (INTERVAL, SET, "10000"))
-    until_set(k, a.group, INTERVAL, "10000")
-    alter(k, a.group, (INTERVAL, DELETE, None))
-    until_set(k, a.group, INTERVAL, "5000")
+    alter_configs(k, GROUP, a.group, (INTERVAL, SET, "10000"))
+    await_config(k, GROUP, a.group, INTERVAL, "10000")
+    alter_configs(k, GROUP, a.group, (INTERVAL, DELETE, None))
+    await_config(k, GROUP, a.group, INTERVAL, "5000")
     a.beat()
 
 
@@ -72,21 +51,21 @@ def values_that_cannot_be(k: Stage) -> None:
         ("consumer.assignment.interval.ms", "-1"),
         ("consumer.assignment.interval.ms", "15001"),
     ):
-        alter(k, group, (name, SET, value))
-    alter(k, group, (SESSION, SET, "5000"))
-    alter(k, group, (SESSION, SET, "6000"), (INTERVAL, SET, "7000"))
-    shown(k, group, INTERVAL, SESSION)
+        alter_configs(k, GROUP, group, (name, SET, value))
+    alter_configs(k, GROUP, group, (SESSION, SET, "5000"))
+    alter_configs(k, GROUP, group, (SESSION, SET, "6000"), (INTERVAL, SET, "7000"))
+    describe_configs(k, GROUP, group, INTERVAL, SESSION)
 
 
 @story("K-337")
 def operations_that_cannot_be(k: Stage) -> None:
     """A null value, the same key twice, a list operation on a number."""
     group = k.name("g")
-    alter(k, group, (INTERVAL, SET, None))
-    alter(k, group, (INTERVAL, SET, "7000"), (INTERVAL, SET, "8000"))
-    alter(k, group, (INTERVAL, APPEND, "7000"))
-    alter(k, group, (INTERVAL, SUBTRACT, "7000"))
-    shown(k, group, INTERVAL)
+    alter_configs(k, GROUP, group, (INTERVAL, SET, None))
+    alter_configs(k, GROUP, group, (INTERVAL, SET, "7000"), (INTERVAL, SET, "8000"))
+    alter_configs(k, GROUP, group, (INTERVAL, APPEND, "7000"))
+    alter_configs(k, GROUP, group, (INTERVAL, SUBTRACT, "7000"))
+    describe_configs(k, GROUP, group, INTERVAL)
 
 
 @story("K-337", server="disabled")
@@ -103,43 +82,43 @@ def an_operation_that_is_none(k: Stage) -> None:
 def blanks_around_a_number_are_no_matter(k: Stage) -> None:
     """The value is accepted and kept as it was sent."""
     group = k.name("g")
-    alter(k, group, (INTERVAL, SET, " 7000 "))
+    alter_configs(k, GROUP, group, (INTERVAL, SET, " 7000 "))
     k.pause(300)
-    shown(k, group, INTERVAL)
+    describe_configs(k, GROUP, group, INTERVAL)
 
 
 @story("K-337 K-339")
 def deletes_of_what_was_never_set(k: Stage) -> None:
     """No error for a key that is not set, nor for one that is none."""
-    alter(k, k.name("g"), (INTERVAL, DELETE, None))
-    alter(k, k.name("g"), ("no.such.key", DELETE, None))
+    alter_configs(k, GROUP, k.name("g"), (INTERVAL, DELETE, None))
+    alter_configs(k, GROUP, k.name("g"), ("no.such.key", DELETE, None))
 
 
 @story("K-337")
 def a_delete_must_leave_a_longer_session(k: Stage) -> None:
     """Deleting the session would leave the broker's 45 s; deleting the interval the broker's 5 s, longer than the session."""
     group = k.name("g")
-    alter(k, group, (SESSION, SET, "3000"), (INTERVAL, SET, "1000"))
-    until_set(k, group, SESSION, "3000")
-    alter(k, group, (INTERVAL, DELETE, None))
-    alter(k, group, (SESSION, DELETE, None))
+    alter_configs(k, GROUP, group, (SESSION, SET, "3000"), (INTERVAL, SET, "1000"))
+    await_config(k, GROUP, group, SESSION, "3000")
+    alter_configs(k, GROUP, group, (INTERVAL, DELETE, None))
+    alter_configs(k, GROUP, group, (SESSION, DELETE, None))
 
 
 @story("K-336")
 def a_group_without_a_name_has_no_configs(k: Stage) -> None:
     """The empty name is refused in both APIs."""
-    alter(k, "", (INTERVAL, SET, "7000"))
-    shown(k, "")
+    alter_configs(k, GROUP, "", (INTERVAL, SET, "7000"))
+    describe_configs(k, GROUP, "")
 
 
 @story("K-341 K-337")
 def a_trial_changes_nothing(k: Stage) -> None:
     """With validate only, good and bad values are told apart and nothing is stored."""
     group = k.name("g")
-    alter(k, group, (INTERVAL, SET, "7000"), validate_only=True)
-    alter(k, group, (INTERVAL, SET, "1"), validate_only=True)
+    alter_configs(k, GROUP, group, (INTERVAL, SET, "7000"), validate_only=True)
+    alter_configs(k, GROUP, group, (INTERVAL, SET, "1"), validate_only=True)
     k.pause(300)
-    shown(k, group, INTERVAL)
+    describe_configs(k, GROUP, group, INTERVAL)
 
 
 @story("K-337")
@@ -194,8 +173,7 @@ def configs_with_synonyms_and_documentation(k: Stage) -> None:
     """Asked for, the broker's key is named as a synonym, and each key has its documentation."""
     group = k.name("g")
     k.group_config(group, consumer_heartbeat_interval_ms=6000)
-    shown(k, group, INTERVAL, SESSION, include_synonyms=True, include_documentation=True)
-    shown(k, group, "no.such.key")
+    describe_configs(k, GROUP, group, INTERVAL, SESSION, include_synonyms=True, include_documentation=True)
+    describe_configs(k, GROUP, group, "no.such.key")
     for version in (1, 2, 3):
-        resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": [INTERVAL]}
-        k.line("admin").call("describe_configs", version, resources=[resource])
+        describe_configs(k, GROUP, group, INTERVAL, version=version)

@@ -3,10 +3,9 @@
 from typing import Any
 
 from tests.conformance.batches import TRANSACTIONAL, batch
-from tests.conformance.requests import commit, fetch, part
+from tests.conformance.requests import APPEND, DELETE, SET, TOPIC, alter_configs, commit, describe_configs, fetch, part
 from tests.conformance.scenes import begin_producer
 from tests.conformance.stage import Stage
-from tests.conformance.stories.broker_configs import APPEND, DELETE, SET, TOPIC, alter, shown
 from tests.conformance.stories.fetch import offsets
 from tests.conformance.stories.produce import produce
 from tests.conformance.stories.topics import create, metadata, new, visible
@@ -105,7 +104,7 @@ def offsets_of_the_offsets_topic_are_offsets(k: Stage) -> None:
 def the_configs_of_the_offsets_topic(k: Stage) -> None:
     """It is compacted, whatever the broker's defaults are."""
     for key in ("cleanup.policy", "compression.type", "segment.bytes", "retention.ms"):
-        shown(k, TOPIC, OFFSETS, key)
+        describe_configs(k, TOPIC, OFFSETS, key)
 
 
 @story("V-007")
@@ -123,9 +122,9 @@ def configs_of_the_offsets_topic_that_would_lose_offsets(k: Stage) -> None:
         ("message.timestamp.after.max.ms", "1"),
         ("no.such.key", "1"),
     ):
-        alter(k, TOPIC, OFFSETS, (key, SET, value), validate_only=True)
-    alter(k, TOPIC, OFFSETS, ("cleanup.policy", DELETE, None), validate_only=True)
-    alter(k, TOPIC, OFFSETS, ("cleanup.policy", APPEND, "delete"), validate_only=True)
+        alter_configs(k, TOPIC, OFFSETS, (key, SET, value), validate_only=True)
+    alter_configs(k, TOPIC, OFFSETS, ("cleanup.policy", DELETE, None), validate_only=True)
+    alter_configs(k, TOPIC, OFFSETS, ("cleanup.policy", APPEND, "delete"), validate_only=True)
     for configs in (
         [{"name": "cleanup.policy", "value": "delete"}],
         [{"name": "cleanup.policy", "value": "compact"}],
@@ -166,9 +165,9 @@ def the_offsets_topic_grows_and_is_deleted(k: Stage) -> None:
     for count, trial in ((1, False), (4, False), (5, True), (5, False)):
         topics = [{"name": OFFSETS, "count": count, "assignments": None}]
         admin.call("create_partitions", 3, topics=topics, timeout_ms=10_000, validate_only=trial)
-    alter(k, TOPIC, OFFSETS, ("cleanup.policy", SET, "delete"))
+    alter_configs(k, TOPIC, OFFSETS, ("cleanup.policy", SET, "delete"))
     k.pause(500)
-    shown(k, TOPIC, OFFSETS, "cleanup.policy")
+    describe_configs(k, TOPIC, OFFSETS, "cleanup.policy")
     named, known = {"name": OFFSETS}, {"topic_id": k.topic_id(OFFSETS)}
     for wanted in ({**named, **known}, known, named):
         admin.call("delete_topics", 6, topics=[wanted], timeout_ms=10_000)

@@ -14,33 +14,6 @@ from tests.conformance.story import story
 COMMITTED = 1  # the isolation level that sees no open or aborted transaction
 
 
-def add(p: Producer, topic: str, *partitions: int, version: int = 3, **values: Any) -> Answer:
-    """AddPartitionsToTxn, when the transaction before is over."""
-    if version >= 4:
-        one = {
-            "transactional_id": p.transactional_id,
-            "producer_id": p.id,
-            "producer_epoch": p.epoch,
-            "topics": [{"name": topic, "partitions": list(partitions or (0,))}],
-        }
-        return p.line.call("add_partitions_to_txn", version, transactions=[{**one, **values}])
-    me = {
-        "v3_and_below_transactional_id": p.transactional_id,
-        "v3_and_below_producer_id": p.id,
-        "v3_and_below_producer_epoch": p.epoch,
-    }
-    topics = [{"name": topic, "partitions": list(partitions or (0,))}]
-    return p.line.eventually(
-        "add_partitions_to_txn",
-        version,
-        lambda answer: bool(
-            answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-            != "CONCURRENT_TRANSACTIONS"
-        ),
-        **{**me, "v3_and_below_topics": topics, **values},
-    )
-
-
 def write(p: Producer, topic: str, *values: bytes, sequence: int = 0, version: int = 11) -> Answer:
     """Send records of now: a marker years younger than they are would begin another segment."""
     now = [int(time.time() * 1000)] * len(values)
@@ -52,7 +25,7 @@ def write(p: Producer, topic: str, *values: bytes, sequence: int = 0, version: i
 def write_in_transaction(k: Stage, *values: bytes, timeout_ms: int = 60_000) -> tuple[str, Producer]:
     """A topic, and a producer whose open transaction has written these records to it."""
     topic, p = k.topic(), begin_producer(k, timeout_ms=timeout_ms)
-    add(p, topic)
+    p.add_partitions(topic)
     write(p, topic, *values)
     return topic, p
 
@@ -193,11 +166,11 @@ def partitions_are_added_in_every_version(k: Stage) -> None:
     topic = k.topic(partitions=3)
     p = begin_producer(k)
     for version in range(4):
-        add(p, topic, 0, 1, version=version)
-    add(p, k.name("none"))
+        p.add_partitions(topic, 0, 1, version=version)
+    p.add_partitions(k.name("none"))
     both = [{"name": topic, "partitions": [2]}, {"name": k.name("none"), "partitions": [0]}]
-    add(p, topic, v3_and_below_topics=both)
-    add(p, topic, 2, 9)
+    p.add_partitions(topic, v3_and_below_topics=both)
+    p.add_partitions(topic, 2, 9)
 
 
 @story("O-116")
@@ -205,10 +178,10 @@ def partitions_of_a_producer_that_is_not_this_one(k: Stage) -> None:
     """Wrong id, wrong epoch, unknown transactional id."""
     topic = k.topic()
     p = begin_producer(k)
-    add(p, topic, v3_and_below_producer_id=p.id + FAR)
-    add(p, topic, v3_and_below_producer_epoch=p.epoch + 1)
-    add(p, topic, v3_and_below_transactional_id=k.name("nobody"))
-    add(p, topic, version=1, v3_and_below_producer_epoch=p.epoch + 1)
+    p.add_partitions(topic, v3_and_below_producer_id=p.id + FAR)
+    p.add_partitions(topic, v3_and_below_producer_epoch=p.epoch + 1)
+    p.add_partitions(topic, v3_and_below_transactional_id=k.name("nobody"))
+    p.add_partitions(topic, version=1, v3_and_below_producer_epoch=p.epoch + 1)
 
 
 @story("O-116 V-003")
@@ -216,12 +189,12 @@ def a_fenced_producer_cannot_write(k: Stage) -> None:
     """Its successor has begun: its open transaction is aborted, and it is refused everywhere."""
     topic = k.topic()
     old = begin_producer(k, "old", "same")
-    add(old, topic)
+    old.add_partitions(topic)
     write(old, topic, b"a")
     Producer(k, "new", "same").begin_eventually()
     settled(k, topic, 2)
     write(old, topic, b"b", sequence=1)
-    add(old, topic)
+    old.add_partitions(topic)
     old.end(True)
     fetch(k, topic, isolation_level=COMMITTED)
 
@@ -242,7 +215,7 @@ def transactions_are_described(k: Stage) -> None:
     p = begin_producer(k)
     watch = k.line("watch")
     watch.call("describe_transactions", 0, transactional_ids=[p.transactional_id, k.name("nobody"), ""])
-    add(p, topic, 0, 1)
+    p.add_partitions(topic, 0, 1)
     watch.call("describe_transactions", 0, transactional_ids=[p.transactional_id])
     p.end(True)
     watch.eventually(
@@ -260,7 +233,7 @@ def transactions_are_listed(k: Stage) -> None:
     p, q = Producer(k, "p"), Producer(k, "q")
     for one in (p, q):
         one.begin()
-    add(p, topic)
+    p.add_partitions(topic)
     mine = "transaction_states.transactional_id"
     watch = k.line("watch")
     for states in ([], ["Ongoing"], ["Empty", "Ongoing"], ["Bogus"]):
@@ -275,7 +248,7 @@ def the_producers_of_a_partition_are_described(k: Stage) -> None:
     """Their epochs, last sequences, and where an open transaction begins."""
     topic = k.topic(partitions=2)
     p = begin_producer(k)
-    add(p, topic)
+    p.add_partitions(topic)
     produce(k.line("q"), topic, batch(b"plain"))
     write(p, topic, b"a", b"b")
     wanted = [{"name": topic, "partition_indexes": [0, 1, 5]}, {"name": k.name("none"), "partition_indexes": [0]}]
@@ -309,7 +282,7 @@ def the_last_epoch_with_a_transaction_open(k: Stage) -> None:
     topic = k.topic()
     p = Producer(k)
     raised(p, 32_765)
-    add(p, topic)
+    p.add_partitions(topic)
     p.begin()
     k.pause(500)
     for epoch in (32_765, 32_766):
@@ -325,7 +298,7 @@ def the_last_epochs_are_used_up_by_transactions(k: Stage) -> None:
     p = Producer(k)
     raised(p, 32_764)
     for committed in (True, False, True):
-        add(p, topic)
+        p.add_partitions(topic)
         p.end(committed, version=5)
         k.pause(300)
     k.line("watch").call("describe_transactions", 0, transactional_ids=[p.transactional_id])

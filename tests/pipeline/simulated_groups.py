@@ -1,15 +1,17 @@
-"""Groups with habits, on the server's own engine: members that commit rarely or never, leave without a word, and die.
+"""Groups that live on the server's own engine: members that commit rarely or never, leave without a word, and die.
 
     engine = Engine(directory)
     for number in range(20):
         live(engine, f"group-{number}", Random(number), happenings=20)
 
-`HabitGroup` is a classic group, eager or cooperative; `SimulatedConsumerGroup` one of KIP-848. What really happened is what the
-engine's events say.
+`SimulatedGroup` is the members of a classic group, eager or cooperative, who do what clients do; `SimulatedConsumerGroup`
+those of one of KIP-848. What really happened is what the engine's events say.
 """
 
 from random import Random
 from typing import Any
+
+import msgspec
 
 from protocol.messages import consumer_protocol as embedded
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -19,36 +21,89 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMe
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.shares import share
-from tests.pipeline.engine import BEAT_MS, MEMBER_ID_REQUIRED, Client, Engine, SimulatedGroup
+from tests.pipeline.engine import Engine
 
+BEAT_MS = 3_000
+MEMBER_ID_REQUIRED = 79
 NEVER, RARELY, OFTEN = 0.0, 0.05, 0.9  # how probably a member commits at a heartbeat
+EVENTS = ("join", "join", "leave", "time_out", "static_rejoin", "subscription_change", "partition_growth")
+MANY_EVENTS = ("join", "leave", "leave", "time_out", "time_out", "static_rejoin", "subscription_change",
+               "partition_growth", "fall_quiet", "miss_rebalance")  # fmt: skip
+Shares = dict[str, list[int]]  # by topic
 
 
-class HabitGroup(SimulatedGroup):
-    """A classic group. Each member has its own rhythm of commits; those who stay may be slow to rejoin."""
+class Client(msgspec.Struct):
+    """A member as its process sees it."""
 
-    def __init__(self, engine: Engine, group: str, dice: Random) -> None:
-        super().__init__(engine, group, dice)
-        self.is_cooperative = dice.random() < 0.5
-        self.session_ms = dice.choice((10_000, 45_000, 45_000))
-        self.rebalance_ms = dice.choice((60_000, 300_000))
-        self.habit = dice.choice((NEVER, RARELY, OFTEN, OFTEN, OFTEN))
-        self.is_slow = dice.random() < 0.3  # to rejoin
-        self.commits_while_slow = dice.random() < 0.3
-        self.shares: dict[str, dict[str, list[int]]] = {}
+    name: str
+    instance: str | None = None
+    topics: tuple[str, ...] = ("orders",)
+    member_id: str = ""
+    owned: Shares = {}
 
-    def live(self, happenings: int) -> None:
-        kinds = ("join", "leave_together", "leave_together", "time_out_together", "time_out_together", "static_rejoin",
-                 "subscription_change", "partition_growth", "fall_quiet", "miss_rebalance")  # fmt: skip
+
+class Habits(msgspec.Struct, frozen=True):
+    """What the members of a classic group are like."""
+
+    is_cooperative: bool = False
+    session_ms: int = 45_000
+    rebalance_ms: int = 300_000
+    commits: float = 1.0  # how probably at a heartbeat
+    goes_together: tuple[int, ...] = (1,)  # how many leave, or fall silent, in the same moment
+    is_slow: bool = False  # to rejoin
+    commits_while_slow: bool = False
+
+    @classmethod
+    def draw(cls, dice: Random) -> "Habits":
+        return cls(
+            dice.random() < 0.5,
+            dice.choice((10_000, 45_000, 45_000)),
+            dice.choice((60_000, 300_000)),
+            dice.choice((NEVER, RARELY, OFTEN, OFTEN, OFTEN)),
+            (1, 1, 1, 2, 3),
+            dice.random() < 0.3,
+            dice.random() < 0.3,
+        )
+
+
+class SimulatedGroup:
+    """The members of one classic group. Each thing that happens to it is followed by the rebalance that it leads to."""
+
+    def __init__(self, engine: Engine, group: str, dice: Random, habits: Habits | None = None) -> None:
+        self.engine, self.group, self.dice = engine, group, dice
+        self.habits = habits or Habits()
+        self.clients: list[Client] = []
+        self.partitions = {"orders": 4, "payments": 2}
+        self.positions: dict[tuple[str, int], int] = {}
+        self.generation = 0
+        self._named = 0
+
+    def live(self, happenings: int, kinds: tuple[str, ...] = EVENTS, work: int = 6) -> None:
+        """So much happens, with up to so many rounds of work in between."""
         for _ in range(happenings):
             while len(self.clients) < 2:
                 self.join()
             getattr(self, self.dice.choice(kinds))()
-            for _ in range(self.dice.randrange(1, 40)):
+            for _ in range(self.dice.randrange(1, work)):
                 self.work(self.clients)
 
-    def leave_together(self) -> None:
-        """One or two say goodbye, now and then after a last commit."""
+    def settle(self) -> None:
+        """Members whose session ended while nobody looked are gone; the others share out anew."""
+        alive = [client for client in self.clients if client.member_id in self._members()]
+        if alive != self.clients:
+            self.clients = alive
+            self._rebalance()
+
+    def join(self) -> None:
+        """A new member, now and then two at once."""
+        for _ in range(self.dice.choice((1, 1, 1, 2))):
+            self._named += 1
+            instance = f"{self.group}-{self._named}" if self.dice.random() < 0.4 else None
+            self.clients.append(Client(f"app-{self._named}", instance))
+        self._rebalance()
+
+    def leave(self) -> None:
+        """One or more say goodbye, now and then after a last commit."""
         for gone in self._some():
             self.clients.remove(gone)
             if self.dice.random() < 0.4:
@@ -60,8 +115,8 @@ class HabitGroup(SimulatedGroup):
             self._dawdle()
             self._rebalance()
 
-    def time_out_together(self) -> None:
-        """One or two fall silent in the same moment, and the others go on until their sessions end."""
+    def time_out(self) -> None:
+        """One or more fall silent in the same moment, and the others go on until their sessions end."""
         gone = self._some()
         self.clients = [client for client in self.clients if client not in gone]
         while any(client.member_id in self._members() for client in gone):
@@ -71,6 +126,42 @@ class HabitGroup(SimulatedGroup):
                 return
         if self.clients:
             self._rebalance()
+
+    def static_rejoin(self) -> None:
+        """A process with an instance id is replaced by a new one before anybody misses it."""
+        static = [client for client in self.clients if client.instance]
+        if not static:
+            self.join()
+            return
+        client = self.dice.choice(static)
+        client.member_id = ""
+        self.engine.wait(self.dice.randrange(500, 5_000))
+        ticket = self._join(client)
+        if not self.engine.has_answered(ticket):  # the group moves already
+            others = [(one, self._join(one)) for one in self.clients if one is not client]
+            self.engine.wait(self.dice.randrange(5, 400))
+            self._complete([(client, ticket), *others])
+            return
+        answer = self.engine.answer(ticket)
+        client.member_id = answer.member_id
+        self._sync(client, answer.generation_id, client.owned, ())
+
+    def subscription_change(self) -> None:
+        """A member wants another topic, or no longer wants it."""
+        client = self.dice.choice(self.clients)
+        self.engine.leader_saw = "subscription_change"
+        client.topics = ("orders", "payments") if client.topics == ("orders",) else ("orders",)
+        self._rebalance(first=client)
+
+    def partition_growth(self) -> None:
+        """A topic grows; the leader sees it and joins again."""
+        leader = self.engine.shard.groups[self.group].leader
+        for client in self.clients:
+            if client.member_id == leader:
+                self.engine.leader_saw = "partition_count_change"
+                self.partitions["orders"] += self.dice.randrange(1, 3)
+                self._rebalance(first=client)
+                return
 
     def fall_quiet(self) -> None:
         """Nothing to read: all beat, nobody commits."""
@@ -86,34 +177,37 @@ class HabitGroup(SimulatedGroup):
         self._rebalance_while_waiting([], stuck)
 
     def work(self, clients: list[Client]) -> None:
+        """Some seconds in which these members beat and commit."""
         self.engine.wait(BEAT_MS)
         for client in clients:
-            beat = HeartbeatRequest(self.group, self.generation, client.member_id, client.instance)
-            if self.engine.asked(beat, 4).error_code == 0 and self.dice.random() < self.habit:
-                self._commit(client)
+            if self._beat(client) == 0:
+                self._commit_perhaps(client)
 
     def _members(self) -> dict[str, Any]:
         group = self.engine.shard.groups.get(self.group)
         return {} if group is None else dict(group.members)
 
     def _some(self) -> list[Client]:
-        return self.dice.sample(self.clients, min(len(self.clients), self.dice.choice((1, 1, 1, 2, 3))))
+        return self.dice.sample(self.clients, min(len(self.clients), self.dice.choice(self.habits.goes_together)))
+
+    def _beat(self, client: Client) -> int:
+        beat = HeartbeatRequest(self.group, self.generation, client.member_id, client.instance)
+        return int(self.engine.asked(beat, 4).error_code)
 
     def _beat_all(self) -> None:
         self.engine.wait(BEAT_MS)
         for client in self.clients:
-            beat = HeartbeatRequest(self.group, self.generation, client.member_id, client.instance)
-            self.engine.asked(beat, 4)
+            self._beat(client)
 
     def _dawdle(self) -> None:
         """The others are busy before they rejoin; they beat, and may commit."""
-        for _ in range(self.dice.randrange(4, 18) if self.is_slow else self.dice.randrange(2)):
+        for _ in range(self.dice.randrange(4, 18) if self.habits.is_slow else self.dice.randrange(2)):
             self._beat_all()
-            for client in self.clients if self.commits_while_slow else ():
-                if self.dice.random() < self.habit:
-                    self._commit(client)
+            for client in self.clients if self.habits.commits_while_slow else ():
+                self._commit_perhaps(client)
 
     def _rebalance(self, first: Client | None = None) -> None:
+        """All members join, whoever moved the group before the others, and the leader shares out."""
         order = sorted(self.clients, key=lambda client: (client is not first, client.member_id != ""))
         tickets = [(client, self._join(client)) for client in order]
         self.engine.wait(self.dice.randrange(5, 400))
@@ -126,10 +220,8 @@ class HabitGroup(SimulatedGroup):
         while any(client.member_id in self._members() for client in waiting):
             self.engine.wait(BEAT_MS)
             if stuck is not None:
-                beat = HeartbeatRequest(self.group, self.generation, stuck.member_id, stuck.instance)
-                self.engine.asked(beat, 4)
-                if self.dice.random() < self.habit:
-                    self._commit(stuck)
+                self._beat(stuck)
+                self._commit_perhaps(stuck)
         if tickets:
             self.engine.wait(BEAT_MS)
             self._complete(tickets)
@@ -137,7 +229,7 @@ class HabitGroup(SimulatedGroup):
     def _complete(self, tickets: list[tuple[Client, int]]) -> None:
         """The join phase is over: the leader shares out, and all get their share."""
         for _ in range(200):
-            if all(ticket in self.engine._answers for _, ticket in tickets):
+            if all(self.engine.has_answered(ticket) for _, ticket in tickets):
                 break
             self.engine.wait(BEAT_MS)
         answers = {client.name: self.engine.answer(ticket) for client, ticket in tickets}
@@ -150,16 +242,15 @@ class HabitGroup(SimulatedGroup):
         for client, _ in tickets:
             client.member_id = answers[client.name].member_id
             self.generation = answers[client.name].generation_id
-        target = {client.name: SimulatedGroup._share(self, client) for client in self.clients}
         before = {client.name: client.owned for client in self.clients}
-        self.shares = {name: self._allowed(name, share, before) for name, share in target.items()}
-        given = tuple(share(one.member_id, self._share(one)) for one in self.clients)
+        shares = {client.name: self._allowed(client, before) for client in self.clients}
+        given = tuple(share(client.member_id, shares[client.name]) for client in self.clients)
         for client, _ in tickets:
             leads = answers[client.name].leader == client.member_id
-            self._sync(client, self.generation, given if leads else ())
+            self._sync(client, self.generation, shares[client.name], given if leads else ())
         self._hand_over(before)
 
-    def _hand_over(self, before: dict[str, dict[str, list[int]]]) -> None:
+    def _hand_over(self, before: dict[str, Shares]) -> None:
         """Those who had to give up partitions rejoin, so that others get them."""
         for client in self.clients:
             lost = [
@@ -168,85 +259,77 @@ class HabitGroup(SimulatedGroup):
                 for number in numbers
                 if number not in client.owned.get(topic, ())
             ]
-            if lost and self.is_cooperative:
+            if lost and self.habits.is_cooperative:
                 self.engine.leader_saw = self.engine.changed_metadata = "cooperative_handover"
                 self.engine.wait(self.dice.randrange(100))
                 self._rebalance(first=client)
                 self.engine.changed_metadata = "subscription_change"
                 return
 
-    def _allowed(
-        self, name: str, share: dict[str, list[int]], before: dict[str, dict[str, list[int]]]
-    ) -> dict[str, list[int]]:
-        """What a member may have now: in a cooperative group nothing that another one has not given up yet."""
-        if not self.is_cooperative:
-            return share
+    def _allowed(self, client: Client, before: dict[str, Shares]) -> Shares:
+        """What a member may have now: each topic's partitions in turns to those who want it.
+
+        In a cooperative group that is nothing that another member has not given up yet.
+        """
+        shares = {}
+        for topic in client.topics:
+            takers = [one for one in self.clients if topic in one.topics]
+            shares[topic] = list(range(takers.index(client), self.partitions[topic], len(takers)))
+        if not self.habits.is_cooperative:
+            return shares
         taken = {
             (topic, number)
             for other, owned in before.items()
             for topic, numbers in owned.items()
             for number in numbers
-            if other != name
+            if other != client.name
         }
-        return {topic: [n for n in numbers if (topic, n) not in taken] for topic, numbers in share.items()}
+        return {topic: [n for n in numbers if (topic, n) not in taken] for topic, numbers in shares.items()}
 
-    def _share(self, client: Client) -> dict[str, list[int]]:
-        return self.shares[client.name]
-
-    def static_rejoin(self) -> None:
-        static = [client for client in self.clients if client.instance]
-        if not static:
-            self.join()
-            return
-        client = self.dice.choice(static)
-        client.member_id = ""
-        self.engine.wait(self.dice.randrange(500, 5_000))
-        ticket = self._join(client)
-        if ticket not in self.engine._answers:  # the group moves already
-            others = [(one, self._join(one)) for one in self.clients if one is not client]
-            self.engine.wait(self.dice.randrange(5, 400))
-            self._complete([(client, ticket), *others])
-            return
-        answer = self.engine.answer(ticket)
-        client.member_id = answer.member_id
-        self._sync(client, answer.generation_id, ())
-
-    def partition_growth(self) -> None:
-        leader = self.engine.shard.groups[self.group].leader
-        if any(client.member_id == leader for client in self.clients):
-            super().partition_growth()
-
-    def subscription_change(self) -> None:
-        client = self.dice.choice(self.clients)
-        self.engine.leader_saw = "subscription_change"
-        client.topics = ("orders", "payments") if client.topics == ("orders",) else ("orders",)
-        self._rebalance(first=client)
+    @property
+    def _protocol(self) -> str:
+        return "sticky" if self.habits.is_cooperative else "range"
 
     def _join(self, client: Client) -> int:
         owned = tuple(
             embedded.ConsumerProtocolSubscriptionTopicPartition(topic, tuple(numbers))
             for topic, numbers in client.owned.items()
-            if numbers and self.is_cooperative
+            if numbers and self.habits.is_cooperative
         )
         said = embedded.ConsumerProtocolSubscription(topics=client.topics, owned_partitions=owned)
         request = JoinGroupRequest(
-            self.group, self.session_ms, self.rebalance_ms, client.member_id, client.instance, "consumer",
-            (JoinGroupRequestProtocol("sticky" if self.is_cooperative else "range", embedded.write(said, 1)),),
+            self.group, self.habits.session_ms, self.habits.rebalance_ms, client.member_id, client.instance, "consumer",
+            (JoinGroupRequestProtocol(self._protocol, embedded.write(said, 1)),),
         )  # fmt: skip
         ticket = self.engine.ask(request, 9, client.name)
-        answer = self.engine._answers.get(ticket)
-        if answer is not None and answer.error_code == MEMBER_ID_REQUIRED:
+        if self.engine.has_answered(ticket, MEMBER_ID_REQUIRED):
             client.member_id = self.engine.answer(ticket).member_id
             return self._join(client)
         return ticket
 
-    def _sync(self, client: Client, generation: int, shares: tuple[SyncGroupRequestAssignment, ...]) -> None:
-        protocol = "sticky" if self.is_cooperative else "range"
+    def _sync(
+        self, client: Client, generation: int, owned: Shares, shares: tuple[SyncGroupRequestAssignment, ...]
+    ) -> None:
         request = SyncGroupRequest(
-            self.group, generation, client.member_id, client.instance, "consumer", protocol, shares
+            self.group, generation, client.member_id, client.instance, "consumer", self._protocol, shares
         )
         self.engine.ask(request, 5)
-        client.owned = self._share(client)
+        client.owned = owned
+
+    def _commit_perhaps(self, client: Client) -> None:
+        if self.dice.random() < self.habits.commits:
+            self._commit(client)
+
+    def _commit(self, client: Client) -> None:
+        topics = []
+        for topic, numbers in client.owned.items():
+            for number in numbers:
+                self.positions[topic, number] = self.positions.get((topic, number), 0) + self.dice.randrange(40)
+            parts = tuple(OffsetCommitRequestPartition(n, self.positions[topic, n]) for n in numbers)
+            topics.append(OffsetCommitRequestTopic(topic, partitions=parts))
+        self.engine.asked(
+            OffsetCommitRequest(self.group, self.generation, client.member_id, client.instance, topics=tuple(topics)), 9
+        )
 
 
 class SimulatedConsumerGroup:
@@ -332,5 +415,7 @@ class SimulatedConsumerGroup:
 
 def live(engine: Engine, group: str, dice: Random, happenings: int) -> None:
     """One group lives: every third is of the new protocol."""
-    kind = SimulatedConsumerGroup if dice.randrange(3) == 0 else HabitGroup
-    kind(engine, group, dice).live(happenings)
+    if dice.randrange(3) == 0:
+        SimulatedConsumerGroup(engine, group, dice).live(happenings)
+    else:
+        SimulatedGroup(engine, group, dice, Habits.draw(dice)).live(happenings, MANY_EVENTS, work=40)
