@@ -34,9 +34,10 @@ log = logging.getLogger("muster.server")
 
 CHUNK_BYTES: Final = 65_536
 SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
-LOOKS_MAX: Final = 64  # at sockets, before waiting: some 40 us, about what a sleep and a wake-up cost
-WAITS: Final = 4  # without looking on, after that was in vain
-BRIEF_S: Final = 0.0001  # a wait that was hardly worth it
+LOOKS: Final = 64  # at sockets, before falling asleep: about as long as what follows
+BRIEF_S: Final = 0.00003  # a wait that costs less processor time looking on than asleep
+WAIT_S: Final = 0.001  # for the next request, asleep but not in Trio's loop
+SKIPS_MAX: Final = 15  # times that this is not tried, after it was in vain again and again
 CHECKPOINT_S: Final = 0.002  # of turns, before the other tasks have theirs
 ACCEPTS_MAX: Final = 256  # of one listener in one turn
 SHAKES_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
@@ -99,6 +100,8 @@ class Poller:
         self._polls_left = 0  # until every socket that was ready at the first of them has been reported
         self._polled_ms = 0  # when that was
         self._read_by_ms = 0  # all that had arrived by then has been received
+        self._waited_s = WAIT_S  # for the latest request, if that was looked at
+        self._skips = self._skips_left = 0
         self._alarm = trio.CancelScope()
         # The deadlines that the alarm is set for, by either clock: Trio's time is looked up only for new ones.
         self._alarm_ms = self._poll_alarm_ms = NEVER_MS
@@ -122,27 +125,34 @@ class Poller:
             self._selector.close()
 
     async def _wait_for_sockets(self) -> None:
-        real_s = self._turn.real_s
-        ended_s, looks, waits = 0.0, 1, 0
         while True:
             await trio.lowlevel.wait_readable(self._selector.fileno())
-            began_s = real_s()
-            waits = WAITS if looks > 1 else max(waits - 1, 0)
-            looks = LOOKS_MAX if began_s - ended_s < BRIEF_S and not waits else 1
-            while self.turn() or self._is_ready_soon(looks):
+            began_s = self._turn.real_s()
+            while self.turn() or self._is_ready_soon():
                 if self._turn.checked_s - began_s > CHECKPOINT_S:
                     await trio.lowlevel.checkpoint()  # the other tasks' turn
                     began_s = self._turn.checked_s
-            ended_s = real_s()
 
-    def _is_ready_soon(self, looks: int) -> bool:
-        """Return whether a socket is ready, looking so many times.
+    def _is_ready_soon(self) -> bool:
+        """Return whether a socket is ready before the loop gives way to Trio's.
 
-        A client that sends its next request when it has its response would be waited for each time, and to sleep and be
-        woken costs more than to look on. So the loop looks on if the last wait was brief. If that was in vain, the
-        client is slower or needs this processor, and the loop waits `WAITS` times before it tries again.
+        A client that sends its next request when it has its response is waited for each time. To look on costs as much
+        processor time as the wait is long; to sleep costs falling asleep and waking up, about `BRIEF_S`; and to sleep
+        in Trio's loop a pass through that as well. So the loop looks on if the last wait was brief, and else it sleeps
+        for a moment. When that was in vain, it is not tried for a while, which doubles each time.
         """
-        return any(self._selector.is_ready() for _ in range(looks))
+        real_s, wait = self._turn.real_s, self._selector.wait
+        ended_s = real_s()
+        looks = LOOKS if self._waited_s < BRIEF_S else 1
+        is_ready = any(wait(0) for _ in range(looks))
+        if not is_ready and self._skips_left:
+            self._skips_left -= 1
+        elif not is_ready:
+            is_ready = wait(WAIT_S)
+            self._skips = 0 if is_ready else min(2 * self._skips + 1, SKIPS_MAX)
+            self._skips_left = self._skips
+        self._waited_s = real_s() - ended_s if is_ready else WAIT_S
+        return is_ready
 
     async def _wait_for_deadlines(self) -> None:
         """Have a turn when a timer is due: what has arrived by then is decided first."""

@@ -25,8 +25,8 @@ class Selector(Protocol):
     def ready(self) -> list[tuple[int, int]]:
         """Return what is ready now, without waiting."""
 
-    def is_ready(self) -> bool:
-        """Return whether something is ready now."""
+    def wait(self, seconds: float) -> bool:
+        """Return whether something is ready now, or will be within so many seconds, to the millisecond."""
 
     def close(self) -> None: ...
 
@@ -50,8 +50,8 @@ class Epoll:
     def ready(self) -> list[tuple[int, int]]:
         return self._epoll.poll(0, EVENTS_MAX)
 
-    def is_ready(self) -> bool:
-        return bool(self._epoll.poll(0, 1))
+    def wait(self, seconds: float) -> bool:
+        return bool(self._epoll.poll(seconds, 1))
 
 
 class Kqueue:
@@ -78,8 +78,8 @@ class Kqueue:
             found[event.ident] = found.get(event.ident, 0) | bit
         return list(found.items())
 
-    def is_ready(self) -> bool:
-        return bool(self._kqueue.control(None, 1, 0))
+    def wait(self, seconds: float) -> bool:
+        return bool(self._kqueue.control(None, 1, seconds))
 
 
 def selector() -> Selector:
