@@ -44,6 +44,35 @@ class KeyFamily(msgspec.Struct, frozen=True, gc=False):
     numbers: Sequence[int]
 
 
+@final
+class _NotedFamily:
+    """The keys of one name. The same numbers come again and again: the latest are noted by where they begin."""
+
+    __slots__ = ("_first", "_numbers", "_offsets")
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, int] = {}  # by number; those of the latest numbers may be outdated
+        self._numbers: Sequence[int] = ()
+        self._first = 0  # the offset of the first of them
+
+    def note(self, numbers: Sequence[int], offset: int) -> int:
+        """Note keys that follow each other from the offset on. Returns how many of them are new."""
+        if numbers == self._numbers:
+            self._first = offset
+            return 0
+        offsets = self.offsets()
+        before = len(offsets)
+        offsets.update(zip(numbers, range(offset, offset + len(numbers)), strict=True))
+        self._numbers, self._first = numbers, offset
+        return len(offsets) - before
+
+    def offsets(self) -> dict[int, int]:
+        """Return the latest offset of each number."""
+        first, numbers = self._first, self._numbers
+        self._offsets.update(zip(numbers, range(first, first + len(numbers)), strict=True))
+        return self._offsets
+
+
 class AppendedKeys:
     """The keys of the batches from the offset on at which noting began."""
 
@@ -57,7 +86,7 @@ class AppendedKeys:
         """Forget everything, and begin with the batch at `offset`."""
         self._index = KeyIndex(range(offset, offset), epochs={self._leader_epoch})
         self._latest: dict[Hashable, int] = {}
-        self._families: dict[Hashable, dict[int, int]] = {}  # offsets by number, by name
+        self._families: dict[Hashable, _NotedFamily] = {}  # by name
         self._count = 0  # of the keys in families
         self._end = offset
         self._pending: dict[
@@ -72,8 +101,8 @@ class AppendedKeys:
         for key, offset in self._latest.items():
             written = write(key)
             latest[written] = max(offset, latest.get(written, -1))
-        for name, offsets in self._families.items():
-            for number, offset in offsets.items():
+        for name, family in self._families.items():
+            for number, offset in family.offsets().items():
                 written = write((name, number))
                 latest[written] = max(offset, latest.get(written, -1))
         self.restart(end)
@@ -90,7 +119,10 @@ class AppendedKeys:
         is_mixed = False
         for record in records:
             if type(record) is KeyFamily:
-                self._note_family(record, offset)
+                family = self._families.get(record.name)
+                if family is None:
+                    family = self._families[record.name] = _NotedFamily()
+                self._count += family.note(record.numbers, offset)
                 offset += len(record.numbers)
                 continue
             latest[record.key] = offset
@@ -102,15 +134,6 @@ class AppendedKeys:
             self._index.mixed.add(header.base_offset)
         if len(latest) + self._count > KEYS_MAX:
             self.restart(end)
-
-    def _note_family(self, family: KeyFamily, offset: int) -> None:
-        """Note the keys of a family, of which the first record is at the offset."""
-        offsets = self._families.get(family.name)
-        if offsets is None:
-            offsets = self._families[family.name] = {}
-        before = len(offsets)
-        offsets.update(zip(family.numbers, range(offset, offset + len(family.numbers)), strict=True))
-        self._count += len(offsets) - before
 
     def _note_transactional(
         self, header: BatchHeader, records: Sequence[KeyedRecord | KeyFamily], marker: EndMarker | None

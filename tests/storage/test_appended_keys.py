@@ -63,6 +63,8 @@ class Twins:
             producer_id = self._open.pop(self._dice.randrange(len(self._open)))
             return encode_marker(marker, now_ms, producer_id=producer_id, producer_epoch=0), []
         numbers = [self._dice.randrange(12) for _ in range(self._dice.choice((1, 2, 8)))]
+        if self._dice.random() < 0.5:
+            numbers = self._dice.choice(([0, 1, 2], [3, 2, 2], [*range(8)]))
         keys = [write_key((NAME, number)) for number in numbers]
         values = [None if self._dice.random() < 0.15 else b"%d" % now_ms for _ in keys]
         records = [Record(key, value, (), 0, now_ms) for key, value in zip(keys, values, strict=True)]
