@@ -11,16 +11,15 @@ bytes, and what is read, against those of the general way.
 #   │        │   │       │       │ head    │           │     │    │        │       │   │      │     │         │   │
 #   └────────┴───┴───────┴───────┴─────────┴───────────┴─────┴────┴────────┴───────┴───┴──────┴─────┴─────────┴───┘
 #    start ──────────────┘        the key ─────────────┘ size  the value: version 4, no metadata ───────────┘ headers
-#                         middle: each record has its own ──────────────────────┘ end: the same in all of them
+#    the same in all       own   kept for a group's partitions ───┘ own ────────┘ end: the same in all of them
 ```
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import repeat
 from struct import Struct as Layout
 from struct import error as StructError  # noqa: N812 - the module does not say whose it is
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from coordinator.core import records
 from coordinator.core.record_types import OffsetCommits, OffsetCommitValue, Record
@@ -31,7 +30,10 @@ from protocol.records import Record as LogRecord
 from protocol.records import write as write_record
 
 _VALUE_HEAD: Final = b"\x54\x00\x04"  # 42 bytes, as a varint, and version 4
+_PARTITION: Final = Layout(">i3s")
+_MIDDLE: Final = Layout(">i3sqi")
 _VALUE_TAIL: Final = Layout(">Bq3s16sB")
+FEW_PARTITIONS: Final = 128  # that are written at once: what they share, which is kept, takes some 16 KiB
 _DELTAS: Final = (64, 8192, 1 << 20, 1 << 27)  # those of so many bytes, plus one, are below
 
 
@@ -86,33 +88,50 @@ def _write_commits(commits: OffsetCommits, delta: int, timestamp_delta: int) -> 
     count, delta_bytes = len(commits.partitions), 1
     while delta >= _DELTAS[delta_bytes - 1]:
         delta_bytes += 1
-    room = _DELTAS[delta_bytes - 1] - delta
-    if room < count:  # the deltas of the others take a byte more
+    room = min(_DELTAS[delta_bytes - 1] - delta, FEW_PARTITIONS)
+    if room < count:  # the deltas of the others take a byte more, or they are many
         first, others = commits.cut(room)
         return _write_commits(first, delta, timestamp_delta) + _write_commits(others, delta + room, timestamp_delta)
-    start, key_start, write_middle = _shared_parts(commits.group, commits.topic, delta_bytes, timestamp_delta)
+    shared = commits.group, commits.topic, commits.partitions, delta_bytes, timestamp_delta
+    start, pack, values = _shared_parts(*shared)
     end = _VALUE_TAIL.pack(1, commits.commit_timestamp, records.TOPIC_ID_TAG, commits.topic_id, 0)
-    middles = map(
-        write_middle, _varints(delta, delta + count), repeat(key_start), commits.partitions, repeat(_VALUE_HEAD),
-        commits.offsets, commits.leader_epochs,
-    )  # fmt: skip
-    return b"%b%b%b" % (start, (end + start).join(middles), end)
+    values[1::6] = _varints(delta, delta + count)
+    values[4::6], values[5::6] = commits.offsets, commits.leader_epochs
+    values[6::6] = [end + start] * count  # the last of them is cut to the end
+    return pack(*values)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _shared_parts(
-    group: str, topic: str, delta_bytes: int, timestamp_delta: int
-) -> tuple[bytes, bytes, Callable[..., bytes]]:
-    """Return what the records of a group and a topic begin with, the start of their keys, and how to write a middle."""
+    group: str, topic: str, partitions: tuple[int, ...], delta_bytes: int, timestamp_delta: int
+) -> tuple[bytes, Callable[..., bytes], list[Any]]:
+    """Return what all commits of these partitions have in common.
+
+    What each record starts with; the function that packs all records at once; and its arguments, to be filled in: the
+    first start, and for each record the delta, the head of the key, its partition up to the value's head, offset,
+    epoch, and the end with the next start.
+    """
     time = varint(timestamp_delta)
     head = records.offset_key_head(group, topic)
     key_start = varint(len(head) + 4) + head
-    middle = Layout(f">{delta_bytes}s{len(key_start)}si3sqi")
-    return varint(1 + len(time) + middle.size + _VALUE_TAIL.size) + b"\0" + time, key_start, middle.pack
+    length = 1 + len(time) + delta_bytes + len(key_start) + _MIDDLE.size + _VALUE_TAIL.size
+    start = varint(length) + b"\0" + time
+    values: list[Any] = [start, *[None] * (6 * len(partitions))]
+    values[2::6] = [key_start] * len(partitions)
+    values[3::6] = [_PARTITION.pack(partition, _VALUE_HEAD) for partition in partitions]
+    end = _VALUE_TAIL.size
+    return start, _layout_of_all(len(partitions), len(start), delta_bytes, len(key_start), end).pack, values
 
 
-def _varints(first: int, end: int) -> Iterable[bytes]:
-    return VARINTS[first:end] if end <= len(VARINTS) else map(varint, range(first, end))
+@lru_cache(maxsize=64)
+def _layout_of_all(count: int, start: int, delta_bytes: int, key_start: int, end: int) -> Layout:
+    """Return the layout of so many records, by the sizes of their parts."""
+    own = f"{delta_bytes}s{key_start}s{_PARTITION.size}sqi"
+    return Layout(f">{start}s{f'{own}{end + start}s' * (count - 1)}{own}{end}s")
+
+
+def _varints(first: int, end: int) -> Sequence[bytes]:
+    return VARINTS[first:end] if end <= len(VARINTS) else list(map(varint, range(first, end)))
 
 
 class Commits(NamedTuple):
