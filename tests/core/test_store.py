@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.record_types import OffsetCommits, single_records
 from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
 
 PARTITIONS = st.integers(0, 2)
@@ -109,3 +110,31 @@ def test_a_marker_says_what_it_committed() -> None:
     store = applied([Commit(0, 5, 1), Commit(1, 6, 1), Commit(1, 7)])
     assert store.end_transaction(1, True) == (OffsetCommitKey("g", "t", 0),)
     assert store.end_transaction(1, True) == ()
+
+
+SAME_PARTITIONS = st.sampled_from([(0, 1), (0, 1), (1, 0), (0,), (0, 1, 2), (2, 2), (0, 1, 1)])
+
+
+@given(st.lists(st.tuples(SAME_PARTITIONS, st.booleans()) | st.integers(0, 2), max_size=12))
+def test_commits_of_the_same_partitions_are_kept_as_single_ones_are(
+    steps: list[tuple[tuple[int, ...], bool] | int],
+) -> None:
+    """A number removes the offset of that partition; the others commit, and some of them are read at once."""
+    together, one_by_one = OffsetStore(), OffsetStore()
+    for number, step in enumerate(steps):
+        if isinstance(step, int):
+            for store in (together, one_by_one):
+                store.apply(Record(OffsetCommitKey("g", "t", step), None))
+            continue
+        partitions, is_read = step
+        offsets = tuple(range(number * 10, number * 10 + len(partitions)))
+        commits = OffsetCommits("g", "t", b"i" * 16, 1_000 + number, partitions, offsets, (number,) * len(partitions))
+        together.apply_all((commits,))
+        for record in single_records((commits,)):
+            one_by_one.apply(record)
+        if is_read:
+            assert together.get("g", "t", 1) == one_by_one.get("g", "t", 1)
+        kept, expected = together.of_group("g")["t"], one_by_one.of_group("g")["t"]
+        assert (together.count, len(kept), list(kept)) == (one_by_one.count, len(expected), list(expected))
+    assert list(together.entries("g")) == list(one_by_one.entries("g"))
+    assert {topic: dict(offsets) for topic, offsets in together.of_group("g").items()} == one_by_one.of_group("g")

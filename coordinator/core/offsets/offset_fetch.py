@@ -99,7 +99,7 @@ def _topic(
             nothing = tuple(_nothing(partition, meant) for partition in wanted.partition_indexes)
             return OffsetFetchResponseTopics(name, topic_id, nothing)
         name = meant.name
-    committed = offsets.of_group(group_id).get(name, {})
+    committed = offsets.of_topic(group_id, name)
     is_by_id = topic_id != NO_ID
     found = []
     for partition in wanted.partition_indexes:

@@ -1,6 +1,7 @@
 """All offsets of a shard. Only applied records change them, so start-up and normal work share one road.
 
-Offsets are many, so they are not frozen values but nested dicts: group -> topic -> partition -> value.
+Offsets are many, so they are not frozen values but nested dicts: group -> topic -> partition -> value, the last of them
+as columns while it can be (`topic_offsets`).
 
 A transactional offset is pending under its producer until that producer's marker. A commit marker makes it the
 committed one unless something later in the log was committed to the same partition meanwhile; so what becomes
@@ -13,11 +14,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record
+from coordinator.core.offsets.topic_offsets import TopicOffsets
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record, single_records
 
 NOT_TRANSACTIONAL: Final = -1
 
-_NOTHING: Final[dict[str, dict[int, OffsetCommitValue]]] = {}
+_NOTHING: Final[dict[str, TopicOffsets]] = {}
+_NO_OFFSETS: Final[dict[int, OffsetCommitValue]] = {}
 _NOBODY: Final[dict[tuple[str, int], set[int]]] = {}
 
 
@@ -36,7 +39,7 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self.count = 0  # committed offsets
-        self._committed: dict[str, dict[str, dict[int, OffsetCommitValue]]] = {}
+        self._committed: dict[str, dict[str, TopicOffsets]] = {}
         self._pending: dict[int, dict[OffsetCommitKey, Pending]] = {}  # by producer id
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}  # group -> partition -> producers
         self._order = 0
@@ -45,9 +48,14 @@ class OffsetStore:
         """Return the committed offsets of a group, by topic and partition. To be read at once, not kept."""
         return self._committed.get(group_id, _NOTHING)
 
+    def of_topic(self, group_id: str, topic: str) -> Mapping[int, OffsetCommitValue]:
+        """Return the committed offsets of a group in a topic, by partition. To be read at once, not kept."""
+        offsets = self._committed.get(group_id, _NOTHING).get(topic)
+        return _NO_OFFSETS if offsets is None else offsets.by_partition()
+
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         """Return the committed offset, None without one."""
-        return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
+        return self.of_topic(group_id, topic).get(partition)
 
     def count_up_to(self, most: int, group_id: str) -> int:
         """Return how many committed offsets a group has; of more topics than `most`, as many as they are at least."""
@@ -108,7 +116,7 @@ class OffsetStore:
         for record in records:
             if type(record) is OffsetCommits:
                 assert producer_id == NOT_TRANSACTIONAL, "transactions write single records"
-                self.commit(record.group, record.topic, record.values_by_partition())
+                self.commit_together(record)
                 topic = None
                 continue
             key, value = record.key, record.value
@@ -120,21 +128,28 @@ class OffsetStore:
                 continue
             if key.topic is not topic or key.group is not group:
                 group, topic = key.group, key.topic
-                partitions = self._partitions(group, topic)
+                partitions = self._topic(group, topic).by_partition()
             self._order += 1
             if key.partition not in partitions:
                 self.count += 1
             partitions[key.partition] = value
 
-    def commit(
-        self, group: str, topic: str, offsets: Mapping[int, OffsetCommitValue] | Iterable[tuple[int, OffsetCommitValue]]
-    ) -> None:
-        """Take offsets by partition that were committed outside of transactions, as a dict takes them."""
+    def commit_together(self, commits: OffsetCommits) -> None:
+        """Take offsets that were committed together, outside of transactions."""
+        if commits.group in self._open:
+            for record in single_records((commits,)):
+                self.apply(record)
+            return
+        self.count += self._topic(commits.group, commits.topic).take(commits)
+        self._order += 1
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, OffsetCommitValue]) -> None:
+        """Take offsets by partition that were committed outside of transactions."""
         if group in self._open:
-            for partition, value in dict(offsets).items():
+            for partition, value in offsets.items():
                 self.apply(Record(OffsetCommitKey(group, topic, partition), value))
             return
-        partitions = self._partitions(group, topic)
+        partitions = self._topic(group, topic).by_partition()
         known = len(partitions)
         partitions.update(offsets)
         self.count += len(partitions) - known
@@ -167,22 +182,22 @@ class OffsetStore:
         return tuple(key for key, _ in winners)
 
     def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue, order: int) -> None:
-        partitions = self._partitions(key.group, key.topic)
+        partitions = self._topic(key.group, key.topic).by_partition()
         if key.partition not in partitions:
             self.count += 1
         partitions[key.partition] = value
         if key.group in self._open:
             self._overtake(key, order)
 
-    def _partitions(self, group_id: str, topic: str) -> dict[int, OffsetCommitValue]:
+    def _topic(self, group_id: str, topic: str) -> TopicOffsets:
         """Return the committed offsets of a topic, to be added to."""
         topics = self._committed.get(group_id)
         if topics is None:
             topics = self._committed[group_id] = {}
-        partitions = topics.get(topic)
-        if partitions is None:
-            partitions = topics[topic] = {}
-        return partitions
+        offsets = topics.get(topic)
+        if offsets is None:
+            offsets = topics[topic] = TopicOffsets()
+        return offsets
 
     def _overtake(self, key: OffsetCommitKey, order: int) -> None:
         """Void the pending commits from before `order`; they stay pending until their marker."""
@@ -191,7 +206,8 @@ class OffsetStore:
             entry.overtaken = entry.overtaken or entry.order < order
 
     def _remove(self, key: OffsetCommitKey) -> None:
-        partitions = self._committed.get(key.group, _NOTHING).get(key.topic, {})
+        offsets = self._committed.get(key.group, _NOTHING).get(key.topic)
+        partitions = {} if offsets is None else offsets.by_partition()
         if partitions.pop(key.partition, None) is not None:
             self.count -= 1
             if not partitions:
