@@ -1,16 +1,18 @@
 """Keyed deadlines. Setting one again moves it, which is what every heartbeat does, so that must cost next to nothing.
 
-A heap of deadlines would grow by an entry a heartbeat. Here a key has at most one live entry in the heap, the earliest
-moment at which it is worth a look; a deadline that moves later is only noted in a dict, and the entry is pushed again
-when it surfaces. So a heartbeat is one dict assignment, and the heap is as long as there are timers.
+A heap of deadlines would grow by an entry a heartbeat. Here a timer has at most one live entry in the heap, the
+earliest moment at which it is worth a look; a deadline that moves later is only noted in the timer, and the entry is
+pushed again when it surfaces. So a heartbeat is one look into a dict, and the heap is as long as there are timers.
 
 Timers belong to what they time: they are indexed by group, and go with their member or their group.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 TimerKey: TypeAlias = tuple[str, str, str]  # (kind, group id, member id or "")
 
@@ -62,50 +64,71 @@ class Due(NamedTuple):
     deadline_ms: int
 
 
-class Timers:
-    """Deadlines by key. Those that are due come out in the order of their deadlines, then of setting."""
+class Timer(Struct, eq=False, gc=False):
+    """A key with its deadline, and with the moment at which the heap looks at it."""
 
-    __slots__ = ("_by_group", "_due", "_fired", "_heap", "_looks", "_next_turn_ms", "_pushes", "_work")
+    key: TimerKey
+    at_ms: int | None = None  # None: it is not set
+    look_ms: int | None = None  # of its live entry in the heap, never later than the deadline; None: it has none
+
+
+def _wake_nobody(at_ms: int) -> None:
+    """Timers by themselves are asked for deadlines."""
+
+
+class Timers:
+    """Deadlines by key. Those that are due come out in the order of their deadlines, then of setting.
+
+    `wake` is called for each deadline that may be the earliest one.
+    """
+
+    __slots__ = ("_by_group", "_count", "_fired", "_heap", "_next_turn_ms", "_pushes", "_timers", "_work", "wake")
 
     def __init__(self) -> None:
-        self._due: dict[TimerKey, int] = {}
+        self._timers: dict[TimerKey, Timer] = {}  # those that are set, and those whose heap entry is still there
+        self._count = 0  # of those that are set
         self._by_group: dict[str, set[TimerKey]] = {}
         self._fired: set[TimerKey] = set()  # what has fired in the turn at hand
         self._work: OrderedDict[TimerKey, None] = OrderedDict()  # what is set to fire immediately, the first one first
         self._next_turn_ms = 0
-        self._looks: dict[TimerKey, int] = {}  # when the live heap entry of a key comes up
-        self._heap: list[tuple[int, int, TimerKey]] = []  # (when, number of the push, key)
+        self._heap: list[tuple[int, int, Timer]] = []  # (when, number of the push, timer)
         self._pushes = 0
+        self.wake: Callable[[int], None] = _wake_nobody
 
     def __len__(self) -> int:
-        return len(self._due)
+        return self._count
 
     def __contains__(self, key: TimerKey) -> bool:
-        return key in self._due
+        return self.deadline(key) is not None
 
     def set(self, key: TimerKey, at_ms: int) -> None:
         """Fire `key` at `at_ms`, and not at the deadline that it had."""
-        if key in self._fired and at_ms != IMMEDIATELY:
+        if self._fired and key in self._fired and at_ms != IMMEDIATELY:
             at_ms = max(at_ms, self._next_turn_ms)
-        if key not in self._due:
+        timer = self._timers.get(key)
+        if timer is None:
+            timer = self._timers[key] = Timer(key)
+        if timer.at_ms is None:
+            self._count += 1
             self._by_group.setdefault(key[1], set()).add(key)
         elif self._work:
             self._work.pop(key, None)
-        self._due[key] = at_ms
+        timer.at_ms = at_ms
         if at_ms == IMMEDIATELY:
             self._work[key] = None
-            return
-        look = self._looks.get(key)
-        if look is None or at_ms < look:
-            self._push(key, at_ms)
+            self.wake(at_ms)
+        elif timer.look_ms is None or at_ms < timer.look_ms:
+            self._push(timer, at_ms)
+            self.wake(at_ms)
 
     def cancel(self, key: TimerKey) -> None:
         """Forget `key`, if it is set at all. Its heap entry goes when it surfaces, or when there are too many."""
-        if self._due.pop(key, None) is None:
+        timer = self._timers.get(key)
+        if timer is None or timer.at_ms is None:
             return
-        self._leave_group(key)
         self._work.pop(key, None)
-        if len(self._heap) > 2 * len(self._due) + 64:
+        self._unset(timer)
+        if len(self._heap) > 2 * self._count + 64:
             self._rebuild()
 
     def cancel_member(self, group_id: str, member_id: str) -> None:
@@ -120,22 +143,22 @@ class Timers:
 
     def deadline(self, key: TimerKey) -> int | None:
         """Return when `key` fires, None if it is not set."""
-        return self._due.get(key)
+        timer = self._timers.get(key)
+        return None if timer is None else timer.at_ms
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest deadline, None without any."""
         if self._work:
             return IMMEDIATELY
         while self._heap:
-            at_ms, _, key = self._heap[0]
-            if self._looks.get(key) == at_ms and self._due.get(key) == at_ms:
+            at_ms, _, timer = self._heap[0]
+            if timer.look_ms == timer.at_ms == at_ms:
                 return at_ms
             self._settle()
         return None
 
     def earliest_wakeup_ms(self) -> int | None:
-        """Return a lower bound of the earliest deadline, cheap enough to ask for after every request; None without
-        any."""
+        """Return a lower bound of the earliest deadline, cheaper to find; None without any."""
         if self._work:
             return IMMEDIATELY
         return self._heap[0][0] if self._heap else None
@@ -152,8 +175,7 @@ class Timers:
                 if not self._work or not may_work():
                     break
                 key, _ = self._work.popitem(last=False)
-                del self._due[key]
-                self._leave_group(key)
+                self._unset(self._timers[key])
                 self._fired.add(key)
                 yield Due(key, IMMEDIATELY)
             while (due := self.pop_due(now_ms)) is not None:
@@ -167,49 +189,62 @@ class Timers:
     def pop_due(self, now_ms: int) -> Due | None:
         """Take the earliest timer that is due at `now_ms`; None when none is."""
         while self._heap and self._heap[0][0] <= now_ms:
-            at_ms, _, key = self._heap[0]
-            if self._looks.get(key) == at_ms and self._due.get(key) == at_ms:
+            at_ms, _, timer = self._heap[0]
+            if timer.look_ms == timer.at_ms == at_ms:
                 heappop(self._heap)
-                del self._looks[key], self._due[key]
-                self._leave_group(key)
-                return Due(key, at_ms)
+                timer.look_ms = None
+                self._unset(timer)
+                return Due(timer.key, at_ms)
             self._settle()
         return None
 
     def of_group(self, group_id: str) -> list[tuple[TimerKey, int]]:
         """The timers of a group and of its members, earliest first."""
-        keys = self._by_group.get(group_id, ())
-        return sorted(((key, self._due[key]) for key in keys), key=lambda item: (item[1], item[0]))
+        return self._sorted(self._timers[key] for key in self._by_group.get(group_id, ()))
 
     def items(self) -> list[tuple[TimerKey, int]]:
         """Return all (key, deadline), earliest first: for tests and for people."""
-        return sorted(self._due.items(), key=lambda item: (item[1], item[0]))
+        return self._sorted(self._timers.values())
 
-    def _leave_group(self, key: TimerKey) -> None:
+    @staticmethod
+    def _sorted(timers: Iterable[Timer]) -> list[tuple[TimerKey, int]]:
+        found = [(timer.key, timer.at_ms) for timer in timers if timer.at_ms is not None]
+        return sorted(found, key=lambda item: (item[1], item[0]))
+
+    def _unset(self, timer: Timer) -> None:
+        """The timer is set no longer; while it has an entry in the heap, it is kept."""
+        key = timer.key
+        timer.at_ms = None
+        if timer.look_ms is None:
+            del self._timers[key]
+        self._count -= 1
         keys = self._by_group[key[1]]
         keys.discard(key)
         if not keys:
             del self._by_group[key[1]]
 
-    def _push(self, key: TimerKey, at_ms: int) -> None:
-        self._looks[key] = at_ms
+    def _push(self, timer: Timer, at_ms: int) -> None:
+        timer.look_ms = at_ms
         self._pushes += 1
-        heappush(self._heap, (at_ms, self._pushes, key))
+        heappush(self._heap, (at_ms, self._pushes, timer))
 
     def _settle(self) -> None:
-        """Take the first heap entry away, which is not a deadline (any more); push its key again if that is set."""
-        at_ms, _, key = heappop(self._heap)
-        if self._looks.get(key) != at_ms:
-            return  # a later entry of the key was replaced by an earlier one, which has been here
-        del self._looks[key]
-        due = self._due.get(key)
-        if due is not None and due != IMMEDIATELY:
-            self._push(key, due)
+        """Take the first heap entry away, which is not a deadline (any more); push its timer again if that is set."""
+        at_ms, _, timer = heappop(self._heap)
+        if timer.look_ms != at_ms:
+            return  # a later entry of the timer was replaced by an earlier one, which has been here
+        timer.look_ms = None
+        if timer.at_ms is None:
+            del self._timers[timer.key]
+        elif timer.at_ms != IMMEDIATELY:
+            self._push(timer, timer.at_ms)
 
     def _rebuild(self) -> None:
         """Leave only what is set in the heap, in O(timers); so cancelled timers cost memory for no longer than this."""
-        entries = sorted([one for one in self._due.items() if one[1] != IMMEDIATELY], key=lambda item: item[1])
-        self._heap = [(at_ms, order, key) for order, (key, at_ms) in enumerate(entries)]
-        self._looks = dict(entries)
-        self._pushes = len(entries)
-        heapify(self._heap)
+        for timer in self._timers.values():
+            timer.look_ms = None  # of those that are cancelled too, which entries elsewhere may have
+        self._timers = {key: timer for key, timer in self._timers.items() if timer.at_ms is not None}
+        self._heap = []
+        for timer in sorted(self._timers.values(), key=lambda timer: timer.at_ms or 0):
+            if timer.at_ms is not None and timer.at_ms != IMMEDIATELY:
+                self._push(timer, timer.at_ms)

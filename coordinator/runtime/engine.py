@@ -26,6 +26,7 @@ from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
 from coordinator.core.quotas.buckets import Buckets
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
+from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.verbs import Verb
@@ -188,7 +189,7 @@ class Engine:
                         break
             self._due_ms = min((at_ms for _, at_ms in self.failover.deadlines()), default=None)
             for partition in self.partitions:
-                self._watch_exactly(partition)
+                self._watch(partition.shard.timers)
         transactions = self.ledger.transactions
         if _is_due(transactions.next_deadline_ms(), now_ms):
             for transaction in transactions.pop_overdue(now_ms, TIMERS_A_TURN):
@@ -249,24 +250,18 @@ class Engine:
             for effect in result.effects:
                 if type(effect) is Reply:
                     self._replies.append((effect.ticket, effect.response))
-            self._watch(partition)
-        for event in result.events:
-            self._emit(event)
+        if result.events:
+            for event in result.events:
+                self._emit(event)
         return result.response
 
     def _take_all(self, partition: Partition, results: Iterable[Result[Any]]) -> None:
         for result in results:
             self.take(partition, result)
 
-    def _watch(self, partition: Partition) -> None:
-        """Its timers may have changed: look at them not later than they are due."""
-        due_ms = partition.shard.timers.earliest_wakeup_ms()
-        if due_ms is not None and (self._due_ms is None or due_ms < self._due_ms):
-            self._due_ms = due_ms
-
-    def _watch_exactly(self, partition: Partition) -> None:
-        """The same when a timer is next due, which costs more to find: look only if it may come before all others."""
-        timers = partition.shard.timers
+    def _watch(self, timers: Timers) -> None:
+        """Look at the timers of a partition when one of them is next due. To find that costs most: it is done only if
+        it may come before all others."""
         if _is_earlier(timers.earliest_wakeup_ms(), self._due_ms):
             due_ms = timers.next_deadline_ms()
             if _is_earlier(due_ms, self._due_ms):

@@ -187,7 +187,6 @@ class Node(Engine):
         partition.served_by = self.coordinators.of_groups[partition.index]
         self._abort_unknown_transactions(partition, now_ms)
         self._take_all(partition, partition.shard.finish_loading(now_ms, self.ledger.catalog.gone))
-        self._watch(partition)  # offsets expire though nobody ever joins a group
 
     def _abort_unknown_transactions(self, partition: Partition, now_ms: int) -> None:
         """Abort what is open in a partition's log and in no transaction, because a power cut took its beginning."""
@@ -246,6 +245,7 @@ class Node(Engine):
     def _shard(self, index: int) -> Shard:
         shard = Shard(index, limits(self.config), self.ledger.catalog.topics, self._assignors)
         shard.attempt = self._attempt
+        shard.timers.wake = self.wake_at
         shard.refuse_group = self.refuse_group
         return shard
 

@@ -17,8 +17,14 @@ class TimersMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.timers = Timers()
+        self.timers.wake = self.note_wake
+        self.wake_ms: int | None = None  # when their owner looks at them
         self.model: dict[TimerKey, int] = {}
         self.now = 0
+
+    def note_wake(self, at_ms: int) -> None:
+        if self.wake_ms is None or at_ms < self.wake_ms:
+            self.wake_ms = at_ms
 
     @rule(key=st.sampled_from(KEYS), delay=st.integers(-5, 20))
     def set_one(self, key: TimerKey, delay: int) -> None:
@@ -42,12 +48,15 @@ class TimersMachine(RuleBasedStateMachine):
         assert [at for _, at in fired] == sorted(at for at in self.model.values() if at <= self.now)
         assert dict(fired) == {key: at for key, at in self.model.items() if at <= self.now}
         self.model = {key: at for key, at in self.model.items() if at > self.now}
+        self.wake_ms = self.timers.next_deadline_ms()
 
     @invariant()
     def agrees(self) -> None:
         assert self.timers.next_deadline_ms() == min(self.model.values(), default=None)
         assert dict(self.timers.items()) == self.model
         assert len(self.timers) == len(self.model)
+        if self.model:
+            assert self.wake_ms is not None and self.wake_ms <= min(self.model.values()), "nothing is due unnoticed"
 
 
 TestTimers = TimersMachine.TestCase
@@ -128,3 +137,4 @@ def test_timers_go_with_their_member_and_their_group() -> None:
     assert {key for key, _ in timers.items()} == {session("h", "a"), EXPIRY}
     assert [timers.pop_due(5), timers.pop_due(5), timers.pop_due(5)] == [(session("h", "a"), 5), (EXPIRY, 5), None]
     assert not timers._by_group, "nothing is left of what has fired"
+    assert not timers._timers, "nor of what was cancelled"
