@@ -6,6 +6,7 @@ wait in the backlog, and the socket is not read: a connection holds one chunk an
 """
 
 from collections import deque
+from struct import Struct as Layout
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,12 +16,20 @@ from coordinator.control.passage import Passage
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.server.authentication import Authentication
 from coordinator.server.listener import Listener
+from protocol.codec import decode_request
 from protocol.framing import FrameBuffer
+from protocol.header import Request
 
 OWED_BYTES_MAX: Final = 1_048_576  # decided and not yet sent, before the next request is decided
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time, to wait; the rest of it stays as it is
 JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; larger ones are not copied
+REPEATED: Final = frozenset({9, 12, 68})
+"""OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: the APIs whose requests clients send again and again as they were."""
+REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case that it is sent again
 HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
+
+
+_CORRELATION_ID: Final = Layout(">i")
 
 
 class ParkedRequest(Struct, frozen=True, gc=False):
@@ -41,6 +50,14 @@ class EncodedResponse(Struct, frozen=True, gc=False):
     response: Any
     version: int
     frame: bytes
+
+
+class DecodedRequest(Struct, frozen=True, gc=False):
+    """A request, and what its frame has beside the correlation id."""
+
+    request: Request
+    head: bytes  # API key and version
+    tail: bytes
 
 
 class Connection:
@@ -69,6 +86,7 @@ class Connection:
         "parked",
         "port",
         "principal",
+        "repeated",
         "requests",
     )
 
@@ -89,6 +107,7 @@ class Connection:
         self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses, and their bytes
         self.latest_commit: EncodedResponse | None = None  # that was encoded
+        self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.owed_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # its socket takes no more for now
@@ -99,6 +118,23 @@ class Connection:
         self.requests = 0  # complete frames so far
         self._half_of = -1  # after how many requests the sweep saw the beginning of a frame, and since when
         self._half_since_s = 0.0
+
+    def decode(self, frame: bytes) -> Request:
+        """Decode the next request. Raises ProtocolError.
+
+        Of one that is the same as before but for its correlation id, no more than that is read.
+        """
+        before = self.repeated
+        if before is not None and frame[8:] == before.tail and frame[:4] == before.head:
+            same = before.request
+            self.client_id = same.client_id
+            (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
+            return Request(same.api_key, same.version, correlation_id, same.client_id, same.body)
+        request = decode_request(frame)
+        self.client_id = request.client_id
+        if request.api_key in REPEATED and len(frame) <= REPEATED_BYTES_MAX:
+            self.repeated = DecodedRequest(request, frame[:4], frame[8:])
+        return request
 
     def refill(self) -> None:
         """Take more requests out of the last chunk, once all that were taken are decided.

@@ -46,7 +46,6 @@ from coordinator.server.quotas import ThrottledClients
 from coordinator.server.turn import HEAVY_S, TURN_S, Turn
 from coordinator.server.urgency import URGENT_BYTES_MAX
 from protocol.apis import API_VERSIONS
-from protocol.codec import decode_request
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request
 
@@ -383,9 +382,8 @@ class Frontend:
             if decided is not None:
                 return decided
         try:
-            request = decode_request(frame)
+            request = connection.decode(frame)
             api_key, version = request.api_key, request.version
-            connection.client_id = request.client_id
             ticket = self.connections.next_ticket()
             began_s = self.turn.real_s() if self.is_limited else 0.0
             if self.is_gated and self.gate is not None:
