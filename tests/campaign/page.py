@@ -1,10 +1,11 @@
 """`docs/RELIABILITY.md`, written from the results and nothing else."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 from tests.campaign.results import FULL, UNITS, Result, kept_since, shown
-from tests.mutation.figures import Figures
+from tests.mutation.figures import Figures, choose_samples, format_share
 
 HEAD: Final = (
     """# Reliability
@@ -41,8 +42,8 @@ one commit are one campaign; `python -m tests.campaign --full --seed 1` is a who
 
 
 def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
-    """The whole page: what `shown` chooses of each part, each seed that has broken a promise since, and of mutation
-    testing the latest results of each area."""
+    """The whole page: what `shown` chooses of each part, each seed that has broken a promise since, and the
+    latest samples of mutation testing in each area."""
     results = list(results)
     chosen = sorted(shown(results).items())
     lines = [HEAD + "| what | date | commit | seeds | seconds | figures | broken |", "|---|---|---|---|---|---|---|"]
@@ -61,21 +62,29 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
             "",
             *broken,
         ]
-    figures = latest_figures(mutation)
-    if figures:
+    samples = choose_samples(mutation)
+    if samples:
         lines += [
             *("", "## Planted faults that the tests find", ""),
-            "*At first*: before tests were written for what that sample had missed; the survivors alone were tried again.",
+            "*Unseen*: the first run of a sample, before anybody had read what it plants. *Again*: its last run, after tests were",
+            "written for what it had missed.",
             "",
-            "| part | date | commit | seed | mutants | tried | found | at first | goal |",
+            "| part | date | commit | seed | mutants | unseen | again | at | goal |",
             "|---|---|---|---|---|---|---|---|---|",
         ]
         lines += [
-            f"| {one.area} | {one.date} | {one.commit} | {one.seed} | {one.mutants:,} | {one.tried:,} | "
-            f"{one.found:,} ({one.found / one.tried:.0%}) | {_at_first(one)} | {one.goal:.0%} |"
-            for one in figures
+            f"| {first.area} | {first.date} | {first.commit} | {first.seed} | {first.mutants:,} | {first.unseen} | "
+            + (
+                f"{format_share(last.found, last.tried)} | {last.commit}"
+                if last is not first or last.at_first
+                else " | "
+            )
+            + f" | {last.goal:.0%} |"
+            for first, last in samples
         ]
-        survivors = [f"- {survivor}" for one in figures for survivor in one.survivors]
+        survivors = [
+            f"- {survivor}" for survivor in dict.fromkeys(chain.from_iterable(last.survivors for _, last in samples))
+        ]
         if survivors:
             lines += [
                 "",
@@ -85,21 +94,6 @@ def page(results: Iterable[Result], mutation: Iterable[Figures] = ()) -> str:
                 *survivors,
             ]
     return "\n".join(lines) + "\n"
-
-
-def latest_figures(mutation: Iterable[Figures]) -> list[Figures]:
-    """Return the figures of each area's latest commit, one for each seed."""
-    everything = list(mutation)
-    commits = {one.area: one.commit for one in everything}
-    latest = {(one.area, one.seed): one for one in everything if one.commit == commits[one.area]}
-    return [one for _, one in sorted(latest.items())]
-
-
-def _at_first(figures: Figures) -> str:
-    if figures.at_first is None:
-        return ""
-    found, tried = figures.at_first
-    return f"{found:,} of {tried:,} ({found / tried:.0%})"
 
 
 def _broken(campaign: Result, results: list[Result]) -> list[str]:

@@ -1,5 +1,6 @@
 """What mutation testing has measured, as it is kept and shown."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -7,6 +8,7 @@ from msgspec import Struct
 from tests.mutation.mutants import Mutant
 
 RESULTS = Path(__file__).parent / "results.jsonl"
+SHOWN = 6  # samples of each area, on the page
 
 
 class Figures(Struct, frozen=True):
@@ -21,4 +23,24 @@ class Figures(Struct, frozen=True):
     found: int
     goal: float
     survivors: tuple[Mutant, ...]
-    at_first: tuple[int, int] | None = None  # found and tried before tests were written for what this sample missed
+    at_first: tuple[int, int] | None = None  # found and tried by a run before, of which nothing else was kept
+
+    @property
+    def unseen(self) -> str:
+        """Say what was found before tests were written for what this sample missed, if this is its first run."""
+        return format_share(*(self.at_first or (self.found, self.tried)))
+
+
+def format_share(found: int, tried: int) -> str:
+    return f"{found:,} of {tried:,} ({found / tried:.0%})"
+
+
+def choose_samples(results: Iterable[Figures]) -> list[tuple[Figures, Figures]]:
+    """Return the first and the last run of each area's latest samples, a sample being what one seed draws."""
+    runs: dict[tuple[str, int], list[Figures]] = {}
+    for one in results:
+        runs.setdefault((one.area, one.seed), []).append(one)
+    areas: dict[str, list[tuple[Figures, Figures]]] = {}
+    for (area, _), sample in runs.items():
+        areas.setdefault(area, []).append((sample[0], sample[-1]))
+    return [sample for _, samples in sorted(areas.items()) for sample in samples[-SHOWN:]]

@@ -51,16 +51,21 @@ class Trials:
     def is_found(self, candidate: Candidate) -> bool:
         """Plant a mutant, and run the tests that reach it, the quickest first, until one fails.
 
-        That one must pass without the mutant: a test that fails now and then finds nothing.
+        That one must pass without the mutant, and fail with it once more: a test that fails now and then, or because
+        the machine is busy, finds nothing. A mutant that loops is given up by the time of the processor alone.
         """
         contexts = self._contexts[candidate.name]
         tests = [test for test in self._seconds if test in contexts or file_of(test) in contexts]
         tests.sort(key=self._seconds.__getitem__)
         costs = accumulate(self._seconds[test] for test in tests)
         tests = [test for test, cost in zip(tests, costs, strict=True) if cost <= CPU_SECONDS]
+
+        def try_mutant(tests: list[str]) -> str | None:
+            return in_fork(partial(self._run, tests, candidate), CPU_FACTOR * CPU_SECONDS)
+
         try:
-            while tests and (failed := in_fork(partial(self._run, tests, candidate), CPU_FACTOR * CPU_SECONDS)):
-                if in_fork(partial(self._run, [failed])) is None:
+            while tests and (failed := try_mutant(tests)):
+                if in_fork(partial(self._run, [failed])) is None and try_mutant([failed]):
                     return True
                 tests = tests[tests.index(failed) + 1 :]
         except EOFError:  # the process has died
@@ -115,7 +120,10 @@ def file_of(test: str) -> str:
 
 
 def in_fork(run: Callable[[], T], cpu_seconds: float = 0) -> T:
-    """Run something in a process of its own, and return what it returns. Raises EOFError if the process dies."""
+    """Run something in a process of its own, and return what it returns. Raises EOFError if the process dies.
+
+    A process that is killed from outside says nothing: the machine had no memory left.
+    """
 
     def work(sender: Connection) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
@@ -132,3 +140,5 @@ def in_fork(run: Callable[[], T], cpu_seconds: float = 0) -> T:
         return result
     finally:
         process.join()
+        if process.exitcode == -signal.SIGKILL:
+            raise SystemExit("a mutant was killed from outside")
