@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import gc
 import random
 import re
 from collections import Counter
@@ -94,8 +95,20 @@ class Function(Struct, frozen=True):
         found = getattr_static(getattr(module, owner) if owner else module, name)
         function = getattr(found, "__func__", found)
         assert isinstance(function, FunctionType), f"{self.name} is a function"
+        for old, new in pair_nested(function.__code__, code):
+            for closure in gc.get_referrers(old):  # made before, as the handlers in a table are
+                if isinstance(closure, FunctionType) and old.co_freevars == new.co_freevars:
+                    closure.__code__ = new
         function.__code__ = code
         function.__globals__.update(names)
+
+
+def pair_nested(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Yield the functions inside a function as they were and as they are, if they are as many."""
+    before, after = ([one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new))
+    for pair in zip(before, after, strict=True) if len(before) == len(after) else ():
+        yield pair
+        yield from pair_nested(*pair)
 
 
 def plant_probes(candidates: Iterable[Candidate], reach: Callable[[str], None]) -> None:
