@@ -60,7 +60,7 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
     here = WatchStream()
     peer = here.server.connect()
     produce(peer, 0, b"1", b"2", b"3")
-    peer.ask(commit("shop", {"orders": {0: 1}}), 8)
+    peer.ask(commit("shop", {"orders": {0: 1, 1: 0}}), 8)
     peer.ask(commit("bakery", {"orders": {1: 0}}), 8)
     here.tell()
     watcher = await here.watch("group=shop")
@@ -69,7 +69,8 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
     summary = {"type": "classic", "state": "Empty", "generation": 0, "members": 0}
     assert first["groups"] == [{"group": "bakery", **summary, "lag": None}, {"group": "shop", **summary, "lag": 2}]
     position = {"topic": "orders", "partition": 0, "committed": 1, "end": 3, "lag": 2, "owner": None}
-    assert first["group"]["positions"] == [position]
+    without_log = {"topic": "orders", "partition": 1, "committed": 0, "end": None, "lag": None, "owner": None}
+    assert first["group"]["positions"] == [position, without_log]
     assert first["faults"] == []
     assert first["events"] == []
 

@@ -24,6 +24,7 @@ from mutmut.mutation.pragma_handling import IgnoredCode
 from tests.mutation.areas import EQUIVALENT, OF_OTHER_SYSTEMS
 
 STRICT = re.compile(r", strict=(True|False|None)|, (?=\))")
+COLUMNS = re.compile(r'F\.(col|max|min|sum|max_by|min_by|count|first|last|lag|lead|desc)\(("\w+"(, )?)+')
 
 
 class Mutant(Struct, frozen=True):
@@ -59,10 +60,11 @@ class Candidate:
         """Whether nobody could see the fault.
 
         What only checks ourselves is left alone as well (assertions, `zip(strict=True)`), and so are default values of
-        parameters.
+        parameters, and whether names of Spark's columns are written small, to whom it is all the same.
         """
         before, after = (
-            self.function.compile(STRICT.sub("", text), optimize=1) for text in (self.function.text, self._write())
+            self.function.compile(COLUMNS.sub(lambda found: found[0].lower(), STRICT.sub("", text)), optimize=1)
+            for text in (self.function.text, self._write())
         )
         return before == after or f"{self.mutant.function}: {self.mutant.after}" in EQUIVALENT
 

@@ -34,6 +34,7 @@ class Trials:
 
     def __init__(self, area: Area, measure: Callable[["Trials"], None]) -> None:
         self._measure = measure
+        self._needs_spark = area.needs_spark
         self._items: dict[str, pytest.Item] = {}
         self._has_failed = False
         self._context = ""  # the test that runs; its file while a fixture is set up, which other tests may use as well
@@ -100,6 +101,10 @@ class Trials:
         capture.suspend_global_capture()
         session.config.pluginmanager.unregister(name="terminalreporter")
         self._items = {item.nodeid: item for item in session.items}
+        if self._needs_spark:
+            from tests.mutation.spark import share_session
+
+            share_session(session.config._tmp_path_factory.mktemp("spark"))
         self._measure(self)
         return True
 

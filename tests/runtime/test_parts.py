@@ -22,6 +22,11 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.server.in_memory import InMemory
 from tests.steps import count_steps
 
@@ -82,6 +87,13 @@ def test_a_long_commit_is_answered_and_can_be_fetched() -> None:
     wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(0, 3)),))
     (group,) = peer.ask(OffsetFetchRequest(groups=(wanted,)), 8).groups
     assert [each.committed_offset for each in group.topics[0].partitions] == [0, 0]
+    partitions = tuple(map(TxnOffsetCommitRequestPartition, range(3_000)))
+    of_nobody = TxnOffsetCommitRequest("id", "g", 7, topics=(TxnOffsetCommitRequestTopic("orders", partitions),))
+    peer.send((of_nobody, 5))
+    for _ in range(2):
+        server.turn()
+    (topic,) = peer.answers[-1][1].topics
+    assert [each.error_code for each in topic.partitions] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 3_000
 
 
 def test_offsets_are_fetched_at_once_as_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,8 @@ def test_what_was_held_of_unfinished_frames_goes_back_to_the_system() -> None:
 def test_holes_go_back_to_the_system_after_the_process_has_grown() -> None:
     before, after = subprocess.run([sys.executable, "-c", HOLES], stdout=subprocess.PIPE, check=True).stdout.split()
     assert int(after) < int(before) - 16
+    assert give_back_freed_memory(), "what malloc is told, and what it says, in this process"
+    assert 0 < Trimmer()._free_bytes() < 1 << 40
 
 
 def test_a_system_whose_malloc_is_another_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

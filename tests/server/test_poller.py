@@ -52,6 +52,10 @@ async def test_a_silent_client_is_let_go_and_a_waiting_one_is_not() -> None:
         here.sweep(IDLE_MS / 1000 + 1)
         assert await silent.receive_some() == b""
         assert here.poller.connections == 1, "a JoinGroup that is parked is no idleness"
+        here.poller.close_all("operator", "another client")
+        assert here.poller.connections == 1
+        here.poller.close_all("operator", "test")
+        assert here.poller.connections == 0
 
 
 async def test_a_wait_is_bounded_whatever_the_client_asked_for() -> None:
