@@ -74,13 +74,17 @@ def histories(records: DataFrame, commits: DataFrame) -> DataFrame:
     `records` are raw group records, `commits` those of `offset_commits`. Kept by the caller, since three tables are
     made of it (`rebalances`, `partition_moves`, `member_sessions`).
     """
+    return order_facts(records, commits).mapInArrow(_histories, _ddl())
+
+
+def order_facts(records: DataFrame, commits: DataFrame) -> DataFrame:
+    """Bring the records of each group together in log order, with the commits of each step behind its record."""
     facts = records.select(
         "group", "log_offset", F.lit(0).alias("kind"), "record_ts", "key_version", "member_id", "epoch",
         "is_tombstone", "payload",
     )  # fmt: skip
     both = facts.unionByName(step_activity(records, commits).withColumn("kind", F.lit(1)), allowMissingColumns=True)
-    ordered = both.repartition("group").sortWithinPartitions("group", "log_offset", "kind")
-    return ordered.mapInArrow(_histories, _ddl())
+    return both.repartition("group").sortWithinPartitions("group", "log_offset", "kind")
 
 
 def rebalances(rows: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ import pytest
 from pipeline.decode import replay
 from pipeline.decode.plain import PlainBatch, PlainCommit
 from pipeline.decode.schema import BATCHES, OFFSET_COMMITS
-from pipeline.tables.commits import commit_velocity, latest_offsets, offset_commits
+from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.lag import evaluate_windows, group_status, lag_status
 from tests.pipeline import burrow
 
@@ -160,13 +160,6 @@ def test_the_trend_is_a_slope_that_one_decrease_does_not_hide(spark: Any) -> Non
     assert (row.lag, row.lag_trend) == (10, pytest.approx(5.09, abs=0.01))
 
 
-def test_what_was_deleted_starts_anew(spark: Any) -> None:
-    commits = commits_of(spark, [(0, 1000, 500), (1, 2000, None), (2, 3000, 5), (3, 4000, 6)])
-    ends = spark.createDataFrame([("t", 0, 500, 6, "list_offsets")], ENDS)
-    (row,) = lag_status(commits, ends, now_ms=4000).collect()
-    assert (row.window_commits, row.status, row.worst_rewind) == (2, "OK", 0)
-
-
 def test_groups_are_as_bad_as_their_worst_partition(spark: Any) -> None:
     rows = [
         ("a", "OK", 0, 1.0),
@@ -186,27 +179,3 @@ def test_groups_are_as_bad_as_their_worst_partition(spark: Any) -> None:
         "c": ("ERR", 4),
         "d": ("UNKNOWN", 0),
     }
-
-
-def test_velocity_ends_at_a_tombstone(spark: Any) -> None:
-    (row,) = commit_velocity(commits_of(spark, [(0, 1000, 500), (1, 2000, None), (2, 3000, 5), (3, 4000, 9)])).collect()
-    assert (row.commits, row.rewinds, row.max_rewind, row.advance, row.interval_p50_ms) == (3, 0, 0, 4, 1000.0)
-
-
-def test_a_topic_id_is_that_of_the_commit_that_counts(spark: Any) -> None:
-    rows = [
-        commit_row(at, at * 1000, at, group, topic_id=topic_id)
-        for at, (group, topic_id) in enumerate([("a", "aa"), ("b", "bb"), ("none", "aa"), ("none", None)])
-    ]
-    rows.append(commit_row(9, 9000, 9, "c", topic_id="cc") | {"is_txn": True, "producer_id": 7})  # never committed
-    commits = offset_commits(frame(spark, rows, OFFSET_COMMITS), frame(spark, [], BATCHES))
-    latest = {row.group: row.topic_id for row in latest_offsets(commits, 0).collect()}
-    assert latest == {"a": "aa", "b": "bb", "none": None}
-
-
-def test_velocity_counts_advance_rewinds_and_flat_commits(spark: Any) -> None:
-    commits = commits_of(spark, [(0, 1000, 10), (1, 2000, 40), (2, 4000, 30), (3, 5000, 30), (4, 61_000, 90)])
-    first, second = sorted(commit_velocity(commits).collect(), key=lambda row: row.window_start)
-    assert (first.commits, first.first_offset, first.last_offset, first.advance) == (4, 10, 30, 20)
-    assert (first.rewinds, first.max_rewind, first.flat_commits, first.interval_p50_ms) == (1, 10, 1, 1000.0)
-    assert (second.window_start, second.advance, second.per_s) == (60_000, 60, 1.0)

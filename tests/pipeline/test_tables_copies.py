@@ -8,12 +8,12 @@ import pytest
 
 from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.decode.replay import State, merge_copies, replay
-from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS
+from pipeline.decode.schema import GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS
 from pipeline.synth import Writer, commit
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.copies import Copies, log_problems, strays
 from tests.pipeline.test_source import load
-from tests.pipeline.test_tables_commits import commit_row, frame
+from tests.pipeline.test_tables_commits import frame
 from tests.pipeline.test_verify import diverged_copies, with_mishaps
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -41,24 +41,6 @@ def test_copies_that_contradict_each_other_are_a_problem(spark: Any, tmp_path: P
     copies = Copies(load(spark, tmp_path, table="batches"))
     (problem,) = copies.problems(load(spark, tmp_path))
     assert (problem["kind"], problem["log_dir"], problem["from_offset"]) == ("conflicting_copy", f"b/{TOPIC}-0", 1)
-
-
-def test_of_a_group_in_two_logs_the_one_with_its_newest_record_counts(spark: Any) -> None:
-    rows = [
-        commit_row(19, 1000, 5, "moved") | {"log_partition": 0},
-        commit_row(3, 2000, 7, "moved") | {"log_partition": 1},
-        commit_row(3, 2000, 7, "settled") | {"log_partition": 0},
-    ]
-    raw = frame(spark, rows, OFFSET_COMMITS)
-    found = strays(raw, frame(spark, [], GROUP_RECORDS)).cache()
-    commits = offset_commits(raw, frame(spark, [], BATCHES), found)
-    latest = {row.group: (row.log_partition, row.log_offset, row.committed_offset) for row in latest_offsets(commits, 0).collect()}  # fmt: skip
-    assert latest == {"moved": (1, 3, 7), "settled": (0, 3, 7)}
-    (problem,) = log_problems(frame(spark, [], LOG_PROBLEMS), [], found).collect()
-    assert (problem.kind, problem.log_partition, problem.from_offset, problem.severity) == (
-        "group_in_several_logs", 0, 19, "problem",
-    )  # fmt: skip
-    found.unpersist()
 
 
 def test_a_damaged_spot_that_was_read_twice_is_one_problem(spark: Any) -> None:

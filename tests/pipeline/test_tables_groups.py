@@ -69,6 +69,19 @@ def test_spark_tells_what_plain_python_tells(engine: Engine, tables: dict[str, A
         assert sorted(({name: one[name] for name in names} for one in got), key=str) == want
 
 
+def test_a_group_is_told_alike_wherever_its_rows_are_cut(
+    tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here in this process, in batches of few rows; Spark cuts them elsewhere."""
+    monkeypatch.setattr(history, "BATCH_ROWS", 5)
+    facts = history.order_facts(tables["records"], tables["commits"]).toArrow()
+    batches = list(history._histories(facts.to_batches(7)))
+    assert {len(batch) for batch in batches[:-1]} == {5}
+    told = [row for batch in batches for row in batch.to_pylist()]
+    assert sorted(told, key=str) == sorted((row.asDict(recursive=True) for row in tables["history"].collect()), key=str)
+    assert list(history._histories([])) == []
+
+
 def test_no_commit_is_looked_at_for_each_other_one(spark: Any, tables: dict[str, Any]) -> None:
     rows = history.step_activity(tables["records"], tables["commits"])
     frames = re.findall(r"specifiedwindowframe\([^)]*\)", str(rows._jdf.queryExecution()).lower())

@@ -1,0 +1,92 @@
+"""Every derived table of one small story, row by row, as it was read once: `tests/pipeline/golden/tables.jsonl`.
+
+`MUSTER_GOLDEN=write python -m pytest -n 0 tests/pipeline/test_tables.py` writes it again; review the difference.
+"""
+
+import json
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
+
+from pipeline.decode.layout import TOPIC
+from pipeline.jobs.build import DERIVED, Tables, build
+from pipeline.synth import Writer, commit
+from protocol.records import Record
+from tests.pipeline.engine import START_MS, Engine, SimulatedGroup
+from tests.pipeline.habits import live
+from tests.pipeline.test_ingest import read
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+GOLDEN = Path(__file__).parent / "golden" / "tables.jsonl"
+HOUR_MS = 3_600_000
+
+
+def write_commits(logs: Path, broker: str) -> None:
+    """Commits of every kind. Broker b goes on where the log of broker a is damaged."""
+    log = Writer(logs / broker / f"{TOPIC}-1", segment_bytes=600)
+
+    def put(offset: int | None, *, group: str = "plain", at_s: int = 0, producer: int = -1, **told: Any) -> None:
+        record = commit((group, "t", 0), offset, START_MS + 1000 * at_s, **told)
+        log.append([record], producer_id=producer, transactional=producer >= 0)
+
+    for at_s, offset in enumerate((10, 40, 30, 30, 90)):
+        put(offset, at_s=20 * at_s, metadata="m" * at_s)
+    for producer, commits in ((1, True), (2, False)):
+        put(100 + producer, group="txn", at_s=producer, producer=producer)
+        log.end(producer, commits=commits, at_ms=START_MS + 5000)
+    put(7, group="open", at_s=6, producer=3, version=4, topic_id=b"o" * 16)
+    put(8, group="open", at_s=7)
+    put(5, group="old", version=1)
+    put(6, group="new", version=4, topic_id=b"i" * 16)
+    put(6, group="not new", version=4, topic_id=b"i" * 16)
+    put(7, group="not new")
+    for at_s, offset in enumerate((500, None, 5, 9)):
+        put(offset, group="gone", at_s=at_s)
+    put(1, group="moved")
+    if broker == "b":
+        put(99, group="diverged")
+    log.append([Record(b"\x00\x63", b"?", timestamp=START_MS)])
+    if broker == "a":
+        file = max(log.directory.glob("*.log"))
+        file.write_bytes(file.read_bytes() + b"\xff" * 100)
+
+
+def write_story(root: Path) -> dict[str, Path]:
+    """Groups of both protocols with the server's events, commits beside them, and log ends of the topics."""
+    logs = root / "logs"
+    for broker in "ab":
+        write_commits(logs, broker)
+    moved = Writer(logs / "a" / f"{TOPIC}-2")
+    moved.append([commit(("moved", "t", 0), 2, START_MS + 1000)])
+    engine = Engine(logs / "a" / f"{TOPIC}-0")
+    SimulatedGroup(engine, "classic", Random(1)).live(4)
+    live(engine, "modern", Random(1), 2)
+    ends = [
+        {"topic": topic, "partition": 0, "ts": START_MS + at_ms, "leo": leo}
+        for topic in ("t", "orders")
+        for at_ms, leo in ((0, 20), (30_000, 60), (90_000, 200))
+    ]
+    (root / "ends.jsonl").write_text("".join(json.dumps(end) + "\n" for end in ends))
+    return {"logs": logs, "ends": root / "ends.jsonl", "events": engine.write_events(root / "events.jsonl")}
+
+
+def test_each_table_of_a_story_is_as_it_was(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story, made = write_story(tmp_path), dict[str, Any]()
+    read(story["logs"], tmp_path / "out")
+    monkeypatch.setattr(Tables, "write", lambda _self, _name, rows: rows.cache())
+    monkeypatch.setattr(Tables, "publish", lambda _self, rows: made.update(rows) or {})
+    build(spark, tmp_path / "out", ends=story["ends"], events=[story["events"]], now_ms=START_MS + HOUR_MS)
+    assert made.keys() == set(DERIVED)
+    made["offset_commits"] = made["offset_commits"].where("group <> 'classic'")  # of which there are many
+    lines = []
+    for name in sorted(made):
+        rows = made[name].select(F.to_json(F.struct("*"))).collect()
+        lines += sorted(f'["{name}",{row}]' for (row,) in rows)
+    if os.environ.get("MUSTER_GOLDEN") == "write":
+        GOLDEN.write_text("\n".join(lines) + "\n")
+    assert lines == GOLDEN.read_text().splitlines()
