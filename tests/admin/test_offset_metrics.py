@@ -7,12 +7,12 @@ from coordinator.dataplane.traffic import OTHER, TOPICS_MAX, TrafficByTopic
 from coordinator.dataplane.unopened import UnopenedLogs
 from coordinator.metrics import GroupOffset
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage.extent import Extent, measure
 from storage.memory_files import MemoryFiles
-from tests.core.offset_requests import commit
+from tests import requests
+from tests.requests import commit
 from tests.server.in_memory import InMemory, Peer
 from tests.steps import finish
 
@@ -20,9 +20,7 @@ from tests.steps import finish
 def produce(peer: Peer, partition: int, *values: bytes) -> int:
     """Produce records, and return how many bytes they are."""
     batch = encode([Record(None, value) for value in values])
-    data = ProduceRequestPartitionData(partition, batch)
-    request = ProduceRequest(None, -1, 1_000, (ProduceRequestTopicData("orders", partition_data=(data,)),))
-    peer.ask(request, 9)
+    peer.ask(requests.produce("orders", {partition: batch}), 9)
     return len(batch)
 
 

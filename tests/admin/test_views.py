@@ -15,7 +15,7 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.core.offset_requests import commit, commit_in_transaction
+from tests.requests import commit, commit_in_transaction
 from tests.server.in_memory import InMemory
 from tests.steps import count_steps, finish
 

@@ -19,7 +19,7 @@ from coordinator.events import Events, Ring
 from coordinator.server.verbs import overview
 from tests.admin.test_offset_metrics import produce
 from tests.control.steered import ConsumerMember, SteeredNode
-from tests.core.offset_requests import commit
+from tests.requests import commit
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*never awaited")
 

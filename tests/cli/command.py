@@ -13,9 +13,8 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
-from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.sync_group import SyncGroupRequest
-from tests.core.shares import share, want
+from tests.requests import join, share, want
 
 HOUR_MS = 3_600_000
 SESSION_MS = 300_000
@@ -64,8 +63,8 @@ def classic_member(
     client: Client, group: str, assignment: Mapping[str, tuple[int, ...]], instance: str | None = None
 ) -> str:
     """A stable group of one; its member id. Without a heartbeat it stays for the session, five minutes."""
-    join = JoinGroupRequest(group, SESSION_MS, SESSION_MS, "", instance, "consumer", want(assignment))
-    joined = client.ask(join, version=3 if instance is None else 5)
+    asked = join(group, "", instance, session_ms=SESSION_MS, rebalance_ms=SESSION_MS, protocols=want(assignment))
+    joined = client.ask(asked, version=3 if instance is None else 5)
     assert joined.error_code == 0
     mine = share(joined.member_id, assignment)
     synced = client.ask(

@@ -28,8 +28,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.live import Muster, wait_until
+from tests.requests import fetch_offsets
 from tests.storage.small_disk import SITECUSTOMIZE
 
 ROOT = Path(__file__).parents[2]
@@ -329,9 +329,8 @@ def test_a_full_disk_ends_the_server_and_the_next_start_has_the_reserve_and_all_
         assert not (data / "muster.reserve").exists()
         server.environment = {}
         server.start()
-        asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),))
         with Client.to(server.kafka) as client:
-            (group,) = client.ask(asked, version=8).groups
+            (group,) = client.ask(fetch_offsets("g"), version=8).groups
         offsets = {one.committed_offset for one in group.topics[0].partitions}
         assert offsets in ({acknowledged}, {acknowledged + 1}), "what was on its way is there as a whole or not at all"
 

@@ -12,7 +12,7 @@ from msgspec.json import encode
 
 from coordinator.control.journal_file import write_journal
 from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode
-from tests.core.offset_requests import commit
+from tests.requests import commit
 
 STEPS = 120
 

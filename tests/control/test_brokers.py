@@ -21,9 +21,8 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
-from tests.core.offset_requests import commit, commit_in_transaction
+from tests.requests import commit, commit_in_transaction, fetch_offsets
 
 BROKERS = 3
 LOAD_MS = 500
@@ -51,8 +50,7 @@ class Cluster(SteeredNode):
 
     def offsets(self, group: str) -> dict[int, int]:
         """What the coordinator says that the group has committed."""
-        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=None),))
-        (found,) = self.ask_coordinator(group, request, 8).groups
+        (found,) = self.ask_coordinator(group, fetch_offsets(group), 8).groups
         assert not found.error_code, ErrorCode(found.error_code).name
         return {one.partition_index: one.committed_offset for topic in found.topics for one in topic.partitions}
 
@@ -103,8 +101,7 @@ def test_only_the_coordinator_serves_a_group(server: Cluster) -> None:
         peer = server.connect(broker=broker)
         assert peer.ask(ListGroupsRequest(), 4).groups == ()
         assert peer.ask(DescribeGroupsRequest(("g",)), 5).groups[0].error_code == NOT_COORDINATOR
-        asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g"),))
-        assert peer.ask(asked, 8).groups[0].error_code == NOT_COORDINATOR
+        assert peer.ask(fetch_offsets("g"), 8).groups[0].error_code == NOT_COORDINATOR
         assert ConsumerMember(server, "c", broker=broker).beat().error_code == NOT_COORDINATOR
     assert [one.group_id for one in server.connect(broker=home).ask(ListGroupsRequest(), 4).groups] == ["g"]
 

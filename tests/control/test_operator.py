@@ -19,7 +19,7 @@ from protocol.messages.offset_commit import (
 )
 from storage.log import Log
 from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
-from tests.core.offset_requests import commit as commit_request
+from tests.requests import commit as commit_request
 
 HOUR_MS = 3_600_000
 

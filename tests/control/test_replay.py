@@ -15,11 +15,12 @@ from coordinator.runtime.replay import _PERFORM, Replay
 from coordinator.runtime.snapshot import read_logs
 from coordinator.server.verbs.clock import keep_everybody
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage.memory_files import MemoryFiles
+from tests import requests
 from tests.control.recorded_sequences import RecordedSequence
 from tests.control.steered import ClassicMember, SteeredNode, stable_group
-from tests.dataplane.broker import batch, fetch_request
+from tests.dataplane.broker import batch
+from tests.requests import fetch
 
 REQUESTS = 150
 SEEDS = range(1, 11)
@@ -222,19 +223,17 @@ def test_a_client_that_leaves_while_it_waits() -> None:
 
 def produce(server: SteeredNode, value: str, partition: int = 0) -> None:
     """Write a record of now into orders."""
-    data = ProduceRequestPartitionData(partition, batch(value, at_ms=server.clock.now_ms()))
-    server.connect("producer").ask(
-        ProduceRequest(None, -1, 1_000, (ProduceRequestTopicData("orders", partition_data=(data,)),)), 9
-    )
+    data = batch(value, at_ms=server.clock.now_ms())
+    server.connect("producer").ask(requests.produce("orders", {partition: data}), 9)
 
 
 def test_long_polls_end_by_the_real_clock_of_the_journal() -> None:
     """One ends when its time is up, another when there is a record, and a third when its client leaves."""
     server = stable_server()
     late, woken, gone = (server.connect(name) for name in ("late", "woken", "gone"))
-    late.send((fetch_request("orders", 1, max_wait_ms=500), 12))
+    late.send((fetch("orders", 1, max_wait_ms=500), 12))
     for peer in (woken, gone):
-        peer.send((fetch_request("orders", 0, max_wait_ms=60_000), 12))
+        peer.send((fetch("orders", 0, max_wait_ms=60_000), 12))
     server.turn()
     server.frontend.disconnect(gone.connection)
     server.advance(0.4)

@@ -14,7 +14,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from tests.control.frames import note
-from tests.core.offset_requests import commit
+from tests.requests import commit
 
 EVENTS = [(1, Event(5_000, "g", Cause.SESSION_EXPIRED, "Stable", "PreparingRebalance", 3, client_id="b"))]
 

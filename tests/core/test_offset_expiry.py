@@ -6,7 +6,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.core.topics import Topic, Topics
 from tests.core.driver import ShardDriver
-from tests.core.offset_requests import commit
+from tests.requests import commit
 
 DAY_MS = 86_400_000
 

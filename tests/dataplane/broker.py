@@ -18,15 +18,14 @@ from protocol.messages.create_topics import (
     CreateTopicsRequestCreatableTopic,
     CreateTopicsRequestCreatableTopicConfig,
 )
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import (
     ProduceRequest,
-    ProduceRequestPartitionData,
-    ProduceRequestTopicData,
     ProduceResponsePartition,
 )
 from protocol.records import Record
+from tests import requests
 from tests.server.in_memory import InMemory
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -110,18 +109,13 @@ class Broker:
     def produce(
         self, topic: str, partition: int, data: bytes, *, txn: str | None = None, version: int = 12, now_ms: int = NOW
     ) -> ProduceResponsePartition:
-        request = ProduceRequest(
-            txn,
-            -1,
-            1000,
-            (ProduceRequestTopicData(topic, partition_data=(ProduceRequestPartitionData(partition, data),)),),
-        )
+        request = requests.produce(topic, {partition: data}, txn)
         return self.ask(request, version=version, now_ms=now_ms).responses[0].partition_responses[0]
 
     def fetch(self, topic: str, partition: int = 0, offset: int = 0, **fields: Any) -> Any:
         """The one partition's answer, or None while it waits."""
         ticket, version = fields.pop("ticket", 1), fields.pop("version", 12)
-        answer = self.ask(fetch_request(topic, partition, offset, **fields), ticket, version)
+        answer = self.ask(requests.fetch(topic, partition, offset, **fields), ticket, version)
         return None if answer is None else answer.responses[0].partitions[0]
 
     def values(self, topic: str, partition: int = 0, *, committed: bool = False) -> list[str]:
@@ -135,13 +129,6 @@ class Broker:
         answer = self.ask(InitProducerIdRequest(txn, 60_000, **fields), version=version)
         assert answer.error_code == 0, answer
         return answer.producer_id, answer.producer_epoch
-
-
-def fetch_request(topic: str, partition: int = 0, offset: int = 0, **fields: Any) -> FetchRequest:
-    size, epoch = fields.pop("partition_max_bytes", 1_000_000), fields.pop("current_leader_epoch", -1)
-    one = FetchRequestPartition(partition, epoch, offset, partition_max_bytes=size)
-    topics = (FetchRequestTopic(topic, partitions=(one,)),)
-    return FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "topics": topics, **fields})
 
 
 def read_values(data: bytes, aborted: set[tuple[int, int]] | None = None) -> list[str]:

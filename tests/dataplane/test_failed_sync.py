@@ -14,11 +14,11 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.messages.produce import ProduceRequest
 from storage.files import StorageError
-from tests.core.offset_requests import commit
 from tests.dataplane.broker import batch
 from tests.dataplane.test_transactions import of
+from tests.requests import commit, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -48,8 +48,7 @@ def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) ->
 
 
 def producing(*partitions: int) -> tuple[ProduceRequest, int]:
-    data = tuple(ProduceRequestPartitionData(index, batch("a")) for index in partitions)
-    return ProduceRequest(None, -1, 0, (ProduceRequestTopicData("t", partition_data=data),)), 9
+    return produce("t", dict.fromkeys(partitions, batch("a"))), 9
 
 
 def fetching(partition: int, offset: int, *, wait_ms: int = 0, level: int = 0) -> tuple[FetchRequest, int]:
@@ -128,8 +127,7 @@ def test_a_transaction_whose_marker_cannot_be_synced_ends_at_the_next_start() ->
     peer = server.connect()
     producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
     records = of((producer.producer_id, producer.producer_epoch), "b")
-    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, records),))
-    answer = peer.ask(ProduceRequest("x", -1, 0, (data,)), 12)
+    answer = peer.ask(produce("t", {0: records}, "x"), 12)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     fail(files, "sync", "t-0")
     ended = peer.ask(EndTxnRequest("x", producer.producer_id, producer.producer_epoch, True), 4)

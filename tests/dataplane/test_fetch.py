@@ -15,8 +15,8 @@ from coordinator.dataplane.state import HELD_BYTES_MAX
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from tests.core.offset_requests import commit
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call, fetch_request, read_values
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
+from tests.requests import commit, fetch
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_that_counts_within_a_turn(broker: Broker) -> None:
     broker.plane.note_unsent(HELD_BYTES_MAX - 4 * size)
     sizes = []
     for _ in range(3):  # no turn ends between them
-        answer = broker.plane.handle(fetch_request("t"), call(fetch_request("t")), NODES)
+        answer = broker.plane.handle(fetch("t"), call(fetch("t")), NODES)
         sizes.append(len(answer.responses[0].partitions[0].records) // size)
     assert sizes == [3, 1, 1]
 
@@ -106,7 +106,7 @@ def test_that_counts_within_a_turn(broker: Broker) -> None:
 
 
 def test_a_fetch_waits_for_records(broker: Broker) -> None:
-    assert broker.ask(fetch_request("t", max_wait_ms=500), ticket=7) is None
+    assert broker.ask(fetch("t", max_wait_ms=500), ticket=7) is None
     assert (broker.plane.next_poll_ms(), broker.replies()) == (512, [])
     broker.produce("t", 1, batch("elsewhere"))
     assert broker.replies() == []
@@ -119,7 +119,7 @@ def test_a_fetch_waits_for_records(broker: Broker) -> None:
 
 def test_a_fetch_waits_no_longer_than_it_says(broker: Broker) -> None:
     broker.real_ms = 1036
-    broker.ask(fetch_request("t", max_wait_ms=500), ticket=7)
+    broker.ask(fetch("t", max_wait_ms=500), ticket=7)
     broker.real_ms = 1535
     assert broker.replies() == []
     broker.real_ms = 1536
@@ -131,7 +131,7 @@ def test_waits_end_together(broker: Broker) -> None:
     """Up to 64 ms later than asked for, never earlier: so that one turn answers many."""
     for ticket, at_ms in enumerate((973, 1000, 1019, 1036)):
         broker.real_ms = at_ms
-        broker.ask(fetch_request("t", max_wait_ms=500), ticket=ticket)
+        broker.ask(fetch("t", max_wait_ms=500), ticket=ticket)
     broker.real_ms = broker.plane.next_poll_ms() or 0
     assert broker.real_ms == 1536
     assert len(broker.replies()) == 4
@@ -152,7 +152,7 @@ def test_a_wait_is_never_shorter_than_asked_for_and_hardly_longer(now_ms: int, w
 
 def test_a_fetch_waits_for_enough(broker: Broker) -> None:
     size = len(batch("a"))
-    broker.ask(fetch_request("t", max_wait_ms=500, min_bytes=2 * size), ticket=7)
+    broker.ask(fetch("t", max_wait_ms=500, min_bytes=2 * size), ticket=7)
     broker.produce("t", 0, batch("a"))
     assert broker.replies() == []
     broker.produce("t", 0, batch("b"))
@@ -167,7 +167,7 @@ def test_who_waits_for_more_than_there_is_makes_us_keep_none_of_it(
     for number in range(10):
         broker.produce("t", 0, batch(str(number) * 1000))
     for ticket in range(20):
-        assert broker.ask(fetch_request("t", max_wait_ms=10**6, min_bytes=2**31 - 1), ticket=ticket) is None
+        assert broker.ask(fetch("t", max_wait_ms=10**6, min_bytes=2**31 - 1), ticket=ticket) is None
     assert [one.found for one in broker.plane._state.polls._waiting.values()] == [None] * 20
     broker.real_ms = 10**6
     answers = [answer.responses[0].partitions[0].records for _, answer in broker.replies()]
@@ -177,8 +177,8 @@ def test_who_waits_for_more_than_there_is_makes_us_keep_none_of_it(
 
 
 def test_a_fetch_of_nothing_or_of_no_wait_is_answered(broker: Broker) -> None:
-    assert broker.ask(fetch_request("t", max_wait_ms=0)) is not None
-    assert broker.ask(fetch_request("t", max_wait_ms=500, min_bytes=0)) is not None
+    assert broker.ask(fetch("t", max_wait_ms=0)) is not None
+    assert broker.ask(fetch("t", max_wait_ms=500, min_bytes=0)) is not None
     assert broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1), version=12) is not None
 
 
@@ -192,7 +192,7 @@ def test_an_error_does_not_wait_but_a_missing_partition_does(broker: Broker) -> 
 
 def test_who_has_left_is_not_answered(broker: Broker) -> None:
     for ticket in range(1000):
-        broker.ask(fetch_request("t", max_wait_ms=10**9), ticket=ticket)
+        broker.ask(fetch("t", max_wait_ms=10**9), ticket=ticket)
         broker.plane.forget(ticket)
     broker.produce("t", 0, batch("a"))
     assert broker.replies() == []
@@ -204,7 +204,7 @@ def test_who_waits_hears_that_the_topic_is_gone(broker: Broker) -> None:
     from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 
     broker.produce("t", 0, batch("a"))
-    broker.ask(fetch_request("t", offset=1, max_wait_ms=500), ticket=7)
+    broker.ask(fetch("t", offset=1, max_wait_ms=500), ticket=7)
     broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))
     ((_, answer),) = broker.replies()
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -214,7 +214,7 @@ def test_the_coordinators_own_log_can_be_read(broker: Broker) -> None:
     index = broker.node.partitions.owner("g").index
     data = broker.fetch("__consumer_offsets", index)
     assert (data.error_code, data.high_watermark, data.records) == (0, 0, b"")
-    assert broker.ask(fetch_request("__consumer_offsets", index, max_wait_ms=500), ticket=7) is None
+    assert broker.ask(fetch("__consumer_offsets", index, max_wait_ms=500), ticket=7) is None
     broker.ask(commit("g", {"t": {0: 7}}), version=9)
     ((_, answer),) = broker.replies()
     ((at, header),) = record_batch.batches(data := answer.responses[0].partitions[0].records)
@@ -308,7 +308,7 @@ def test_there_are_as_many_sessions_as_the_setting_says() -> None:
     assert [one.fetch().error_code for one in consumers[1:]] == [0, 0]
     without = Broker(max_incremental_fetch_session_cache_slots=0)
     without.create("t")
-    assert without.ask(fetch_request("t", session_epoch=0), version=12).session_id == 0
+    assert without.ask(fetch("t", session_epoch=0), version=12).session_id == 0
 
 
 def test_sessions_do_not_grow_without_a_bound(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionDat
 from protocol.record_batch import HEADER_BYTES, seal
 from protocol.record_walk import RecordWalk
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
+from tests.requests import produce
 from tests.steps import finish
 
 
@@ -46,14 +47,12 @@ def test_the_clients_bytes_are_kept(broker: Broker) -> None:
 
 
 def test_who_wants_no_acknowledgement_gets_no_answer(broker: Broker) -> None:
-    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, batch("a")),))
-    assert broker.ask(ProduceRequest(None, 0, 0, (data,)), version=9) is NO_ANSWER
+    assert broker.ask(produce("t", {0: batch("a")}, acks=0), version=9) is NO_ANSWER
     assert broker.values("t") == ["a"]
 
 
 def test_acks_are_none_one_or_all(broker: Broker) -> None:
-    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, batch("a")),))
-    answer = broker.ask(ProduceRequest(None, 2, 0, (data,)), version=9)
+    answer = broker.ask(produce("t", {0: batch("a")}, acks=2), version=9)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert broker.values("t") == []
 
@@ -275,9 +274,7 @@ def test_a_segment_holds_records_of_so_much_time(broker: Broker) -> None:
 def test_a_topic_that_goes_between_two_steps_takes_nothing(broker: Broker) -> None:
     """A large batch is validated in steps, and other requests are decided in between."""
     large = batch(*("v" for _ in range(10_000)))
-    request = ProduceRequest(
-        None, -1, 0, (ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, large),)),)
-    )
+    request = produce("t", {0: large})
     steps = broker.plane.handle(request, call(request, 7, 12, NOW), NODES)
     next(steps)
     broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))

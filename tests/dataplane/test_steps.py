@@ -37,10 +37,11 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.messages.produce import ProduceRequest
 from storage import removal
 from storage.log import Log
-from tests.dataplane.broker import NODES, NOW, Broker, batch, call, fetch_request
+from tests.dataplane.broker import NODES, NOW, Broker, batch, call
+from tests.requests import fetch, produce
 from tests.storage.crashing_disk import CrashingDisk
 
 PARTITIONS = 1_000
@@ -86,8 +87,7 @@ def fill_partitions(disk: CrashingDisk | None = None) -> Broker:
 
 
 def produce_request(*partitions: int) -> ProduceRequest:
-    data = tuple([ProduceRequestPartitionData(index, batch("a")) for index in partitions])
-    return ProduceRequest(None, -1, 1000, (ProduceRequestTopicData("t", partition_data=data),))
+    return produce("t", dict.fromkeys(partitions, batch("a")))
 
 
 def fetch_of_all(**fields: Any) -> FetchRequest:
@@ -201,7 +201,7 @@ def test_a_response_holds_four_mebibytes() -> None:
 @pytest.mark.parametrize("min_bytes", [4_194_304, 1 << 30])
 def test_a_full_response_waits_for_no_more(min_bytes: int) -> None:
     broker = Broker(topics={"t": 1})
-    request = fetch_request("t", max_wait_ms=500, min_bytes=min_bytes, max_bytes=1 << 30, partition_max_bytes=1 << 30)
+    request = fetch("t", max_wait_ms=500, min_bytes=min_bytes, max_bytes=1 << 30, partition_max_bytes=1 << 30)
     for _ in range(2):
         broker.produce("t", 0, batch("a" * 900_000))
     assert broker.ask(request, ticket=5) is None

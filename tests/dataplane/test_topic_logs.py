@@ -17,11 +17,11 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage import cleaner
 from storage.files import StorageError
 from tests.dataplane.broker import NOW, Broker, batch
 from tests.dataplane.test_transactions import begin, of
+from tests.requests import produce
 from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
@@ -300,8 +300,7 @@ def test_a_missing_descriptor_closes_nothing_for_good(broker: Broker) -> None:
 def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -> None:
     server = Broker(CrashingDisk(), topics={"t": 1})
     producer = begin(server)
-    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, of(producer, "a")),))
-    server.ask(ProduceRequest("x", -1, 0, (data,)), version=12)
+    server.ask(produce("t", {0: of(producer, "a")}, "x"), version=12)
     accept = server.files.call
 
     def refuse_markers(operation: str, path: str) -> None:

@@ -8,13 +8,8 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, A
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from tests.core.offset_requests import commit_in_transaction
-from tests.dataplane.broker import Broker, batch, fetch_request, read_values
+from tests.dataplane.broker import Broker, batch, read_values
+from tests.requests import commit_in_transaction, fetch, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk
 
 
@@ -70,7 +65,7 @@ def test_readers_of_committed_records_wait_for_the_end(broker: Broker) -> None:
     producer = broker.producer("x")
     broker.produce("t", 0, of(producer, "a"), txn="x")
     broker.produce("t", 0, batch("b"))
-    assert broker.ask(fetch_request("t", max_wait_ms=500, isolation_level=1), ticket=7) is None
+    assert broker.ask(fetch("t", max_wait_ms=500, isolation_level=1), ticket=7) is None
     data = broker.fetch("t", isolation_level=1)
     assert (data.high_watermark, data.last_stable_offset, data.records) == (2, 0, b"")
     end(broker, producer)
@@ -162,8 +157,7 @@ def run(broker: Broker, version: int, producer: tuple[int, int], number: int, co
 
 
 def offset(broker: Broker) -> int:
-    asked = OffsetFetchRequestGroup(GROUP, topics=(OffsetFetchRequestTopics("t", partition_indexes=(0,)),))
-    answer = broker.ask(OffsetFetchRequest(groups=(asked,), require_stable=True), version=8)
+    answer = broker.ask(fetch_offsets(GROUP, {"t": (0,)}, require_stable=True), version=8)
     one = answer.groups[0].topics[0].partitions[0]
     assert one.error_code == 0, one
     return int(one.committed_offset)

@@ -20,8 +20,8 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.core.shares import share
 from tests.pipeline.engine import Engine
+from tests.requests import share
 
 BEAT_MS = 3_000
 MEMBER_ID_REQUIRED = 79

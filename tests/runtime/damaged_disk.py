@@ -12,17 +12,15 @@ from protocol import record_batch
 from protocol.compression import Compression
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.end_txn import EndTxnRequest
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from storage import checkpoint
 from storage.layout import DamagedLog
 from tests.core import durable
-from tests.core.offset_requests import commit
 from tests.dataplane.broker import batch
 from tests.dataplane.test_transactions import of
+from tests.requests import commit, fetch, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 from tests.storage.test_torn import COMPRESS
@@ -70,8 +68,7 @@ def _commit(peer: Peer, group: str, number: int) -> None:
 
 
 def _produce(peer: Peer, partition: int, records: bytes, transactional_id: str | None = None) -> None:
-    data = (ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(partition, records),)),)
-    answer = peer.ask(ProduceRequest(transactional_id, -1, 0, data), 12)
+    answer = peer.ask(produce("t", {partition: records}, transactional_id), 12)
     assert not answer.responses[0].partition_responses[0].error_code, answer
 
 
@@ -169,10 +166,8 @@ def _read(peer: Peer, index: int) -> Any:
     found: list[Any] = []
     offset = 0
     while True:
-        asked = FetchRequestTopic(
-            "t", partitions=(FetchRequestPartition(index, -1, offset, partition_max_bytes=1 << 20),)
-        )
-        answer = peer.ask(FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=1, topics=(asked,)), 11)
+        asked = fetch("t", index, offset, min_bytes=0, isolation_level=1, partition_max_bytes=1 << 20)
+        answer = peer.ask(asked, 11)
         one = answer.responses[0].partitions[0]
         if one.error_code:
             return one.error_code

@@ -23,17 +23,17 @@ from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAc
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.schema import Message
 from storage.memory_files import MemoryFiles
+from tests import requests
 from tests.dataplane.broker import batch
 from tests.protocol.values import Choices, value_of
+from tests.requests import produce
 from tests.server.in_memory import DATA_DIR, InMemory, Peer
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -78,8 +78,7 @@ def rule(**changes: Any) -> CreateAclsRequestAclCreation:
 
 
 def join(peer: Peer) -> int:
-    request = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
-    answer = peer.ask(request, 3)
+    answer = peer.ask(requests.join("g"), 3)
     return ErrorCode.NONE if answer is None else answer.error_code
 
 
@@ -205,11 +204,9 @@ def test_a_number_that_stands_for_nothing_closes_the_connection(values: dict[str
 
 def test_a_producer_that_wants_no_answer_gets_none_of_a_denial_either() -> None:
     one = server()
-    data = (ProduceRequestPartitionData(0, batch("a")),)
     for transactional_id in (None, "x"):
-        request = ProduceRequest(transactional_id, 0, 1000, (ProduceRequestTopicData("orders", partition_data=data),))
         peer = user(one)
-        assert peer.ask(request, 11) is None
+        assert peer.ask(produce("orders", {0: batch("a")}, transactional_id, acks=0), 11) is None
         assert peer.connection.parked is None and not peer.connection.closing
         assert peer.ask(*_versions()) is not None, "and the connection goes on"
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from tests.core.offset_requests import commit
+from tests.requests import commit, fetch_offsets
 from tests.server.in_memory import InMemory
 
 
@@ -15,5 +14,5 @@ def test_the_longest_retention_is_for_ever(retention_ms: int) -> None:
     assert answer.topics[0].partitions[0].error_code == 0
     server.advance(365 * 86_400)
     server.advance(1)
-    fetched = peer.ask(OffsetFetchRequest("g", (OffsetFetchRequestTopic("orders", (0,)),)), 5)
-    assert fetched.topics[0].partitions[0].committed_offset == 5
+    (group,) = peer.ask(fetch_offsets("g", {"orders": (0,)}), 8).groups
+    assert group.topics[0].partitions[0].committed_offset == 5

@@ -18,12 +18,11 @@ from coordinator.core.records import (
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.memory_files import MemoryFiles
-from tests.core import offset_requests
+from tests import requests
 from tests.dataplane.broker import batch
 from tests.server.in_memory import InMemory
 from tests.storage.test_repair import muster_log
@@ -160,13 +159,12 @@ def test_a_missing_catalog_beside_logs_of_this_server_is_damage(left: list[str])
 
 
 def commit(server: InMemory) -> None:
-    answer = server.connect().ask(offset_requests.commit("g", {"orders": {0: 7}}), 8)
+    answer = server.connect().ask(requests.commit("g", {"orders": {0: 7}}), 8)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 def produce(server: InMemory, partition: int = 0) -> int:
-    data = ProduceRequestTopicData("orders", partition_data=(ProduceRequestPartitionData(partition, batch("a")),))
-    answer = server.connect().ask(ProduceRequest(None, -1, 1_000, (data,)), 9)
+    answer = server.connect().ask(requests.produce("orders", {partition: batch("a")}), 9)
     return int(answer.responses[0].partition_responses[0].error_code)
 
 

@@ -19,28 +19,25 @@ from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
 )
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
+from protocol.messages.produce import ProduceRequest
 from protocol.schema import Message
 from storage.files import StorageError
+from tests import requests
 from tests.dataplane.broker import batch
 from tests.log_lines import log_lines
 from tests.protocol.values import Choices, value_of
+from tests.requests import join, produce
 from tests.server.in_memory import InMemory, Peer
 
-PROTOCOLS = (JoinGroupRequestProtocol("range", b""),)
-JOIN = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", PROTOCOLS)
+JOIN = join("g")
 
 
 def commit(group_id: str, offset: int = 5) -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(committed_offset=offset)
-    return OffsetCommitRequest(group_id, topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),))
+    return requests.commit(group_id, {"orders": {0: offset}})
 
 
 def fail(*_: Any) -> NoReturn:
@@ -138,7 +135,7 @@ def unencodable(*_: Any) -> NoReturn:
     ("request_", "version"),
     [
         (commit("h"), 8),
-        (JoinGroupRequest("g2", 10_000, 10_000, "", None, "consumer", PROTOCOLS), 3),
+        (join("g2"), 3),
         (CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", 1, 1),)), 5),
         (DeleteTopicsRequest(topic_names=("orders",)), 5),
         (InitProducerIdRequest(None, 60_000), 4),
@@ -166,7 +163,7 @@ def test_a_timer_that_fails_is_gone_and_the_others_fire(monkeypatch: pytest.Monk
     server = InMemory(group_initial_rebalance_delay_ms=1_000)
     a, b = server.connect(), server.connect()
     a.ask(JOIN, 3)
-    b.ask(JoinGroupRequest("h", 10_000, 10_000, "", None, "consumer", PROTOCOLS), 3)
+    b.ask(join("h"), 3)
     handlers = dict(dispatch.TIMERS)
     key = next(key for key in handlers if key[0] == "join" and key[1].__name__ == "ClassicGroup")
 
@@ -242,8 +239,7 @@ def test_a_long_poll_that_fails_is_answered(woken: bool, monkeypatch: pytest.Mon
     assert consumer.ask(asked, 12) is None
     monkeypatch.setattr(dataplane, "resume" if woken else "overdue", fail)
     if woken:
-        data = ProduceRequestTopicData("orders", partition_data=(ProduceRequestPartitionData(0, batch("a")),))
-        producer.ask(ProduceRequest(None, 1, 1_000, (data,)), 9)
+        producer.ask(produce("orders", {0: batch("a")}, acks=1), 9)
     else:
         server.advance(1)
     ((_, answer),) = consumer.answers

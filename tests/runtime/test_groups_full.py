@@ -9,17 +9,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tests.core.offset_requests import commit
+from tests.requests import commit, join
 from tests.server.in_memory import InMemory
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 OFFSETS = {"orders": {0: 1}}
-
-
-def join(group: str) -> JoinGroupRequest:
-    protocols = (JoinGroupRequestProtocol("range", b""),)
-    return JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", protocols)
 
 
 def beat(group: str) -> ConsumerGroupHeartbeatRequest:

@@ -10,12 +10,11 @@ from coordinator.runtime.janitor import AWAY_MS, RETRY_MS, Janitor
 from protocol import record_batch
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from storage.files import StorageError
 from storage.log import Log, scan
-from tests.core.offset_requests import commit
 from tests.log_lines import log_lines
+from tests.requests import commit, produce
 from tests.server.in_memory import WALL_MS, InMemory
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -41,8 +40,7 @@ def test_records_are_not_deleted_by_their_age_right_after_a_start() -> None:
     topic = CreateTopicsRequestCreatableTopic("t", 1, 1, configs=(Setting("retention.ms", "1000"),))
     peer.ask(CreateTopicsRequest((topic,)), 7)
     batch = record_batch.encode([Record(None, b"old", timestamp=WALL_MS - 60_000)])
-    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, batch),))
-    peer.ask(ProduceRequest(None, -1, 1000, (data,)), 12)
+    peer.ask(produce("t", {0: batch}), 12)
     janitor = Janitor(server.node, WALL_MS)
     log = server.node.dataplane._state.logs.log("t", 0)
     list(janitor.round(WALL_MS))

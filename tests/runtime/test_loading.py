@@ -14,7 +14,6 @@ from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_commit import (
@@ -26,7 +25,7 @@ from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
-from tests.core.offset_requests import commit_in_transaction
+from tests.requests import commit_in_transaction, join
 from tests.server.in_memory import InMemory
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -46,7 +45,7 @@ def ask(server: InMemory, message: Message) -> Any:
     return server.connect().ask(message, server.node.offered[api_of(message).key][-1])
 
 
-JOIN = JoinGroupRequest("g", 10_000, 60_000, "m", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
+JOIN = join("g", "m", rebalance_ms=60_000)
 COMMIT = OffsetCommitRequest(
     "g",
     topics=(OffsetCommitRequestTopic(topic_id=b"o" * 16, partitions=(OffsetCommitRequestPartition(1, 5),)),),

@@ -10,12 +10,11 @@ from coordinator.core.env import Env
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
-from tests.core.offset_requests import commit
+from tests.requests import commit, join
 from tests.server.in_memory import InMemory
 
 COMMIT = commit("g", {"orders": {0: 0}})
@@ -29,7 +28,7 @@ def mistaken(group: None, request: Any, env: Env) -> NoReturn:
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
-        (JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),)), 3),
+        (join("g"), 3),
         (SyncGroupRequest("g", 1, "m"), 3),
         (HeartbeatRequest("g", 1, "m"), 3),
         (LeaveGroupRequest("g", "m"), 2),

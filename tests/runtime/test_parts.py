@@ -27,6 +27,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.requests import fetch_offsets
 from tests.server.in_memory import InMemory
 from tests.steps import count_steps
 
@@ -84,8 +85,7 @@ def test_a_long_commit_is_answered_and_can_be_fetched() -> None:
     (topic,) = peer.answers[0][1].topics
     assert [each.partition_index for each in topic.partitions] == list(range(3_000))
     assert [each.error_code for each in topic.partitions[:5]] == [0, 0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(0, 3)),))
-    (group,) = peer.ask(OffsetFetchRequest(groups=(wanted,)), 8).groups
+    (group,) = peer.ask(fetch_offsets("g", {"orders": (0, 3)}), 8).groups
     assert [each.committed_offset for each in group.topics[0].partitions] == [0, 0]
     partitions = tuple(map(TxnOffsetCommitRequestPartition, range(3_000)))
     of_nobody = TxnOffsetCommitRequest("id", "g", 7, topics=(TxnOffsetCommitRequestTopic("orders", partitions),))
@@ -108,7 +108,7 @@ def test_offsets_are_fetched_at_once_as_in_steps(monkeypatch: pytest.MonkeyPatch
     before = (OffsetFetchRequestTopic("orders", (0, 7)), OffsetFetchRequestTopic("none", (1,)))
     asked = [(OffsetFetchRequest(groups=both), 8), (OffsetFetchRequest(groups=both, require_stable=True), 9)]
     asked += [(OffsetFetchRequest(group, before), version) for group in "gh" for version in (1, 5, 7)]
-    asked += [(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=None),)), 8) for group in "gh"]
+    asked += [(fetch_offsets(group), 8) for group in "gh"]
     at_once = [peer.ask(*one) for one in asked]
     assert [each.committed_offset for each in at_once[0].groups[0].topics[0].partitions] == [0, -1, 0, 0]
     monkeypatch.setattr(groups, "_wants_few", lambda *_: False)

@@ -16,7 +16,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.core.offset_requests import commit
+from tests.requests import commit
 from tests.server.in_memory import InMemory
 
 GROUPS = 5 * STEP_GROUPS

@@ -7,7 +7,7 @@ from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsReq
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage.memory_files import MemoryFiles
-from tests.core.offset_requests import commit, commit_in_transaction
+from tests.requests import commit, commit_in_transaction
 from tests.server.in_memory import InMemory
 
 CREATE = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("doomed", 2, 1),), 1_000)

@@ -10,20 +10,16 @@ from coordinator.runtime.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from storage.log import scan
 from storage.memory_files import MemoryFiles
-from tests.core.offset_requests import commit_in_transaction
+from tests.requests import commit_in_transaction, fetch_offsets
 from tests.server.in_memory import InMemory
 
 TIMEOUT_MS = 60_000
 PRODUCER = (0, 0)
 INIT = InitProducerIdRequest("x", TIMEOUT_MS)
 COMMIT = commit_in_transaction("x", "g", PRODUCER, {"orders": {1: 5}})
-FETCH = OffsetFetchRequest(
-    groups=(OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(1,)),)),),
-    require_stable=True,
-)
+FETCH = fetch_offsets("g", {"orders": (1,)}, require_stable=True)
 
 
 def stopped_in_a_transaction() -> MemoryFiles:

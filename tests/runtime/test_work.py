@@ -15,7 +15,7 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, A
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.core.offset_requests import commit
+from tests.requests import commit
 from tests.server.in_memory import InMemory
 
 

@@ -12,9 +12,9 @@ from protocol.codec import decode_response, encode_request
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.sync_group import SyncGroupRequest
 from tests.live import Muster
+from tests.requests import join
 
 LIMIT = 8 * 1024 * 1024
 
@@ -30,10 +30,7 @@ class Bystander:
 
     def __init__(self, muster: Muster) -> None:
         self._client = Client.to(muster.kafka)
-        asking = JoinGroupRequest(
-            "calm", 600_000, 600_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),)
-        )
-        self._member = self._client.ask(asking, version=3)
+        self._member = self._client.ask(join("calm", session_ms=600_000, rebalance_ms=600_000), version=3)
         synced = self._client.ask(
             SyncGroupRequest("calm", self._member.generation_id, self._member.member_id), version=3
         )

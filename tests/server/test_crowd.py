@@ -12,11 +12,10 @@ import pytest
 
 from protocol import record_batch
 from protocol.codec import encode_request
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
 from tests.live import Muster, wait_until
+from tests.requests import fetch, produce
 from tests.server.test_bad_input import Bystander, closes, framed, header
 
 IDLE, HOSTILE, SLOW, DEAF = 2_000, 200, 100, 100
@@ -103,10 +102,8 @@ def test_slow_and_deaf_clients_keep_nobody_waiting(muster: Muster) -> None:
     with muster.connect() as sock:
         for _ in range(16):  # a mebibyte each, nearly
             data = record_batch.encode([Record(None, bytes(1_000_000), timestamp=1)])
-            topic = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, data),))
-            asked(sock, encode_request(0, 9, 1, "writer", ProduceRequest(None, 1, 1000, (topic,))))
-    wanted = FetchRequestTopic("t", partitions=(FetchRequestPartition(0, partition_max_bytes=2**30),))
-    fetching = encode_request(1, 12, 1, "deaf", FetchRequest(min_bytes=1, max_bytes=2**30, topics=(wanted,)))
+            asked(sock, encode_request(0, 9, 1, "writer", produce("t", {0: data}, acks=1)))
+    fetching = encode_request(1, 12, 1, "deaf", fetch("t", max_bytes=2**30, partition_max_bytes=2**30))
     before = resident_kib(muster)
     with ExitStack() as stack:
         for _ in range(SLOW):

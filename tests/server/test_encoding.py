@@ -27,8 +27,8 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from tests.core.offset_requests import commit
 from tests.log_lines import log_lines
+from tests.requests import commit
 from tests.server.in_memory import InMemory, Peer
 
 PARTITIONS = 5 * PIECE_ELEMENTS

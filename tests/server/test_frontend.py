@@ -14,16 +14,15 @@ from coordinator.server.connection import BACKLOG_FRAMES
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from storage.files import StorageError
-from tests.core.offset_requests import commit
 from tests.log_lines import log_lines
+from tests.requests import commit, fetch, fetch_offsets
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -36,9 +35,7 @@ def joining(group: str = "shop", member_id: str = "", session_ms: int = 10_000) 
 
 
 def polling(wait_ms: int = 500) -> tuple[FetchRequest, int]:
-    partition = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topic = FetchRequestTopic(topic="orders", partitions=(partition,))
-    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=(topic,)), 11
+    return fetch("orders", max_wait_ms=wait_ms, max_bytes=1 << 20, partition_max_bytes=1 << 20), 11
 
 
 def committing(offset: int = 5) -> tuple[Any, int]:
@@ -61,8 +58,7 @@ def test_requests_of_one_connection_are_answered_in_their_order() -> None:
 def test_commits_and_fetches_of_one_chunk_are_answered_in_one_turn_and_in_their_order() -> None:
     server = InMemory()
     peer = server.connect()
-    wanted = OffsetFetchRequestGroup("simple", topics=(OffsetFetchRequestTopics("orders", partition_indexes=(0,)),))
-    fetching = OffsetFetchRequest(groups=(wanted,)), 8
+    fetching = fetch_offsets("simple", {"orders": (0,)}), 8
     peer.send(committing(5), fetching, committing(6), fetching)
     server.turn()
     assert correlation_ids(peer) == [1, 2, 3, 4]

@@ -28,9 +28,9 @@ from protocol.codec import decode_response, encode_request
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.sync_group import SyncGroupRequest
 from tests.live import WAIT_SECONDS, Muster, wait_until
+from tests.requests import join
 from tests.server.test_bad_input import Bystander
 
 TURN_S_MAX = 0.25
@@ -192,10 +192,9 @@ def test_nobody_expires_whose_heartbeat_waits_for_a_server_that_was_stopped(tmp_
 
 def join_all(socks: list[socket.socket]) -> list[bytes]:
     """Make a member on each connection, all of them in the first generations of the groups. Returns their heartbeats."""
-    protocols = (JoinGroupRequestProtocol("range", b""),)
     groups = [f"group-{number % GROUPS}" for number in range(len(socks))]
     for sock, group in zip(socks, groups, strict=True):
-        joining = JoinGroupRequest(group, SESSION_MS, 60_000, "", None, "consumer", protocols)
+        joining = join(group, session_ms=SESSION_MS, rebalance_ms=60_000)
         sock.sendall(encode_request(11, 3, 1, "test", joining))
     joined = [decode_response(11, 3, whole(sock)).body for sock in socks]
     for sock, group, one in zip(socks, groups, joined, strict=True):
@@ -227,8 +226,7 @@ def error_of(sock: socket.socket) -> int:
 def test_a_session_ends_after_a_restart_though_nobody_connects(tmp_path: Path) -> None:
     with Muster(tmp_path, "--set", "group.min.session.timeout.ms=500") as muster:
         with Client.to(muster.kafka) as client:
-            protocols = (JoinGroupRequestProtocol("range", b""),)
-            joined = client.ask(JoinGroupRequest("g", 500, 500, "", None, "consumer", protocols), version=3)
+            joined = client.ask(join("g", session_ms=500, rebalance_ms=500), version=3)
             client.ask(SyncGroupRequest("g", joined.generation_id, joined.member_id), version=3)
             muster.kill()
         muster.start()
@@ -246,11 +244,9 @@ def test_standard_error_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
         wait_until("the server is ready", ready.exists)
         muster = Muster(tmp_path)
         muster.ready = json.loads(ready.read_text())
-        protocols = (JoinGroupRequestProtocol("range", b""),)
         with Client.to(muster.kafka) as client:
             for number in range(600):  # two lines each, of some 300 bytes: a pipe takes 64 KiB
-                asking = JoinGroupRequest(f"g{number}", 10_000, 10_000, "", None, "consumer", protocols)
-                assert client.ask(asking, version=3).error_code == ErrorCode.NONE
+                assert client.ask(join(f"g{number}"), version=3).error_code == ErrorCode.NONE
             assert client.ask(ApiVersionsRequest("test", "1"), version=3).error_code == ErrorCode.NONE
         assert muster.get("/healthz") == "ok\n"
     finally:

@@ -25,11 +25,10 @@ from protocol.framing import FrameBuffer
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records import Record
+from tests import requests
 from tests.live import Muster
 from tests.log_lines import log_lines
 from tests.server.in_memory import InMemory
@@ -37,8 +36,7 @@ from tests.server.listening import IDLE_MS, Listening, listening
 from tests.server.test_frontend import Ticking
 
 VERSIONS = encode_request(18, 3, 1, "test", ApiVersionsRequest("test", "1"))
-JOINING = JoinGroupRequest("g", 10_000, 700_000, "", None, "consumer", (JoinGroupRequestProtocol("range", b""),))
-JOIN = encode_request(11, 3, 1, "test", JOINING)
+JOIN = encode_request(11, 3, 1, "test", requests.join("g", rebalance_ms=700_000))
 
 
 async def test_a_silent_client_is_let_go_and_a_waiting_one_is_not() -> None:
@@ -457,8 +455,7 @@ def test_running_out_of_descriptors_pauses_accepting_and_nothing_else(tmp_path: 
 
 def produce(client: Client, partition: int, size: int) -> None:
     data = record_batch.encode([Record(None, bytes(size), timestamp=1)])
-    topic = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(partition, data),))
-    answer = client.ask(ProduceRequest(None, 1, 1_000, (topic,)), version=9)
+    answer = client.ask(requests.produce("t", {partition: data}, acks=1), version=9)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 

@@ -16,11 +16,10 @@ from protocol.messages.alter_client_quotas import (
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from storage.memory_files import MemoryFiles
 from tests.dataplane.broker import batch
+from tests.requests import fetch, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.server.listening import listening
 
@@ -37,15 +36,12 @@ def limit(server: InMemory, key: str, value: float | None, *entity: tuple[str, s
     assert answer.error_code == ErrorCode.NONE, answer
 
 
-def producing() -> tuple[Any, int]:
-    data = (ProduceRequestPartitionData(0, batch(MB)),)
-    return ProduceRequest(None, -1, 1000, (ProduceRequestTopicData("orders", partition_data=data),)), 9
+def producing(partition: int = 0) -> tuple[Any, int]:
+    return produce("orders", {partition: batch(MB)}), 9
 
 
 def fetching(wait_ms: int = 0) -> tuple[Any, int]:
-    partition = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topic = FetchRequestTopic(topic="orders", partitions=(partition,))
-    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=(topic,)), 11
+    return fetch("orders", max_wait_ms=wait_ms, max_bytes=1 << 20, partition_max_bytes=1 << 20), 11
 
 
 def test_a_rate_is_measured_over_eleven_samples() -> None:
@@ -84,12 +80,11 @@ def test_a_consumer_over_its_quota_gets_nothing_and_a_waiting_one_too() -> None:
     assert answer.throttle_time_ms > 0 and answer.responses == ()
     limit(server, "consumer_byte_rate", None, ("user", None))
     limit(server, "consumer_byte_rate", 100, ("client-id", "w"))
-    empty = FetchRequestPartition(partition=1, fetch_offset=0, partition_max_bytes=1 << 20)
-    topic = FetchRequestTopic(topic="orders", partitions=(empty,))
     waiting = server.connect("w")
-    assert waiting.ask(FetchRequest(max_wait_ms=9_000, min_bytes=1, max_bytes=1 << 20, topics=(topic,)), 11) is None
-    data = (ProduceRequestPartitionData(1, batch(MB)),)
-    filler.ask(ProduceRequest(None, -1, 1000, (ProduceRequestTopicData("orders", partition_data=data),)), 9)
+    assert (
+        waiting.ask(fetch("orders", 1, max_wait_ms=9_000, max_bytes=1 << 20, partition_max_bytes=1 << 20), 11) is None
+    )
+    filler.ask(*producing(1))
     server.turn()
     assert waiting.answers[-1][1].throttle_time_ms > 0 and waiting.answers[-1][1].responses == ()
 

@@ -26,7 +26,7 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from tests.core.offset_requests import commit
+from tests.requests import commit
 from tests.simulation.members import REQUEST_MS, Process
 from tests.simulation.network import Network
 from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS

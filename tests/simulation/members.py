@@ -15,7 +15,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMe
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.core.shares import deal, read_share, want
+from tests.requests import deal, read_share, want
 from tests.simulation.network import Heard, Link, Network
 
 SESSION_MS, REBALANCE_MS = 20_000, 60_000

@@ -191,7 +191,7 @@ def writes_no_catalog(method: Any, log: Log, batches: Any) -> Any:
     return log.end_offset if "__muster_catalog" in log.directory else method(log, batches)
 
 
-@instead(Engine, "_write_marker")
+@instead(Engine, "write_marker")
 def writes_no_markers(method: Any, engine: Engine, *args: Any) -> None:
     """End a transaction without its markers in the coordinator's logs."""
 

@@ -8,9 +8,8 @@ from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
-from tests.core.offset_requests import commit_in_transaction
+from tests.requests import commit_in_transaction, produce
 from tests.simulation.members import REQUEST_MS, RETRY_MS, Process
 from tests.simulation.network import Network
 
@@ -71,9 +70,7 @@ class Producer(Process):
             base_sequence=first,
             transactional=True,
         )
-        partitions = (ProduceRequestPartitionData(self._partition, data),)
-        request = ProduceRequest(self.name, -1, 5_000, (ProduceRequestTopicData(JOURNAL, partition_data=partitions),))
-        self._next(request, 12 if self._is_v2 else 9, self._commit_offsets)
+        self._next(produce(JOURNAL, {self._partition: data}, self.name), 12 if self._is_v2 else 9, self._commit_offsets)
 
     def _commit_offsets(self) -> None:
         offsets = {"t": {p: self._network.position() for p in range(2)}}

@@ -20,13 +20,12 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest
 from tests.core.consumer.commands import check
 from tests.core.driver import ShardDriver
-from tests.core.shares import deal, read_share, want
 from tests.core.world import topic_id
+from tests.requests import deal, join, read_share, want
 
 GROUP = "g"
 TOPICS = ("t", "u", "v")
@@ -277,9 +276,7 @@ class Classic(Client):
     def _join(self) -> None:
         self.owned = set()
         self.phase = "joining"
-        request = JoinGroupRequest(
-            GROUP, 10_000, 20_000, self.member_id, self.instance_id, "consumer", want(self.names)
-        )
+        request = join(GROUP, self.member_id, self.instance_id, rebalance_ms=20_000, protocols=want(self.names))
         self._send(request, 3 if self.instance_id is None else 5)
 
     def _sync(self) -> None:
