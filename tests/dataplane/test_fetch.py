@@ -26,48 +26,6 @@ def broker() -> Broker:
     return broker
 
 
-def test_empty_is_empty_bytes_and_never_null(broker: Broker) -> None:
-    assert broker.fetch("t").records == b""
-    assert broker.fetch("t", 7).records == b""
-
-
-def test_from_an_offset_on(broker: Broker) -> None:
-    for value in "abc":
-        broker.produce("t", 0, batch(value))
-    data = broker.fetch("t", offset=1)
-    assert read_values(data.records) == ["b", "c"]
-    assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (3, 3, 0)
-    assert data.aborted_transactions is None
-
-
-@pytest.mark.parametrize("offset", [-1, 4, 2**40])
-def test_an_offset_that_is_not_there(broker: Broker, offset: int) -> None:
-    broker.produce("t", 0, batch("a", "b", "c"))
-    data = broker.fetch("t", offset=offset, max_wait_ms=500)
-    assert (data.error_code, data.high_watermark, data.records) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")
-
-
-def test_a_partition_that_is_not_there(broker: Broker) -> None:
-    assert broker.fetch("t", 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert broker.fetch("u").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    one = FetchRequestTopic(topic_id=b"x" * 16, partitions=(FetchRequestPartition(0),))
-    answer = broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=(one,)), version=17)
-    assert answer.responses[0].topic_id == b"x" * 16
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def test_an_epoch_from_the_future(broker: Broker) -> None:
-    assert broker.fetch("t", current_leader_epoch=0).error_code == ErrorCode.NONE
-    assert broker.fetch("t", current_leader_epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-
-
-def test_the_first_batch_comes_however_large(broker: Broker) -> None:
-    broker.produce("t", 0, batch("a" * 1000))
-    broker.produce("t", 0, batch("b"))
-    assert read_values(broker.fetch("t", partition_max_bytes=10).records) == ["a" * 1000]
-    assert read_values(broker.fetch("t", max_bytes=10).records) == ["a" * 1000]
-
-
 def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
     size = len(batch("a" * 1000))
     for partition in (0, 1):
@@ -198,16 +156,6 @@ def test_who_has_left_is_not_answered(broker: Broker) -> None:
     assert broker.replies() == []
     assert broker.plane.next_poll_ms() is None
     assert len(broker.plane._state.polls._deadlines) < 100  # what left early leaves nothing behind
-
-
-def test_who_waits_hears_that_the_topic_is_gone(broker: Broker) -> None:
-    from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
-
-    broker.produce("t", 0, batch("a"))
-    broker.ask(fetch("t", offset=1, max_wait_ms=500), ticket=7)
-    broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))
-    ((_, answer),) = broker.replies()
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_the_coordinators_own_log_can_be_read(broker: Broker) -> None:

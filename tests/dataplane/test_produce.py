@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.dataplane.dataplane import NO_ANSWER
 from protocol import record_batch
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import HEADER_BYTES, seal
 from protocol.record_walk import RecordWalk
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
@@ -32,38 +30,11 @@ def resealed(data: bytes, **fields: int) -> bytes:
     return seal(replace(record_batch.header_at(data), **fields), data[HEADER_BYTES:])
 
 
-def test_batches_stand_one_after_the_other(broker: Broker) -> None:
-    assert broker.produce("t", 0, batch("a", "b")).base_offset == 0
-    assert broker.produce("t", 0, batch("c")).base_offset == 2
-    assert broker.produce("t", 1, batch("d")).base_offset == 0
-    assert broker.values("t") == ["a", "b", "c"]
-
-
 def test_the_clients_bytes_are_kept(broker: Broker) -> None:
     sent = batch("a", "b")
     broker.produce("t", 0, sent)
     kept = broker.fetch("t").records
     assert (kept[8:12], kept[16:]) == (sent[8:12], sent[16:])  # all but the base offset and the leader epoch
-
-
-def test_who_wants_no_acknowledgement_gets_no_answer(broker: Broker) -> None:
-    assert broker.ask(produce("t", {0: batch("a")}, acks=0), version=9) is NO_ANSWER
-    assert broker.values("t") == ["a"]
-
-
-def test_acks_are_none_one_or_all(broker: Broker) -> None:
-    answer = broker.ask(produce("t", {0: batch("a")}, acks=2), version=9)
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
-    assert broker.values("t") == []
-
-
-def test_a_topic_by_its_id(broker: Broker) -> None:
-    topic_id = broker.ledger.catalog.topics_by_name["t"].id
-    for id_, error in ((topic_id, ErrorCode.NONE), (bytes(15) + b"!", ErrorCode.UNKNOWN_TOPIC_ID)):
-        data = ProduceRequestTopicData(topic_id=id_, partition_data=(ProduceRequestPartitionData(0, batch("a")),))
-        answer = broker.ask(ProduceRequest(None, 1, 0, (data,)), version=13)
-        assert answer.responses[0].partition_responses[0].error_code == error
-    assert broker.values("t") == ["a"]
 
 
 def flipped(data: bytes) -> bytes:
@@ -164,28 +135,6 @@ def test_the_brokers_time(broker: Broker) -> None:
     assert record_batch.is_intact(kept, 0, header)
 
 
-def test_a_compacted_topic_needs_keys(broker: Broker) -> None:
-    broker.create("latest", cleanup_policy="compact")
-    answer = broker.produce("latest", 0, batch("a"))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert [error.batch_index for error in answer.record_errors] == [0]
-    assert broker.produce("latest", 0, batch("a", key="k")).error_code == ErrorCode.NONE
-
-
-def test_a_batch_that_is_sent_twice_is_written_once(broker: Broker) -> None:
-    producer_id, epoch = broker.producer()
-    ids = {"producer_id": producer_id, "producer_epoch": epoch}
-    for first in range(0, 14, 2):
-        assert broker.produce("t", 0, batch("a", "b", base_sequence=first, **ids)).base_offset == first
-    again = broker.produce("t", 0, batch("a", "b", base_sequence=4, **ids))
-    assert (again.error_code, again.base_offset) == (0, 4)
-    late = broker.produce("t", 0, batch("a", "b", base_sequence=2, **ids))  # the sixth from the end is forgotten
-    assert late.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    gap = broker.produce("t", 0, batch("a", base_sequence=20, **ids))
-    assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert len(broker.values("t")) == 14
-
-
 def test_an_older_epoch_is_fenced(broker: Broker) -> None:
     broker.produce("t", 0, batch("a", producer_id=1, producer_epoch=3, base_sequence=0))
     answer = broker.produce("t", 0, batch("b", producer_id=1, producer_epoch=2, base_sequence=1))
@@ -202,10 +151,6 @@ def test_sequences_survive_a_restart(broker: Broker) -> None:
     assert after.produce("t", 0, batch("a", base_sequence=0, **ids)).base_offset == 0
     assert after.produce("t", 0, batch("b", base_sequence=1, **ids)).base_offset == 1
     assert after.values("t") == ["a", "b"]
-
-
-def test_the_internal_topic_is_not_for_producers(broker: Broker) -> None:
-    assert broker.produce("__consumer_offsets", 0, GOOD).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_lengths_that_lie_are_refused(broker: Broker) -> None:
