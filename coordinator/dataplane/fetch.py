@@ -44,7 +44,7 @@ READS_MAX: Final = 500  # partitions whose records are in one response: about te
 _Read = tuple[FetchPartition, FetchResponsePartitionData]
 
 
-class Fetch(Struct, frozen=True):
+class Fetch(Struct, frozen=True, gc=False):
     """A Fetch request after its session was found."""
 
     asked: tuple[FetchPartition, ...]
@@ -82,9 +82,9 @@ def _fetch_in_steps(
 
 def _read_or_wait(state: State, request: FetchRequest, meant: Fetch, env: Env) -> FetchResponse | None:
     found = _read(state, meant)
-    if request.max_wait_ms <= 0 or _is_enough(meant, found):
-        return _answer(state, meant, found)
     size = _size(found)
+    if request.max_wait_ms <= 0 or _is_enough(meant, found, size):
+        return _answer(state, meant, found)
     partitions = tuple([(one.name, one.partition) for one in meant.asked if one.name is not None])
     due_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
     # Records would be held for as long as the client likes, and counted nowhere: they are read once more in the end.
@@ -99,8 +99,9 @@ def resume(state: State, waiting: Waiting) -> FetchResponse | None:
     """Return the answer to a fetch whose partitions have changed, or None when that is still not enough."""
     meant: Fetch = waiting.fetch
     found = _read(state, meant)
-    if not _is_enough(meant, found):
-        waiting.missing = max(meant.min_bytes - _size(found), 1)
+    size = _size(found)
+    if not _is_enough(meant, found, size):
+        waiting.missing = max(meant.min_bytes - size, 1)
         return None
     return _answer(state, meant, found)
 
@@ -268,12 +269,12 @@ def _size(found: Iterable[_Read]) -> int:
     return sum([len(data.records or b"") for _, data in found])
 
 
-def _is_enough(meant: Fetch, found: list[_Read]) -> bool:
+def _is_enough(meant: Fetch, found: list[_Read], size: int) -> bool:
     """Return whether to answer now: enough bytes, nothing to wait for, or an error of a partition that exists.
 
     A partition that is not there is no reason to hurry, in Kafka neither: the client would only ask again at once.
     """
-    if _size(found) >= meant.min_bytes:
+    if size >= meant.min_bytes:
         return True
     is_waiting = False
     for _, data in found:

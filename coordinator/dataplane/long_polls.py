@@ -17,7 +17,7 @@ GRAIN_MS_MAX: Final = 64  # a power of two
 STALE_MAX: Final = 64  # deadlines of fetches that no longer wait, beyond as many as there are that do
 
 
-class Waiting(Struct):
+class Waiting(Struct, gc=False):
     """A parked fetch. `missing` counts down to when it is worth looking again whether there are `min_bytes`."""
 
     ticket: int

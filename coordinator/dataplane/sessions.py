@@ -21,7 +21,7 @@ SESSIONS_PARTITIONS_MAX: Final = 1_000_000  # of all sessions together: a bound 
 Key = tuple[str | bytes, int]  # by topic id from version 13 on, by name before
 
 
-class FetchPartition(Struct):
+class FetchPartition(Struct, gc=False):
     """A partition that is fetched, and what its session last said of it."""
 
     name: str | None  # None: no topic has the id

@@ -23,8 +23,8 @@ from protocol.header import Request
 OWED_BYTES_MAX: Final = 1_048_576  # decided and not yet sent, before the next request is decided
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time, to wait; the rest of it stays as it is
 JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; larger ones are not copied
-REPEATED: Final = frozenset({9, 12, 68})
-"""OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: the APIs whose requests clients send again and again as they were."""
+REPEATED: Final = frozenset({1, 9, 12, 68})
+"""Fetch, OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: clients send their requests again and again as they were."""
 REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case that it is sent again
 HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
 
@@ -141,6 +141,8 @@ class Connection:
 
         Raises ProtocolError for a size that no frame may have.
         """
+        if not self.frames.is_held:
+            return  # as nearly always, and an iteration costs more
         for frame in self.frames:
             self.requests += 1
             self.backlog.append(frame)
@@ -177,7 +179,8 @@ class Connection:
     @property
     def unread_bytes(self) -> int:
         """How many bytes of requests are held that are not decided: unfinished frames and the backlog."""
-        return len(self.frames) + sum(map(len, self.backlog))
+        held = len(self.frames) if self.frames.is_held else 0
+        return held + sum(map(len, self.backlog)) if self.backlog else held
 
     def take(self) -> list[bytes]:
         """Return the responses that are not sent yet, small ones as one piece. Nothing is owed afterwards."""

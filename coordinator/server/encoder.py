@@ -13,7 +13,7 @@ from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest
 from coordinator.server.connections import Connections
-from coordinator.server.encoding import ENCODINGS_MAX, READS, Encoding, frame_of
+from coordinator.server.encoding import ENCODINGS_MAX, READS, Encoding, frame_of, is_fetch_short
 from coordinator.server.gate import Gate, throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS
@@ -98,7 +98,7 @@ class Encoder:
         passage = request.passage
         if passage is not None:
             response = throttle(response, passage.action.throttle_ms)
-        elif response.__class__ is FetchResponse and not response.responses:  # as most long polls end
+        elif response.__class__ is FetchResponse and is_fetch_short(response):  # as most long polls end
             self.owe_short(connection, request, response)
             return True
         try:

@@ -8,8 +8,10 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
+from coordinator.dataplane.fetch import FEW
 from coordinator.server.connection import ParkedRequest
 from protocol.apis import API_VERSIONS, FETCH, PRODUCE, TABLE
+from protocol.messages.fetch import FetchResponse
 
 _OTHER_READS: Final = ("ConsumerGroupDescribe", "FindCoordinator", "OffsetFetch", "OffsetForLeaderEpoch")
 SHORT: Final = frozenset({API_VERSIONS, PRODUCE, FETCH, 8, 9, 11, 12, 13, 14, 68})
@@ -72,3 +74,11 @@ def frame_of(pieces: list[bytes]) -> list[bytes]:
 def is_short(frame: bytes) -> bool:
     """Return whether the response to a request will be short."""
     return frame[:2] in SHORT_KEYS
+
+
+def is_fetch_short(response: FetchResponse) -> bool:
+    """Return whether the response to a Fetch that was parked is encoded at once, as it is to one that was not.
+
+    A Fetch of more partitions is decided in steps, and its response may be large.
+    """
+    return sum([len(topic.partitions) for topic in response.responses]) <= FEW

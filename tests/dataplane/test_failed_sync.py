@@ -153,6 +153,7 @@ def test_a_response_that_is_half_encoded_is_not_sent(monkeypatch: pytest.MonkeyP
         yield from (data[4:8], data[8:9], data[9:10], data[10:])
 
     monkeypatch.setattr(encoder, "encode_response_in_pieces", encode_in_pieces)
+    monkeypatch.setattr(encoder, "is_fetch_short", lambda response: False)
     server.frontend.turn.seconds = -1.0  # no turn has time for more than one piece
     fail(files, "sync", "t-0")
     writer.send(producing(0))

@@ -7,6 +7,7 @@ import pytest
 from coordinator.server import connection
 from protocol.codec import decode_request, encode_request
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -17,7 +18,13 @@ FETCH = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),))
 
 
 def frame(request: Any, version: int, correlation_id: int, client_id: str = "c") -> bytes:
-    key = {HeartbeatRequest: 12, ConsumerGroupHeartbeatRequest: 68, OffsetFetchRequest: 9, MetadataRequest: 3}
+    key = {
+        FetchRequest: 1,
+        HeartbeatRequest: 12,
+        ConsumerGroupHeartbeatRequest: 68,
+        OffsetFetchRequest: 9,
+        MetadataRequest: 3,
+    }
     return encode_request(key[type(request)], version, correlation_id, client_id, request)[4:]
 
 
@@ -35,7 +42,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("request_", "version"), [(BEAT, 4), (FETCH, 8), (ConsumerGroupHeartbeatRequest("g", "m", 1), 1)]
+    ("request_", "version"),
+    [(BEAT, 4), (FETCH, 8), (ConsumerGroupHeartbeatRequest("g", "m", 1), 1), (FetchRequest(max_wait_ms=500), 12)],
 )
 def test_what_is_sent_again_is_read_once(request_: Any, version: int, read: list[bytes]) -> None:
     own = InMemory().connect().connection
