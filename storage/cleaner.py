@@ -6,7 +6,7 @@ Neighbouring segments are rewritten together into one file of at most the segmen
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,10 @@ STEP_BYTES = 64 * 1024
 KEYS_MAX = 1_000_000
 """How many keys one compaction takes note of; the rest of a longer log waits for the next one. Some 200 bytes each."""
 
-Steps = Generator[None, None, "CompactionReport | None"]
+Wait = Callable[[], None]
+"""Syncs a file by its name and touches nothing else, so that it may be called on another thread. The sync that counts
+comes behind it, and then has little left to wait for."""
+Steps = Generator[Wait | None, None, "CompactionReport | None"]
 
 
 class CompactionReport(msgspec.Struct, frozen=True):
@@ -54,12 +57,18 @@ def is_due(log: Log) -> bool:
 def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: int = KEYS_MAX) -> Steps:
     """Compact all that is decided. Each `next` is a short step; the generator's value says what was done.
 
+    A step that leaves much to be synced hands out a `Wait`, for who can call it before the next step without keeping
+    others waiting.
+
     None when there was nothing to do, or when the log's segments have changed under it (records deleted, or the whole
     log): then nothing of them is touched. Closing the generator early does no harm either.
     """
+    if log.segments and log.last_stable_offset == log.end_offset:
+        yield _sync_ahead(log.files, log.segments[-1].path)
     appended = log.take_appended_keys()
     if log.segments and log.last_stable_offset == log.end_offset:
-        log.roll()  # so that what is active now can be compacted as well
+        log.roll(with_indexes=False)  # so that what is active now can be compacted as well
+        yield None
     stable = log.last_stable_offset
     sources = [segment for segment in log.segments[:-1] if segment.end_offset <= stable]
     decided = DecidedTransactions.of(log.producers)
@@ -70,13 +79,15 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
     sources = [segment for segment in sources if segment.base_offset < cleaned_to]
     survivors = Survivors(key_index, decided, now_ms, log.config.delete_retention_ms)
     before = after = 0
+    target = None
     epochs = set(key_index.epochs)
     for group in _groups(sources, log.config.segment_bytes):
         target = yield from _rewritten(log, group, survivors, epochs, step_bytes)
         if target is None:
             return None
         before, after = before + sum([segment.size for segment in group]), after + target.size
-    if not sources:
+        yield None
+    if target is None or target not in log.segments:
         return None
     log.note_compacted(cleaned_to, sources[-1].end_offset, is_ours=epochs <= {log.leader_epoch})
     return CompactionReport(before, after, cleaned_to)
@@ -91,6 +102,20 @@ def run(log: Log, now_ms: int) -> CompactionReport | None:
         except StopIteration as stop:
             result: CompactionReport | None = stop.value
             return result
+
+
+def _sync_ahead(files: Files, path: str) -> Wait:
+    """Return a function that syncs the file by a descriptor of its own: the system tells a failure to the log's too."""
+
+    def sync() -> None:
+        with suppress(StorageError):
+            file = files.open(path, readonly=True)
+            try:
+                file.sync()
+            finally:
+                file.close()
+
+    return sync
 
 
 def _index_keys(
@@ -140,7 +165,7 @@ def _groups(sources: Sequence[Segment], segment_bytes: int) -> Iterator[list[Seg
 
 def _rewritten(
     log: Log, group: list[Segment], survivors: Survivors, epochs: set[int], step_bytes: int
-) -> Generator[None, None, Segment | None]:
+) -> Generator[Wait | None, None, Segment | None]:
     """One group rewritten and swapped in; None, and no trace of it, when the log no longer has these segments."""
     if any(segment not in log.segments for segment in group):  # before there is a file, which needs its directory
         return None
@@ -152,7 +177,7 @@ def _rewritten(
             yield from _copy_survivors(segment, target, survivors, epochs, step_bytes)
         target.add(target.repacker.upto(group[-1].end_offset, max(epochs, default=0)))
         target.write()
-        yield
+        yield _sync_ahead(log.files, target.path)
         if any(segment not in log.segments for segment in group):
             return None
         target.swap_in()
@@ -192,8 +217,8 @@ class _Target:
         self.repacker = Repacker(base)
         self._files, self._directory = files, directory
         self._swap = Swap(base, tuple([segment.base_offset for segment in group]))
-        self._path = f"{directory}/{file_name(base, CLEANED)}"
-        self._file = files.open(self._path, create=True)
+        self.path = f"{directory}/{file_name(base, CLEANED)}"
+        self._file = files.open(self.path, create=True)
         self._file.truncate(0)  # an earlier attempt may have been given up
         self._pending: list[bytes] = []
         self._is_open = True
@@ -217,7 +242,7 @@ class _Target:
     def swap_in(self) -> None:
         self._file.sync()
         self._close()
-        self._files.rename(self._path, f"{self._directory}/{file_name(self._swap.base_offset, SWAP)}")
+        self._files.rename(self.path, f"{self._directory}/{file_name(self._swap.base_offset, SWAP)}")
         self.is_swapped = True
         self._files.sync_directory(self._directory)
         layout.finish(self._files, self._directory, self._swap)
@@ -228,7 +253,7 @@ class _Target:
         with suppress(StorageError):
             self._close()
         if not self.is_swapped:
-            layout.remove_if_possible(self._files, self._path)  # a log that is removed takes it along
+            layout.remove_if_possible(self._files, self.path)  # a log that is removed takes it along
 
     def _close(self) -> None:
         if self._is_open:

@@ -119,7 +119,8 @@ def finish(files: Files, directory: str, swap: Swap) -> None:
     others = [base for base in swap.sources if base != swap.base_offset]
     for base in others:
         files.rename(f"{directory}/{file_name(base)}", f"{directory}/{file_name(base, DELETED)}")
-    files.sync_directory(directory)
+    if others:
+        files.sync_directory(directory)
     for base in swap.sources:
         for suffix in INDEXES:
             remove_if_possible(files, f"{directory}/{file_name(base, suffix)}")

@@ -276,13 +276,17 @@ class Log:
         self._add_segment()
 
     @_final
-    def roll(self) -> None:
-        """Close the active segment for good and begin the next one. Everything up to here is then on the disk."""
+    def roll(self, *, with_indexes: bool = True) -> None:
+        """Close the active segment for good and begin the next one. Everything up to here is then on the disk.
+
+        A segment that is about to be compacted needs no indexes.
+        """
         active = self.segments[-1]
         if not active.size:
             return
         active.open().sync()
-        self._write_indexes(active)
+        if with_indexes:
+            self._write_indexes(active)
         active.release()
         self._add_segment()
         self._save(recovery_point=self.end_offset, segment_base=self.end_offset)

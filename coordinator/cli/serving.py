@@ -390,9 +390,12 @@ class Server:
         while True:
             if node is not self._node:  # a reset has made another
                 node, janitor = self._node, Janitor(self._node, self._clock.now_ms())
-            for _ in janitor.round(self._clock.now_ms()):
+            for wait in janitor.round(self._clock.now_ms()):
                 self._poller.set_alarm()
-                await trio.lowlevel.checkpoint()
+                if wait is not None:
+                    await trio.to_thread.run_sync(wait)  # for the disk, while others are served
+                else:
+                    await trio.lowlevel.checkpoint()
                 if node is not self._node:
                     break
             if not has_reserve:  # not before the janitor has had the room to compact

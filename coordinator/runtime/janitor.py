@@ -44,28 +44,29 @@ class Janitor:
             said = "the newest record is %d hours old by this clock; if the clock is wrong, stop before records expire"
             log.warning(said, away_ms // 3_600_000)
 
-    def round(self, now_ms: int) -> Iterator[None]:
+    def round(self, now_ms: int) -> Iterator[cleaner.Wait | None]:
         """Do what is due by now, a step of a few milliseconds at each `next`.
 
-        Raises StorageError when nothing can be appended to one of the coordinator's own logs any more.
+        A step may hand out a `Wait`, to be called on another thread before the next one. Raises StorageError when
+        nothing can be appended to one of the coordinator's own logs any more.
         """
         if now_ms >= self._retain_at_ms:
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
             self._note(Kind.RETAIN, now_ms)
             for _ in self._node.dataplane.tend(now_ms):
-                yield
+                yield None
                 self._note(Kind.RETAIN_STEP, None)
         if now_ms >= self._finish_at_ms:
             self._finish_at_ms = now_ms + FINISH_MS
             if self._node.has_prepared_transactions:
                 self._note(Kind.FINISH, now_ms)
             self._node.finish_transactions(now_ms)
-            yield
+            yield None
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_MS
             self._note(Kind.EXPIRE_IDS, now_ms)
             self._node.forget_transactional_ids(now_ms)
-            yield
+            yield None
         own = self._node.ledger.log, *(p.log for p in self._node.partitions if p.has_log)
         for one in self._node.compacted_logs():
             if cleaner.is_due(one) and now_ms >= self._compact_at_ms.get(one.directory, 0):
@@ -78,7 +79,7 @@ class Janitor:
         if self._node.note_input is not None:
             self._node.note_input(kind, value)
 
-    def _compact(self, one: Log, now_ms: int) -> Iterator[None]:
+    def _compact(self, one: Log, now_ms: int) -> Iterator[cleaner.Wait | None]:
         """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""
         try:
             done = yield from cleaner.compact(one, now_ms)

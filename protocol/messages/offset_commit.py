@@ -46,7 +46,7 @@ REQUEST_PARTITION = Schema(
 class OffsetCommitRequestTopic(Message):
     name: str = ""
     topic_id: bytes = ZERO_UUID
-    partitions: Sequence[OffsetCommitRequestPartition] = ()  # `Rows` where a frame brings nothing but offsets
+    partitions: Sequence[OffsetCommitRequestPartition] = ()
 
 
 REQUEST_TOPIC = Schema(

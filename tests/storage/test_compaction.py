@@ -246,6 +246,52 @@ def test_deleting_records_meanwhile_gives_the_compaction_up() -> None:
     assert records(Log.open(log.files, DIRECTORY, log.config)) == records(log)
 
 
+def test_what_a_compaction_waits_for_can_be_synced_before_its_next_step() -> None:
+    """The syncs that count come behind the steps that they are for, and find nothing left to be synced."""
+    disk = CrashingDisk()
+    log = Log.open(disk, DIRECTORY)
+    for number in range(3):
+        put(log, (b"a", b"%d" % number))
+    active = log.segments[-1].path
+    synced = []
+    for wait in cleaner.compact(log, 0):
+        if wait is not None:
+            unsynced = {path for path, data in disk.contents().items() if disk.synced_size(path) < len(data)}
+            wait()
+            synced += [path for path in unsynced if disk.synced_size(path) == len(disk.contents()[path])]
+    assert synced == [active, active.removesuffix(".log") + ".log.cleaned"]
+    assert records(log) == [(2, b"a", b"2")]
+
+
+def test_a_file_that_is_gone_need_not_be_synced() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"))
+    wait = next(cleaner.compact(log, 0))
+    assert wait is not None
+    log.files.remove(log.segments[-1].path)
+    wait()
+
+
+def test_a_log_that_is_abandoned_behind_the_swap_is_not_written_to() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    for _ in (steps := cleaner.compact(log, 0)):
+        if len(records(log)) == 1:
+            break
+    before = log.checkpoint
+    log.abandon()
+    assert list(steps) == []
+    assert log.checkpoint == before
+
+
+def test_a_segment_that_is_about_to_be_compacted_gets_no_indexes() -> None:
+    for with_indexes in (True, False):
+        log = new_log()
+        put(log, (b"a", b"1"))
+        log.roll(with_indexes=with_indexes)
+        assert any(name.endswith("index") for name in log.files.list(DIRECTORY)) == with_indexes
+
+
 def test_is_due_by_the_share_of_new_bytes() -> None:
     log = new_log(compaction_bytes_min=500)
     assert not cleaner.is_due(log)
