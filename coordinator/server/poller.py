@@ -11,7 +11,6 @@ with them, before what was interrupted, and polls again behind the last of them:
 the others are.
 """
 
-import errno
 import logging
 import math
 import socket
@@ -22,11 +21,12 @@ import trio
 
 from coordinator.config import Config
 from coordinator.runtime.clock import Clock, CoordinatorClock
+from coordinator.server.acceptor import Acceptor
 from coordinator.server.admission import Admission
 from coordinator.server.connection import Connection
 from coordinator.server.frontend import Frontend
 from coordinator.server.link import EmptyRecordsError, HandshakeError, Link, SecureLink
-from coordinator.server.listener import Listener, listen_again, suspend
+from coordinator.server.listener import Listener
 from coordinator.server.sasl.outcome import Work
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
 
@@ -39,17 +39,10 @@ BRIEF_S: Final = 0.00003  # a wait that costs less processor time looking on tha
 WAIT_S: Final = 0.001  # for the next request, asleep but not in Trio's loop
 SKIPS_MAX: Final = 15  # times that this is not tried, after it was in vain again and again
 CHECKPOINT_S: Final = 0.002  # of turns, before the other tasks have theirs
-ACCEPTS_MAX: Final = 256  # of one listener in one turn
 SHAKES_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
 SWEEP_SECONDS: Final = 5.0
 THREADS_MAX: Final = 2  # that check tokens at a time
 NEVER_MS: Final = 2**62
-PAUSE_SECONDS: Final = 0.25  # of accepting, when there is no descriptor to be had
-_OF_ONE_CLIENT: Final = frozenset({  # accept(2): errors of the connection that waits; the next one may do well
-    errno.EPERM, errno.EPROTO, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EOPNOTSUPP,
-    errno.ENOPROTOOPT,
-})  # fmt: skip
-
 
 T = TypeVar("T")
 
@@ -82,8 +75,6 @@ class Poller:
         self._clock = clock
         self._real = real or Clock.real()
         self._after_turn = after_turn  # what need not be done before the responses have left
-        self._connections_max = connections_max
-        self._room = room
         self._admission = Admission(Config()) if admission is None else admission
         self._idle_s = idle_ms / 1000
         self._parked_s = parked_ms / 1000
@@ -93,9 +84,16 @@ class Poller:
         self._selector = selector()
         self._links: dict[int, Link] = {}
         self._link_of: dict[Connection, Link] = {}
-        self._listening = {listener.sock.fileno(): listener for listener in listeners}
-        self._paused: set[int] = set()  # of the listening sockets, those that nobody looks at for a moment
-        self._names = frozenset(listener.name for listener in listeners)
+        self._acceptor = Acceptor(
+            listeners,
+            self._selector,
+            frontend,
+            self._admission,
+            admit=self._admit,
+            count=self._links.__len__,
+            connections_max=connections_max,
+            room=room,
+        )
         self._ready: list[tuple[int, int]] = []  # what the last poll found and no turn has looked at
         self._polls_left = 0  # until every socket that was ready at the first of them has been reported
         self._polled_ms = 0  # when that was
@@ -106,16 +104,14 @@ class Poller:
         # The deadlines that the alarm is set for, by either clock: Trio's time is looked up only for new ones.
         self._alarm_ms = self._poll_alarm_ms = NEVER_MS
         self._nursery: trio.Nursery | None = None
-        self._is_paused = False  # accepting
         self._threads = trio.CapacityLimiter(THREADS_MAX)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every connection is closed, and nobody is thrown out of a group."""
-        for fd in self._listening:
-            self._selector.watch(fd, READ, 0)
         try:
             self._frontend.authenticator.find = self._find
             async with trio.open_nursery() as self._nursery:
+                self._acceptor.start(self._nursery)
                 for task in (self._wait_for_sockets, self._wait_for_deadlines, self._sweep_now_and_then):
                     self._nursery.start_soon(task)
                 task_status.started()
@@ -232,22 +228,14 @@ class Poller:
 
     def start_listening(self, listener: Listener) -> Listener:
         """Take connections again. Returns the listener as it is now. Raises OSError."""
-        listener = listen_again(listener)
-        self._listening[listener.sock.fileno()] = listener
-        self._selector.watch(listener.sock.fileno(), READ, 0)
-        return listener
+        return self._acceptor.start_listening(listener)
 
     def stop_listening(self, listener: Listener) -> Listener:
         """Take no more connections, and close those there are. Returns the listener as it is now."""
-        fd = listener.sock.fileno()
-        if fd not in self._paused:
-            self._selector.watch(fd, 0, READ)
-        self._paused.discard(fd)
-        del self._listening[fd]
         for link in list(self._links.values()):
             if link.connection.listener.where is listener.where:
                 self._close(link, "broker stopped")
-        return suspend(listener)
+        return self._acceptor.stop_listening(listener)
 
     def _finish(self, read_by_ms: int) -> None:
         """End the turn: fire timers, append, and send."""
@@ -272,8 +260,8 @@ class Poller:
     def _look_at(self, fd: int, mask: int) -> None:
         link = self._links.get(fd)
         if link is None:
-            if fd in self._listening:
-                self._accept(self._listening[fd])
+            if (listener := self._acceptor.listening.get(fd)) is not None:
+                self._acceptor.accept(listener)
             return
         if mask & WRITE:
             if link.is_behind:
@@ -330,36 +318,6 @@ class Poller:
         log.warning("connection closed: %s", why, extra=client)
         self._close(link, reason)
 
-    def _accept(self, listener: Listener) -> None:
-        for _ in range(ACCEPTS_MAX):
-            if len(self._links) >= self._room:
-                self._pause(listener, f"{self._room} clients are all that there are descriptors for")
-                return
-            if self._admission.must_wait(self._turn.real_s()):
-                self._pause(listener, "there were too many new connections (max.connection.creation.rate)")
-                return
-            try:
-                sock, address = listener.sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionError):
-                return
-            except OSError as error:
-                if error.errno in _OF_ONE_CLIENT:
-                    log.warning("a connection failed before it was accepted: %s", error.strerror)
-                else:
-                    self._pause(listener, error.strerror or str(error))
-                return
-            self._is_paused = False
-            if len(self._links) >= self._connections_max:
-                sock.close()
-                continue
-            quotas = self._frontend.node.ledger.catalog.quotas
-            reason = self._admission.refuse(address[0], quotas, self._turn.real_s())
-            if reason is None:
-                self._admit(sock, address[0], address[1], listener)
-            else:
-                self._frontend.count_closed(reason)
-                sock.close()
-
     def _admit(self, sock: socket.socket, host: str, port: int, listener: Listener) -> None:
         kind = Link if listener.tls is None else SecureLink
         link = kind(sock, self._frontend.connect(host, listener, port), self._turn.real_s())
@@ -373,24 +331,6 @@ class Poller:
             self._admission.leave(host)
             return
         self._links[sock.fileno()] = self._link_of[link.connection] = link
-
-    def _pause(self, listener: Listener, why: str) -> None:
-        """No descriptor is to be had: those who are connected go on, the others wait in the kernel's queue."""
-        if not self._is_paused:  # once, not with every try of a long scarcity
-            log.warning("accept paused: %s", why)
-        self._is_paused = True
-        fd = listener.sock.fileno()
-        self._selector.watch(fd, 0, READ)
-        self._paused.add(fd)
-
-        async def again() -> None:
-            await trio.sleep(PAUSE_SECONDS)
-            if self._listening.get(fd) is listener and fd in self._paused:  # else it was stopped meanwhile
-                self._paused.remove(fd)
-                self._selector.watch(fd, READ, 0)
-
-        assert self._nursery is not None, "accepting happens while running"
-        self._nursery.start_soon(again)
 
     def _deliver(self, connection: Connection) -> None:
         """Send what a connection is owed, as much as its socket takes, and watch for what it needs next."""
@@ -519,7 +459,7 @@ class Poller:
 
     def connections_by_listener(self) -> Mapping[str, int]:
         """Return how many clients are connected, by the name of the listener that they came by: zero where none is."""
-        found = dict.fromkeys(sorted(self._names), 0)
+        found = dict.fromkeys(sorted(self._acceptor.names), 0)
         for link in self._links.values():
             found[link.connection.listener.name] += 1
         return found

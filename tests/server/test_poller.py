@@ -142,14 +142,14 @@ async def test_clients_past_the_bound_are_not_let_in() -> None:
 @pytest.fixture
 def unpaused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause of accepting ends at once."""
-    monkeypatch.setattr("coordinator.server.poller.PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("coordinator.server.acceptor.PAUSE_SECONDS", 0.0)
 
 
 async def test_clients_past_the_descriptors_wait_until_there_is_room(
     unpaused: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listening() as here:
-        here.poller._room = 2
+        here.poller._acceptor.room = 2
         first, second, third = [await here.connect() for _ in range(3)]
         for stream in (first, second):
             await stream.send_all(VERSIONS)
@@ -189,7 +189,7 @@ async def test_a_connection_that_cannot_be_accepted_is_logged_and_the_next_is_se
 ) -> None:
     async with listening() as here:
         fd = here.listener.sock.fileno()
-        here.poller._listening[fd] = replace(here.listener, sock=Failing(here.listener.sock, "accept", number))
+        here.poller._acceptor.listening[fd] = replace(here.listener, sock=Failing(here.listener.sock, "accept", number))
         stream = await here.connect()
         await stream.send_all(VERSIONS)
         assert await stream.receive_some()
