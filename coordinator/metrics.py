@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from coordinator.core.events import Cause, Event
 from protocol.errors import ErrorCode
+from protocol.rows import Rows
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -210,7 +211,9 @@ def error_counter(cls: type[Struct]) -> Callable[[Any], Iterable[int]]:
     def codes(answer: Any) -> list[int]:
         found = [code] if own is not None and (code := own(answer)) else []
         for name, code_of in leaves:
-            found += filter(None, map(code_of, getattr(answer, name) or ()))
+            array = getattr(answer, name)
+            if type(array) is not Rows or array.shape.constants.get("error_code") != ErrorCode.NONE:
+                found += filter(None, map(code_of, array or ()))
         for name, inner_codes in inner:
             for one in getattr(answer, name) or ():
                 found += inner_codes(one)
@@ -247,10 +250,15 @@ def _arrays_of_structs(cls: type[Struct]) -> Iterator[tuple[str, type[Struct]]]:
     import typing
 
     for name, hint in typing.get_type_hints(cls).items():
-        options: Sequence[Any] = typing.get_args(hint) if typing.get_origin(hint) is not tuple else (hint,)
+        options: Sequence[Any] = (hint,) if typing.get_origin(hint) in (tuple, Sequence) else typing.get_args(hint)
         for option in options:
             of = typing.get_args(option)
-            if typing.get_origin(option) is tuple and of and isinstance(of[0], type) and issubclass(of[0], Struct):
+            if (
+                typing.get_origin(option) in (tuple, Sequence)
+                and of
+                and isinstance(of[0], type)
+                and issubclass(of[0], Struct)
+            ):
                 yield name, of[0]
 
 

@@ -19,12 +19,15 @@ from construct import Bytes, Construct
 from protocol import slow_paths
 from protocol.constructs import ArrayOf, Blob, CountedArray, Text, uvarint
 from protocol.decoder import empty_bytes, fixed_layout, may_be_of_one_size
+from protocol.row_writer import RowWriter
+from protocol.rows import Rows
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection
 
 PIECE_ELEMENTS = 2_000  # of arrays, in one piece: one or two milliseconds
 UNWRITABLE = (ValueError, TypeError, AttributeError, struct.error)  # what an encoder raises
 _NAMES = {
+    "Rows": Rows,
     "join": b"".join,
     "not_uuid": slow_paths.not_uuid,
     "pack": struct.pack,
@@ -235,14 +238,16 @@ class _Encoder:
                 self.end_piece()
 
     def structs_of_one_size(self, element: StructOf, items: str, item: str) -> None:
-        """Structs that are of one size while their strings are empty: one `pack` each where all are, in a piece."""
+        """Structs that are of one size while their strings are empty: one `pack` each where all are, in a piece, and
+        one for all where they are rows."""
         tests = [f"len({items}) < left"] if self.in_pieces else []
         for name, subcon in element.members:
             if isinstance(subcon, Text | Blob):
                 nothing = "''" if isinstance(subcon, Text) else "b''"
                 tests.append(f"[{item}.{name} for {item} in {items}].count({nothing}) == len({items})")
         self.spill()
-        with self.source.block(f"if {' and '.join(tests)}:"):
+        self.rows(element, items)
+        with self.source.block(f"elif {' and '.join(tests)}:"):
             for name, subcon in element.members:
                 if (empty := empty_bytes(subcon)) is None:
                     self.member(subcon, f"{item}.{name}", item)
@@ -255,6 +260,16 @@ class _Encoder:
                 self.source.line(f"left -= len({items})")
         with self.source.block("else:"):
             self.loop(element, items, item)
+
+    def rows(self, element: StructOf, items: str) -> None:
+        """Write the branch for an array that is given in columns."""
+        written, writer = self.source.fresh("w"), self.source.constant(RowWriter(element))
+        test = f"type({items}) is Rows and ({written} := {writer}({items})) is not None"
+        with self.source.block(f"if {f'len({items}) < left and ' if self.in_pieces else ''}{test}:"):
+            self.pieces.append(written)
+            self.spill()
+            if self.in_pieces:
+                self.source.line(f"left -= len({items})")
 
     def end_piece(self) -> None:
         """Write the lines that hand out what there is after so many elements."""

@@ -1,4 +1,5 @@
-"""Messages in columns: the form in which a decoder hands out an array of structs that are all of one size.
+"""Messages in columns: the form in which a decoder hands out an array of structs that are all of one size, and in
+which a handler may hand one to the encoder.
 
 A commit of a hundred partitions is three columns then, and not a hundred messages. Who does not look for columns need
 not know: `Rows` reads as the tuple of its messages, which are made when they are asked for, and is equal to it.
@@ -20,22 +21,22 @@ M = TypeVar("M")
 class Rows(Sequence[M], Generic[M]):
     """Messages of one class, as a column of values for each of some fields; the others are the same in all of them."""
 
-    __slots__ = ("_shape", "columns")
+    __slots__ = ("columns", "shape")
 
     def __init__(self, shape: Shape[M], columns: tuple[tuple[Any, ...], ...]) -> None:
-        self._shape = shape
+        self.shape = shape
         self.columns = columns
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields that have a column, in the order of the columns."""
-        return self._shape.fields
+        return self.shape.fields
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
     def __iter__(self) -> Iterator[M]:
-        return starmap(self._shape.make, zip(*self.columns, strict=True))
+        return starmap(self.shape.make, zip(*self.columns, strict=True))
 
     @overload
     def __getitem__(self, at: int) -> M: ...
@@ -43,8 +44,8 @@ class Rows(Sequence[M], Generic[M]):
     def __getitem__(self, at: slice) -> Rows[M]: ...
     def __getitem__(self, at: int | slice) -> M | Rows[M]:
         if isinstance(at, slice):
-            return Rows(self._shape, tuple([column[at] for column in self.columns]))
-        return self._shape.make(*[column[at] for column in self.columns])
+            return Rows(self.shape, tuple([column[at] for column in self.columns]))
+        return self.shape.make(*[column[at] for column in self.columns])
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == tuple(other) if isinstance(other, tuple | Rows) else NotImplemented
@@ -60,15 +61,22 @@ class Rows(Sequence[M], Generic[M]):
 class Shape(Generic[M]):
     """What the rows of one array have in common: the class, the fields with a column, and the values of the others."""
 
-    __slots__ = ("_cls", "_constants", "fields")
+    __slots__ = ("_cls", "constants", "fields")
 
     def __init__(self, cls: type[M], fields: tuple[str, ...], constants: dict[str, Any]) -> None:
         """Fields in neither have the default of the class."""
-        self._cls, self.fields, self._constants = cls, fields, constants
+        self._cls, self.fields, self.constants = cls, fields, constants
+
+    def constant(self, name: str) -> Any:
+        """Return the value of a field that has no column."""
+        if name in self.constants:
+            return self.constants[name]
+        defaults = self._cls.__struct_defaults__  # type: ignore[attr-defined]  # of all fields, as every message has
+        return defaults[self._cls.__struct_fields__.index(name)]  # type: ignore[attr-defined]
 
     def make(self, *values: Any) -> M:
         """Return the message with these values of the fields that have a column."""
-        return self._cls(**dict(zip(self.fields, values, strict=True)), **self._constants)
+        return self._cls(**dict(zip(self.fields, values, strict=True)), **self.constants)
 
 
 class Layouts(dict[int, Callable[[bytes], tuple[Any, ...]]]):

@@ -3,6 +3,8 @@
 Null topics ask for all that the group ever committed. An offset that is not there is -1 without an error.
 """
 
+from collections.abc import Sequence
+
 from protocol.schema import Field, Message, Schema
 from protocol.wire import BOOLEAN, INT16, INT32, INT64, NULLABLE_STRING, STRING, UUID, ZERO_UUID, Array, NullableArray
 
@@ -115,7 +117,7 @@ class OffsetFetchResponseTopic(Message):
     """Of versions 0-7, which answer for one group."""
 
     name: str = ""
-    partitions: tuple[OffsetFetchResponsePartition, ...] = ()
+    partitions: Sequence[OffsetFetchResponsePartition] = ()  # `Rows` of what was committed together
 
 
 RESPONSE_TOPIC = Schema(
@@ -152,7 +154,7 @@ class OffsetFetchResponseTopics(Message):
 
     name: str = ""
     topic_id: bytes = ZERO_UUID
-    partitions: tuple[OffsetFetchResponsePartitions, ...] = ()
+    partitions: Sequence[OffsetFetchResponsePartitions] = ()  # `Rows` of what was committed together
 
 
 RESPONSE_TOPICS = Schema(

@@ -5,7 +5,7 @@ import pytest
 from coordinator.core.offsets.offset_fetch import fetch_offsets, merge_groups, refuse_group, split_groups
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import is_too_long
-from coordinator.core.records import OffsetCommitKey, OffsetCommitValue, Record
+from coordinator.core.record_types import OffsetCommitKey, OffsetCommits, OffsetCommitValue, Record, single_records
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
@@ -16,6 +16,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from protocol.rows import Rows
 
 ONE = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic("t", (0, 2)),))
 MANY = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None), OffsetFetchRequestGroup("h")))
@@ -86,3 +87,45 @@ def test_a_stable_fetch_asks_for_the_partitions_that_are_named(monkeypatch: pyte
     wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", NO_ID, (0, 1)),))
     (topic,) = fetch_offsets(wanted, 8, offsets, Topics(), require_stable=True).topics
     assert [one.error_code for one in topic.partitions] == [ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE]
+
+
+TOPICS = Topics([Topic("t", b"i" * 16, 5), Topic("again", b"n" * 16, 5)])
+TOGETHER = OffsetCommits("g", "t", b"i" * 16, 1_000, (0, 2), (10, 20), (1, -1))
+BEFORE = OffsetCommits("g", "again", b"o" * 16, 1_000, (0, 2), (10, 20), (1, -1))  # the topic that was deleted
+PENDING = Record(OffsetCommitKey("g", "t", 2), OffsetCommitValue(99))
+
+
+@pytest.mark.parametrize("is_pending", [False, True])
+@pytest.mark.parametrize("require_stable", [False, True])
+@pytest.mark.parametrize("partitions", [(0, 2), (2, 0), (0,), (0, 1, 2), (), (2, 2)])
+@pytest.mark.parametrize(("topic", "topic_id"), [("t", b"i" * 16), ("again", b"n" * 16), ("none", b"x" * 16)])
+@pytest.mark.parametrize("version", [1, 7, 9, 10])
+def test_what_was_committed_together_is_fetched_as_what_was_not(
+    version: int, topic: str, topic_id: bytes, partitions: tuple[int, ...], require_stable: bool, is_pending: bool
+) -> None:
+    together, one_by_one = OffsetStore(), OffsetStore()
+    together.apply_all((TOGETHER, BEFORE))
+    for record in single_records((TOGETHER, BEFORE)):
+        one_by_one.apply(record)
+    by_id = version >= 10
+    named = OffsetFetchRequestTopics("" if by_id else topic, topic_id if by_id else NO_ID, partitions)
+    wanted = OffsetFetchRequestGroup("g", topics=(named,))
+    found = []
+    for store in (together, one_by_one):
+        if is_pending:
+            store.apply(PENDING, 7)
+        group = fetch_offsets(wanted, version, store, TOPICS, require_stable=require_stable)
+        found.append(merge_groups((group,), ONE, version))
+    assert found[0] == found[1]
+
+
+def test_what_was_committed_together_is_fetched_in_columns() -> None:
+    store = OffsetStore()
+    store.apply_all((TOGETHER,))
+    wanted = OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopics("t", NO_ID, (0, 2)),))
+    for version in (7, 8):
+        group = fetch_offsets(wanted, version, store, TOPICS, require_stable=True)
+        answer = merge_groups((group,), ONE, version)
+        (topic,) = answer.topics or answer.groups[0].topics
+        assert type(topic.partitions) is Rows
+        assert topic.partitions.columns == ((0, 2), (10, 20), (1, -1))

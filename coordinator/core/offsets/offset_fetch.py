@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.offsets.validation import TOPIC_IDS_SINCE, topic_meant
-from coordinator.core.records import OffsetCommitValue
+from coordinator.core.record_types import OffsetCommits, OffsetCommitValue
 from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
@@ -24,9 +24,14 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from protocol.rows import Rows, Shape
 
 GROUPS_SINCE: Final = 8
 GROUP_ERROR_SINCE: Final = 2  # before, the group's error is that of each partition
+_COLUMNS: Final = "partition_index", "committed_offset", "committed_leader_epoch"
+_CONSTANTS: Final = {"metadata": "", "error_code": ErrorCode.NONE.value}
+_ROW: Final = Shape(OffsetFetchResponsePartitions, _COLUMNS, _CONSTANTS)
+_ROW_BEFORE: Final = Shape(OffsetFetchResponsePartition, _COLUMNS, _CONSTANTS)  # of versions 0-7
 
 
 def split_groups(request: OffsetFetchRequest, version: int) -> tuple[OffsetFetchRequestGroup, ...]:
@@ -99,8 +104,13 @@ def _topic(
             nothing = tuple(_nothing(partition, meant) for partition in wanted.partition_indexes)
             return OffsetFetchResponseTopics(name, topic_id, nothing)
         name = meant.name
-    committed = offsets.of_topic(group_id, name)
     is_by_id = topic_id != NO_ID
+    if not (require_stable and offsets.has_any_pending(group_id)):
+        together = offsets.committed_together(group_id, name, wanted.partition_indexes)
+        if together is not None and not (is_by_id and _is_of_another_topic(together, topic_id)):
+            columns = together.partitions, together.offsets, together.leader_epochs
+            return OffsetFetchResponseTopics(name, topic_id, Rows(_ROW, columns))
+    committed = offsets.of_topic(group_id, name)
     found = []
     for partition in wanted.partition_indexes:
         value = committed.get(partition)
@@ -113,7 +123,7 @@ def _topic(
     return OffsetFetchResponseTopics(name, topic_id, tuple(found))
 
 
-def _is_of_another_topic(value: OffsetCommitValue, topic_id: bytes) -> bool:
+def _is_of_another_topic(value: OffsetCommitValue | OffsetCommits, topic_id: bytes) -> bool:
     """Return whether the topic was deleted and created again since. Only who asks by id can tell, and only if an id
     was kept."""
     return value.topic_id not in (NO_ID, topic_id)
@@ -125,6 +135,8 @@ def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchRe
 
 def _as_before(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
     """Return the topic in the form of versions 0-7."""
+    if type(topic.partitions) is Rows:
+        return OffsetFetchResponseTopic(topic.name, Rows(_ROW_BEFORE, topic.partitions.columns))
     partitions = tuple(
         OffsetFetchResponsePartition(
             each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code

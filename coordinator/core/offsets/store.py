@@ -53,6 +53,11 @@ class OffsetStore:
         offsets = self._committed.get(group_id, _NOTHING).get(topic)
         return _NO_OFFSETS if offsets is None else offsets.by_partition()
 
+    def committed_together(self, group_id: str, topic: str, partitions: tuple[int, ...]) -> OffsetCommits | None:
+        """Return the commit that has a group's offsets of just these partitions, None if there is none such."""
+        offsets = self._committed.get(group_id, _NOTHING).get(topic)
+        return None if offsets is None else offsets.together(partitions)
+
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         """Return the committed offset, None without one."""
         return self.of_topic(group_id, topic).get(partition)
@@ -65,6 +70,10 @@ class OffsetStore:
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Return whether any open transaction has an offset of that partition."""
         return (topic, partition) in self._open.get(group_id, _NOBODY)
+
+    def has_any_pending(self, group_id: str) -> bool:
+        """Return whether any open transaction has an offset of the group."""
+        return group_id in self._open
 
     def pending_of(self, group_id: str) -> Mapping[tuple[str, int], set[int]]:
         """Return the partitions with pending offsets of a group, with their producers. To be read at once, not kept."""

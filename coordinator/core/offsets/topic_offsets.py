@@ -36,6 +36,11 @@ class TopicOffsets(Mapping[int, OffsetCommitValue]):
     def values(self) -> ValuesView[OffsetCommitValue]:
         return self.by_partition().values()
 
+    def together(self, partitions: tuple[int, ...]) -> OffsetCommits | None:
+        """Return the commit that has the offsets of just these partitions, None if there is none such."""
+        latest = self._latest
+        return latest if latest is not None and latest.partitions == partitions else None
+
     def by_partition(self) -> dict[int, OffsetCommitValue]:
         """Return the values, to be changed as well."""
         if self._latest is not None:
