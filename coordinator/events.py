@@ -73,6 +73,7 @@ class EventLog:
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._file: File | None = None
+        self._file_bytes = 0  # of the open file
         self.lost = 0  # events that never reached the disk
 
     def add(self, event: bytes) -> None:
@@ -91,14 +92,16 @@ class EventLog:
         try:
             file = self._open()
             lost = [msgspec.json.encode({"lost": self.lost})] if self.lost else []
-            file.append(b"\n".join([*lost, *lines, b""]))
+            data = b"\n".join([*lost, *lines, b""])
+            file.append(data)
         except StorageError:
             self.lost += len(lines)
             self._let_go()  # opened anew the next time, when the disk may be well again
             return
         self.lost = 0
-        with suppress(StorageError):  # then the file grows on until a rotation succeeds
-            if file.size() >= self._bytes_max:
+        self._file_bytes += len(data)
+        if self._file_bytes >= self._bytes_max:
+            with suppress(StorageError):  # then the file grows on until a rotation succeeds
                 self._rotate()
 
     def close(self) -> None:
@@ -120,6 +123,7 @@ class EventLog:
             size = self._file.size()
             if size and self._file.pread(size - 1, 1) != b"\n":
                 self._file.append(b"\n")
+            self._file_bytes = size
         return self._file
 
     def _rotate(self) -> None:

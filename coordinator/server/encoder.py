@@ -21,13 +21,26 @@ from protocol.codec import encode_response, encode_response_in_pieces, with_corr
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.header import Request
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
+from protocol.messages.sync_group import SyncGroupResponse
 
 log = logging.getLogger("muster.server")
 
 LATEST_BYTES_MAX: Final = 1_024
 """Of the response to a commit that its connection keeps. A client that commits the same partitions again gets the same
 object from the handler (`core/offsets/offset_commit.py`), and so needs no other bytes."""
+BRIEF_BYTES_MAX: Final = 16_384  # of an assignment that is encoded at once
+
+
+def _is_brief(response: Any) -> bool:
+    """Return whether a response that its request has waited for has no list in it, as most long polls and joins end."""
+    cls = response.__class__
+    return (
+        (cls is FetchResponse and is_fetch_short(response))
+        or (cls is JoinGroupResponse and not response.members)
+        or (cls is SyncGroupResponse and len(response.assignment) <= BRIEF_BYTES_MAX)
+    )
 
 
 class Encoder:
@@ -98,7 +111,7 @@ class Encoder:
         passage = request.passage
         if passage is not None:
             response = throttle(response, passage.action.throttle_ms)
-        elif response.__class__ is FetchResponse and is_fetch_short(response):  # as most long polls end
+        elif _is_brief(response):
             self.owe_short(connection, request, response)
             return True
         try:

@@ -52,7 +52,10 @@ class Member(Struct, frozen=True, gc=False):
 
     def metadata(self, protocol: str | None) -> bytes:
         """Return the member's metadata for that protocol."""
-        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
 
 
 class ClassicGroup(Struct, frozen=True):
@@ -179,7 +182,7 @@ class ClassicGroup(Struct, frozen=True):
 
 def _supports(counts: Mapping[str, int], old: Member | None, new: Member | None) -> Mapping[str, int]:
     """Return how many members offer each protocol, after `old` became `new`."""
-    if old is not None and new is not None and (old.protocols is new.protocols or old.protocols == new.protocols):
+    if old is not None and new is not None and old.protocols == new.protocols:
         return counts
     after = dict(counts)
     for name in new.offers if new else ():

@@ -14,14 +14,14 @@ from coordinator.core.classic import durable
 from coordinator.core.classic.events import Why, event
 from coordinator.core.classic.group import ClassicGroup, Member, Protocols
 from coordinator.core.classic.rebalance import rebalance_or_complete_join
-from coordinator.core.classic.replies import join_response, refuse_join, refuse_parked
+from coordinator.core.classic.replies import join_response, refuse_join
 from coordinator.core.classic.states import State
 from coordinator.core.classic.static import replace_static_member
 from coordinator.core.classic.validation import has_room, supports_protocols, validate_member
 from coordinator.core.env import Env
 from coordinator.core.events import Cause
 from coordinator.core.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
-from coordinator.core.result import Call, Result, SetTimer
+from coordinator.core.result import Call, Reply, Result, SetTimer
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 
@@ -78,7 +78,7 @@ def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: L
     if old_id is None:
         return _add_member(group, member_id, request, call, limits)
     return replace_static_member(
-        group, group.members[old_id], _park(_member(member_id, request, call), call), request, call, limits
+        group, group.members[old_id], _member(member_id, request, call), request, call, limits
     )
 
 
@@ -115,6 +115,8 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
         return _refuse(error, request.member_id, call)
     member = group.members[request.member_id]
     protocols = _protocols(request)
+    if protocols == member.protocols:
+        protocols = member.protocols  # which most members bring again: one copy of them is kept
     leads = group.leader == member.member_id
     match group.state:
         case State.PREPARING_REBALANCE:
@@ -127,31 +129,32 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
         case never:
             assert_never(never)
-    again = _park(
-        replace(
-            member,
-            protocols=protocols,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=_rebalance_timeout_ms(request, call),
-        ),
-        call,
+    again = replace(
+        member,
+        protocols=protocols,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=_rebalance_timeout_ms(request, call),
+        join_ticket=call.ticket,
+        join_version=call.version,
     )
     # The connection of an earlier JoinGroup has most likely gone. Kafka leaves it unanswered for good.
-    earlier = refuse_parked(replace(member, sync_ticket=None), ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     why = Why(cause, BY, again, reason=request.reason)
     result = rebalance_or_complete_join(group.having(again), call.now_ms, limits, why)
-    return result.preceded_by(*earlier)
+    if member.join_ticket is None:
+        return result
+    earlier = refuse_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
+    return result.preceded_by(Reply(member.join_ticket, earlier))
 
 
 def _add_member(
     group: ClassicGroup, member_id: str, request: JoinGroupRequest, call: Call, limits: Limits
 ) -> Result[ClassicGroup]:
     """Add a member. One that never hears of its admission, and so never beats, is removed after five minutes."""
-    member = _park(replace(_member(member_id, request, call), is_new=True), call)
+    member = _member(member_id, request, call, is_new=True)
     grown = group.not_expecting(member_id) if member_id in group.pending else group
     if not grown.members:
         grown = replace(grown, protocol_type=request.protocol_type)
-    if grown.initial:
+    if grown.initial and not grown.new_member_added:
         grown = replace(grown, new_member_added=True)
     timer = SetTimer(timers.session(group.group_id, member_id), call.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     why = Why(Cause.MEMBER_JOINED, BY, member, reason=request.reason)
@@ -175,7 +178,8 @@ def _refuse(error: ErrorCode, member_id: str, call: Call) -> Result[ClassicGroup
     return Result(response=refuse_join(error, member_id, call.version))
 
 
-def _member(member_id: str, request: JoinGroupRequest, call: Call) -> Member:
+def _member(member_id: str, request: JoinGroupRequest, call: Call, *, is_new: bool = False) -> Member:
+    """Return the member that a request describes, with its JoinGroup parked."""
     return Member(
         member_id=member_id,
         client_id=call.client_id or "",
@@ -184,12 +188,10 @@ def _member(member_id: str, request: JoinGroupRequest, call: Call) -> Member:
         rebalance_timeout_ms=_rebalance_timeout_ms(request, call),
         protocols=_protocols(request),
         instance_id=request.group_instance_id,
+        join_ticket=call.ticket,
+        join_version=call.version,
+        is_new=is_new,
     )
-
-
-def _park(member: Member, call: Call) -> Member:
-    """Return the member with its JoinGroup parked."""
-    return replace(member, join_ticket=call.ticket, join_version=call.version)
 
 
 def _protocols(request: JoinGroupRequest) -> Protocols:

@@ -1,6 +1,6 @@
 """Validate the sender of a request: the checks that requests share."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import assert_never
 
 from coordinator.core.classic.group import ClassicGroup
@@ -20,18 +20,21 @@ def validate_member(group: ClassicGroup, member_id: str, instance_id: str | None
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def supports_protocols(group: ClassicGroup, protocol_type: str, names: Iterable[str]) -> bool:
+def supports_protocols(group: ClassicGroup, protocol_type: str, names: Sequence[str]) -> bool:
     """Return whether a joiner fits: into an empty group any type with a protocol does, else there must be one for all.
 
     All members count, the joiner's own old entry among them, as in Kafka: so a lone member that comes back with other
     protocols is refused.
     """
     if group.is_empty:
-        return protocol_type != "" and any(True for _ in names)
+        return protocol_type != "" and len(names) > 0
     if group.protocol_type != protocol_type:
         return False
-    everybody = len(group.members)
-    return any(group.supports.get(name, 0) == everybody for name in names)
+    everybody, supports = len(group.members), group.supports
+    for name in names:
+        if supports.get(name, 0) == everybody:
+            return True
+    return False
 
 
 def has_room(group: ClassicGroup, member_id: str, limits: Limits) -> bool:
