@@ -22,9 +22,9 @@ from collections.abc import Iterator, Sequence
 
 import construct
 import msgspec
-from crc32c import crc32c
 
 from protocol import compression, records
+from protocol.checksum import crc32c
 from protocol.errors import ProtocolError
 from protocol.records import EndMarker, Record
 

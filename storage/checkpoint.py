@@ -16,8 +16,8 @@ A directory without this file is a copy of another broker's, or new.
 from __future__ import annotations
 
 import msgspec
-from crc32c import crc32c
 
+from protocol.checksum import crc32c
 from storage.files import Files
 
 NAME = "muster.checkpoint"

@@ -10,9 +10,9 @@ import zlib
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
 from protocol import record_batch
+from protocol.checksum import crc32c
 from protocol.record_batch import HEADER_BYTES, HEADER_FAST, MAGIC, PREFIX_BYTES, BatchHeader, crc_of
 
 _LENGTH_AT, _MAGIC_AT, _CRC_AT, _CHECKED_FROM = 8, 16, 17, 21

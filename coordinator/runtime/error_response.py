@@ -5,7 +5,7 @@ where its version has a place for it, else in each entry that answers one of the
 group, a resource.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -13,17 +13,6 @@ from msgspec.structs import replace
 from coordinator.core.classic.replies import refuse_join
 from protocol.apis import TABLE
 from protocol.errors import ErrorCode
-from protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult,
-)
-from protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResponseAlterUserScramCredentialsResult,
-)
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
@@ -64,12 +53,9 @@ _BY_MODULE: Final = {api.module: api for api in TABLE}
 
 def error_response(request: Any, version: int, code: int) -> Any:
     """Return the response to a request of which everything has failed with `code`."""
-    if isinstance(request, AlterReplicaLogDirsRequest):
-        return _directories_response(request, code)
-    if isinstance(request, AlterUserScramCredentialsRequest):
-        users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
-        results = [AlterUserScramCredentialsResponseAlterUserScramCredentialsResult(user, code) for user in users]
-        return AlterUserScramCredentialsResponse(results=tuple(results))
+    unlike = _UNLIKE_THEIR_REQUESTS.get(type(request).__name__)
+    if unlike is not None:
+        return unlike(request, code)
     return _error_of(_response_of(request), version, request, code, {})
 
 
@@ -82,21 +68,34 @@ def _response_of(request: Any) -> Schema:
     return _BY_MODULE[type(request).__module__.rpartition(".")[2]].response
 
 
-def _directories_response(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
+def _users_response(request: Any, code: int) -> Any:
+    """Return the response with one entry for each user, of whom the request may change several things."""
+    from protocol.messages import alter_user_scram_credentials as messages
+
+    users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
+    result = messages.AlterUserScramCredentialsResponseAlterUserScramCredentialsResult
+    return messages.AlterUserScramCredentialsResponse(results=tuple([result(user, code) for user in users]))
+
+
+def _directories_response(request: Any, code: int) -> Any:
     """Return the response whose topics are one level higher than in the request."""
+    from protocol.messages import alter_replica_log_dirs as messages
+
+    of_topic = messages.AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult
+    of_partition = messages.AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult
     topics = [topic for one in request.dirs for topic in one.topics]
-    return AlterReplicaLogDirsResponse(
+    return messages.AlterReplicaLogDirsResponse(
         results=tuple([
-            AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult(
-                topic.name,
-                tuple([
-                    AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult(index, code)
-                    for index in topic.partitions
-                ]),
-            )
-            for topic in topics
+            of_topic(topic.name, tuple([of_partition(index, code) for index in topic.partitions])) for topic in topics
         ])
     )  # fmt: skip
+
+
+_UNLIKE_THEIR_REQUESTS: Final[Mapping[str, Callable[[Any, int], Any]]] = {
+    "AlterReplicaLogDirsRequest": _directories_response,
+    "AlterUserScramCredentialsRequest": _users_response,
+}
+"""By the class of the request, which few clients send: responses that have not an entry for each of its entries."""
 
 
 def unserved_response(request: Any, version: int, code: ErrorCode) -> Any:

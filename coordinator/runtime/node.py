@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from coordinator.config import Config, limits
 from coordinator.control.inputs import Kind
+from coordinator.core.acls.authorizer import Authorizer
+from coordinator.core.acls.rules import AclRules
 from coordinator.core.catalog.catalog import GROUP
 from coordinator.core.catalog.names import CATALOG_TOPIC, OFFSETS_TOPIC
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
@@ -31,7 +33,6 @@ from coordinator.runtime.failover import Failover
 from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
-from coordinator.runtime.security import authorizer_of
 from protocol.errors import UnsupportedVersion
 from storage.files import Files
 from storage.layout import DamagedLog
@@ -80,7 +81,7 @@ class Node(Engine):
         self.began_empty = False  # whether there were no logs to begin with, once it is open
         self._assignors = assignors.load_assignors(setup.config["group.consumer.assignors"])
         self.offered = router.supported_versions(setup.compat)
-        self.authorizer = authorizer_of(setup.config, ledger.catalog.acls)
+        self.authorizer = _find_authorizer(setup.config, ledger.catalog.acls)
         self.real_ms = self._real_ms
         self._routes = router.routes(self.offered, self.authorizer)
 
@@ -277,3 +278,12 @@ class Node(Engine):
             if partition.has_log and partition.is_loaded:
                 yield partition.log
         yield from self.dataplane.compacted_logs()
+
+
+def _find_authorizer(config: Config, rules: AclRules) -> Authorizer | None:
+    """Return the authorizer that the settings ask for, None if everything is allowed."""
+    if not config["authorizer.class.name"]:
+        return None
+    from coordinator.runtime.security import make_authorizer
+
+    return make_authorizer(config, rules)

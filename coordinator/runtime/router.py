@@ -1,6 +1,7 @@
 """The table of APIs and the functions that answer them. The ApiVersions response is derived from it."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,9 +16,6 @@ from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
 from coordinator.runtime.mutation_quota import LIMITED, with_mutation_quota
 from coordinator.runtime.sasl import sasl_authenticate, sasl_handshake
-from coordinator.runtime.security import ACL_HANDLERS, delegation_token
-from coordinator.runtime.update_features import update_features
-from coordinator.runtime.write_txn_markers import write_txn_markers
 from protocol.apis import ADVERTISED_ONLY, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES
 
 Handler = Callable[[Engine, Any, Call, Where], Any]
@@ -33,14 +31,23 @@ class Route(Struct, frozen=True):
     handle: Handler
 
 
+def _rare(module: str, handler: str) -> Handler:
+    """Return the handler of an API that few clients use. Its module is imported with the first request for it."""
+
+    def handle(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+        return getattr(import_module(f"coordinator.runtime.{module}"), handler)(engine, request, call, where)
+
+    return handle
+
+
 def _dataplane(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     return engine.dataplane.handle(request, call, where)
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     "ApiVersions": lambda engine, request, call, where: api_versions(request, call.version, engine.offered),
-    "UpdateFeatures": lambda engine, request, call, where: update_features(request, call.version),
-    "WriteTxnMarkers": write_txn_markers,
+    "UpdateFeatures": _rare("update_features", "update_features"),
+    "WriteTxnMarkers": _rare("write_txn_markers", "write_txn_markers"),
     "FindCoordinator": lambda engine, request, call, where: find_coordinator(
         request, call.version, engine.coordinators, where
     ),
@@ -56,10 +63,10 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "OffsetCommit": groups.offset_commit,
     "TxnOffsetCommit": groups.txn_offset_commit,
     "AddOffsetsToTxn": groups.add_offsets_to_txn,
-    **ACL_HANDLERS,
+    **dict.fromkeys(("CreateAcls", "DeleteAcls", "DescribeAcls"), _rare("security", "acls")),
     **dict.fromkeys(
         ("CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"),
-        delegation_token,
+        _rare("security", "delegation_token"),
     ),
     **dict.fromkeys(DATAPLANE, _dataplane),
     **{api: with_mutation_quota(api, _dataplane) for api in LIMITED},

@@ -1,6 +1,6 @@
 """Requests about security itself: access rules, and delegation tokens, of which there are none."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -27,33 +27,27 @@ _NO_AUTHORIZER: Final = "No authorizer is configured: there are no ACLs."
 _NEVER: Final = -1
 
 
-def authorizer_of(config: Config, rules: AclRules) -> Authorizer | None:
-    """Return the authorizer that the settings ask for, None if everything is allowed."""
-    if not config["authorizer.class.name"]:
-        return None
+def make_authorizer(config: Config, rules: AclRules) -> Authorizer:
+    """Return the authorizer that the settings ask for."""
     users = (user.strip() for user in config["super.users"].split(";"))
     return Authorizer(
         rules, [user for user in users if user], allows_without_acls=config["allow.everyone.if.no.acl.found"]
     )
 
 
-def _acls(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Callable[[Engine, Any, Call, Where], Any]:
-    """Handle a request about ACLs. Without an authorizer it is SECURITY_DISABLED, each rule and filter of it."""
-
-    def handle(engine: Engine, request: Any, call: Call, where: Where) -> Any:
-        _refuse_unknown(request)
-        if engine.authorizer is None:
-            return _told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER)
-        return engine.record(decide(engine.ledger.catalog, request, call), call.now_ms)
-
-    return handle
-
-
-ACL_HANDLERS: Final = {
-    "CreateAcls": _acls(create_acls),
-    "DeleteAcls": _acls(delete_acls),
-    "DescribeAcls": _acls(describe_acls),
+_DECIDE: Final[Mapping[type, Callable[[Catalog, Any, Call], Result[Any]]]] = {
+    CreateAclsRequest: create_acls,
+    DeleteAclsRequest: delete_acls,
+    DescribeAclsRequest: describe_acls,
 }
+
+
+def acls(engine: Engine, request: Any, call: Call, where: Where) -> Any:
+    """Handle a request about ACLs. Without an authorizer it is SECURITY_DISABLED, each rule and filter of it."""
+    _refuse_unknown(request)
+    if engine.authorizer is None:
+        return _told(error_response(request, call.version, ErrorCode.SECURITY_DISABLED), _NO_AUTHORIZER)
+    return engine.record(_DECIDE[type(request)](engine.ledger.catalog, request, call), call.now_ms)
 
 
 def delegation_token(engine: Engine, request: Any, call: Call, where: Where) -> Any:

@@ -6,7 +6,10 @@ Kafka: `FeatureControlManager.updateFeatures`.
 from typing import Final
 
 from coordinator.core.refusal import Refusal
+from coordinator.core.result import Call
+from coordinator.dataplane.brokers import Where
 from coordinator.runtime.api_versions import FEATURES, Feature
+from coordinator.runtime.engine import Engine
 from protocol.errors import ErrorCode
 from protocol.messages.update_features import (
     UpdateFeaturesRequest,
@@ -21,10 +24,10 @@ _ONE_LEVEL: Final = frozenset({"metadata.version"})  # features of which only th
 _BY_NAME: Final = {feature.name: feature for feature in FEATURES}
 
 
-def update_features(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+def update_features(engine: Engine, request: UpdateFeaturesRequest, call: Call, where: Where) -> UpdateFeaturesResponse:
     """Accept levels that are in force; of other ones say whether they would be accepted."""
     for update in request.feature_updates:
-        wrong = _refusal(update, version, is_done=not request.validate_only)
+        wrong = _refusal(update, call.version, is_done=not request.validate_only)
         if wrong is not None:
             return UpdateFeaturesResponse(error_code=wrong.error, error_message=wrong.message)
     results = [

@@ -7,18 +7,20 @@ wait in the backlog, and the socket is not read: a connection holds one chunk an
 
 from collections import deque
 from struct import Struct as Layout
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from coordinator.control.journal import JournalClient
-from coordinator.control.passage import Passage
 from coordinator.core.principal import ANONYMOUS, Principal
 from coordinator.server.authentication import Authentication
 from coordinator.server.listener import Listener
 from protocol.codec import decode_request
 from protocol.framing import FrameBuffer
 from protocol.header import Request
+
+if TYPE_CHECKING:  # imported with the gate, which few servers have
+    from coordinator.control.journal import JournalClient
+    from coordinator.control.passage import Passage
 
 OWED_BYTES_MAX: Final = 1_048_576  # decided and not yet sent, before the next request is decided
 BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time, to wait; the rest of it stays as it is
@@ -40,7 +42,7 @@ class ParkedRequest(Struct, frozen=True, gc=False):
     version: int
     correlation_id: int
     since_s: float
-    passage: Passage | None = None  # what the gate knows of the request, where there is a gate
+    passage: "Passage | None" = None  # what the gate knows of the request, where there is a gate
     body: Any = None  # of a request that changes nothing, for the response that says so if there can be no other
 
 

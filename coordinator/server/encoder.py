@@ -4,9 +4,8 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.control.passage import Passage
 from coordinator.dataplane.withdrawal import RESTING
 from coordinator.metrics import Stats, error_counter, error_walker
 from coordinator.runtime.error_response import error_response
@@ -14,7 +13,7 @@ from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoding import ENCODINGS_MAX, READS, Encoding, frame_of, is_fetch_short
-from coordinator.server.gate import Gate, throttle
+from coordinator.server.quotas import throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS
 from protocol.codec import encode_response, encode_response_in_pieces, with_correlation_id
@@ -25,6 +24,10 @@ from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupResponse
 
+if TYPE_CHECKING:  # imported with the first journal or fault
+    from coordinator.control.passage import Passage
+    from coordinator.server.gate import Gate
+
 log = logging.getLogger("muster.server")
 
 LATEST_BYTES_MAX: Final = 1_024
@@ -34,7 +37,7 @@ BRIEF_BYTES_MAX: Final = 16_384  # of an assignment that is encoded at once
 
 
 def _is_brief(response: Any) -> bool:
-    """Return whether a response that its request has waited for has no list in it, as most long polls and joins end."""
+    """Return whether the response to a request that was parked is short, as most ends of long polls and of joins are."""
     cls = response.__class__
     return (
         (cls is FetchResponse and is_fetch_short(response))
@@ -242,7 +245,7 @@ class Encoder:
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
-    def _pass(self, connection: Connection, parked: ParkedRequest, passage: Passage, data: bytes) -> None:
+    def _pass(self, connection: Connection, parked: ParkedRequest, passage: "Passage", data: bytes) -> None:
         """Owe the bytes of a response, what a fault has left of them, or all of them later."""
         assert self.gate is not None, "a passage is the gate's"
         action = passage.action
@@ -257,7 +260,7 @@ class Encoder:
         if action.disconnect == "after" or action.truncate is not None:
             self._connections.close(connection, "fault")
 
-    def owe_after_delay(self, gate: Gate) -> None:
+    def owe_after_delay(self, gate: "Gate") -> None:
         """Owe the responses whose delay is over."""
         for delayed in gate.pop_due(self._turn.real_s()):
             connection = self._connections.parked.get(delayed.ticket)

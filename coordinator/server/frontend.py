@@ -25,9 +25,8 @@ for a server that is late. A connection that has more waiting than `SHARE_S` is 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from coordinator.control.passage import Passage
 from coordinator.core.result import Call
 from coordinator.metrics import Stats
 from coordinator.runtime.api_versions import unknown_version
@@ -39,7 +38,6 @@ from coordinator.server.connection import BACKLOG_FRAMES, OWED_BYTES_MAX, Connec
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import READS, SHORT, is_short
-from coordinator.server.gate import Gate
 from coordinator.server.horizon import Horizon
 from coordinator.server.listener import Listener
 from coordinator.server.quotas import ThrottledClients
@@ -48,6 +46,10 @@ from coordinator.server.urgency import URGENT_BYTES_MAX
 from protocol.apis import API_VERSIONS
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request
+
+if TYPE_CHECKING:  # imported with the first journal or fault
+    from coordinator.control.passage import Passage
+    from coordinator.server.gate import Gate
 
 REQUEST_BYTES_MAX: Final = 64 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
@@ -112,7 +114,7 @@ class Frontend:
         self._settled_ms = 0  # the time of the last horizon that was reached
         self.has_work = False  # for the next turn, though no client sends anything
 
-    def set_gate(self, gate: Gate) -> None:
+    def set_gate(self, gate: "Gate") -> None:
         """Let requests and responses pass a gate, once `is_gated` says so."""
         self.gate = self.encoder.gate = gate
         self._holders = [self.authenticator, self.throttled, gate]
@@ -441,7 +443,7 @@ class Frontend:
     # -- faults --------------------------------------------------------------------------------------------------------
 
     def _handle_fault(
-        self, connection: Connection, frame: bytes, request: Request, call: Call, passage: Passage
+        self, connection: Connection, frame: bytes, request: Request, call: Call, passage: "Passage"
     ) -> Any:
         """Return the response to a request that meets a fault, None while it is parked, NO_ANSWER if there is none."""
         assert self.gate is not None, "only the gate finds faults"

@@ -11,7 +11,6 @@ from heapq import heappop, heappush
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from coordinator.control.faults import FaultPlan, Rule
 from coordinator.control.journal import Journal, JournalClient
@@ -109,10 +108,3 @@ class Gate:
     def next_s(self) -> float | None:
         """When the next delayed response is due, in real seconds."""
         return self._delayed[0].at_s if self._delayed else None
-
-
-def throttle(response: Any, throttle_ms: int) -> Any:
-    """Tell the client to wait, where the response can say so."""
-    if throttle_ms and hasattr(response, "throttle_time_ms"):
-        return replace(response, throttle_time_ms=throttle_ms)
-    return response

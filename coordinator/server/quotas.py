@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from coordinator.core.principal import Principal
 from coordinator.core.quotas.entities import CONSUMER, PRODUCER, REQUESTS, Entity
 from coordinator.core.quotas.rules import QuotaRules
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.connection import Connection
-from coordinator.server.gate import throttle
 from protocol.apis import BY_NAME
 from protocol.messages.fetch import FetchResponse
 
@@ -168,3 +169,10 @@ class ThrottledClients:
         if connection.is_muted:
             self._muted = [one for one in self._muted if one[2] is not connection]
             heapify(self._muted)
+
+
+def throttle(response: Any, throttle_ms: int) -> Any:
+    """Tell the client to wait, where the response can say so."""
+    if throttle_ms and hasattr(response, "throttle_time_ms"):
+        return replace(response, throttle_time_ms=throttle_ms)
+    return response

@@ -49,9 +49,10 @@ def test_version() -> None:
 
 def test_a_start_imports_nothing_that_a_plain_server_can_do_without() -> None:
     rare = [
-        "coordinator.admin.control", "coordinator.dataplane.administration", "coordinator.runtime.authorization",
+        "coordinator.admin.control", "coordinator.control.faults", "coordinator.control.journal",
+        "coordinator.dataplane.administration", "coordinator.runtime.authorization", "coordinator.runtime.security",
         "coordinator.server.operator", "coordinator.server.sasl.listener", "coordinator.server.tls", "cramjam", "h11",
-        "prometheus_client", "re2", "storage.repair", "tomllib",
+        "importlib.metadata", "prometheus_client", "re2", "storage.repair", "tomllib",
     ]  # fmt: skip
     program = f"""if True:
         import os, sys

@@ -58,7 +58,7 @@ class Member(Struct, frozen=True, gc=False):
         return b""
 
 
-class ClassicGroup(Struct, frozen=True):
+class ClassicGroup(Struct, frozen=True, gc=False):
     """One group. `pending` are ids that were given out (KIP-394) and have not joined; they are no members."""
 
     group_id: str

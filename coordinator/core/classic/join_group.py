@@ -77,9 +77,7 @@ def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: L
         return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", call)
     if old_id is None:
         return _add_member(group, member_id, request, call, limits)
-    return replace_static_member(
-        group, group.members[old_id], _member(member_id, request, call), request, call, limits
-    )
+    return replace_static_member(group, group.members[old_id], _member(member_id, request, call), request, call, limits)
 
 
 def _name_new_member(

@@ -31,10 +31,7 @@ def supports_protocols(group: ClassicGroup, protocol_type: str, names: Sequence[
     if group.protocol_type != protocol_type:
         return False
     everybody, supports = len(group.members), group.supports
-    for name in names:
-        if supports.get(name, 0) == everybody:
-            return True
-    return False
+    return everybody in [supports.get(name, 0) for name in names]
 
 
 def has_room(group: ClassicGroup, member_id: str, limits: Limits) -> bool:
