@@ -9,7 +9,6 @@ repeats another one within ten seconds is not written; at their end one line say
 """
 
 import atexit
-import json
 import logging
 import os
 import select
@@ -53,14 +52,18 @@ class Text(_Lines):
         text = str(value)
         if text and text.isprintable() and not set(text) & set(' "='):
             return text
-        return json.dumps(text, ensure_ascii=False)
+        from json import dumps  # the first line with a blank in it needs it
+
+        return dumps(text, ensure_ascii=False)
 
 
 class Json(_Lines):
     """One object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.facts(record), ensure_ascii=False, default=str)
+        from json import dumps
+
+        return dumps(self.facts(record), ensure_ascii=False, default=str)
 
 
 class Repeats:

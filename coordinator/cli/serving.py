@@ -3,7 +3,6 @@ understood."""
 
 import contextlib
 import gc
-import json
 import logging
 import os
 import signal
@@ -438,6 +437,8 @@ class Server:
             flush=True,
         )
         if self._options.ready_file:
+            from json import dumps
+
             facts = {
                 "kafka": listeners[0],
                 "listeners": listeners,
@@ -449,7 +450,7 @@ class Server:
                 "pid": os.getpid(),
                 "seconds": seconds,
             }
-            _write_atomically(Path(self._options.ready_file), json.dumps(facts) + "\n")
+            _write_atomically(Path(self._options.ready_file), dumps(facts) + "\n")
 
     def _tell(self, event: Event) -> None:
         """A group did something: count it, and say so in the log."""

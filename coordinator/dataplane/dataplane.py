@@ -22,12 +22,11 @@ from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.dataplane.brokers import Broker, Where
 from coordinator.dataplane.fetch import fetch, overdue, resume
-from coordinator.dataplane.handlers import Handler, by_transactions
+from coordinator.dataplane.handlers import NO_ANSWER, Handler, by_transactions
 from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
 from coordinator.dataplane.metadata import metadata
 from coordinator.dataplane.offset_for_leader_epoch import offset_for_leader_epoch
-from coordinator.dataplane.produce import NO_ANSWER, produce
 from coordinator.dataplane.state import Env, Runtime, State
 from coordinator.dataplane.topic_logs import TopicLogs, TopicPartition
 from coordinator.dataplane.traffic import Traffic
@@ -306,6 +305,12 @@ def _add_partitions_to_txn(state: State, request: AddPartitionsToTxnRequest, env
     return state.runtime.record(result, env.call.now_ms)
 
 
+def _produce(state: State, request: ProduceRequest, env: Env) -> Any:
+    from coordinator.dataplane.produce import produce  # with all that judges batches
+
+    return produce(state, request, env)
+
+
 def _handler_for_administrators(request: Any) -> Handler:
     from coordinator.dataplane.administration import HANDLERS  # fifty modules
 
@@ -320,7 +325,7 @@ HANDLERS: Final[Mapping[type, Handler]] = {
     ListOffsetsRequest: list_offsets,
     MetadataRequest: metadata,
     OffsetForLeaderEpochRequest: offset_for_leader_epoch,
-    ProduceRequest: produce,
+    ProduceRequest: _produce,
 }
 """Every handler is a function `(state, request, env)`; one of the catalog or of transactions returns a `Result`, or is
 a generator that is decided in steps."""

@@ -1,7 +1,7 @@
 """How handlers are made of functions that decide: catalog and transactions know neither logs nor connections."""
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, Final
 
 from coordinator.core.catalog.catalog import Catalog
 from coordinator.core.result import Call, Decisions, Result
@@ -9,6 +9,9 @@ from coordinator.core.transactions.transactions import Transactions
 from coordinator.dataplane.state import Env, State
 
 Handler = Callable[[State, Any, Env], Any]
+
+NO_ANSWER: Final = object()
+"""The response to a Produce that wants none, not even of an error."""
 
 
 def by_catalog(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:

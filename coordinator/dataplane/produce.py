@@ -13,6 +13,7 @@ from coordinator.core.catalog.names import INTERNAL
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.core.result import Call
 from coordinator.core.transactions.membership import add_to_transaction, verify_partition
+from coordinator.dataplane.handlers import NO_ANSWER
 from coordinator.dataplane.state import Env, State
 from coordinator.dataplane.withdrawal import withdraw
 from protocol import record_batch
@@ -31,7 +32,6 @@ from storage.files import StorageError
 from storage.log import Log
 from storage.producers import ProducedBatch
 
-NO_ANSWER: Final = object()
 BY_ID_SINCE: Final = 13
 JOINS_SINCE: Final = 12  # KIP-890: a transactional batch joins its partition to the transaction
 ABORTABLE_SINCE: Final = 11  # before that version clients do not know TRANSACTION_ABORTABLE

@@ -10,7 +10,7 @@ from coordinator.core.acls.authorizer import Authorizer
 from coordinator.core.result import Call
 from coordinator.dataplane.brokers import Where
 from coordinator.dataplane.dataplane import APIS as DATAPLANE
-from coordinator.runtime import groups, transactions
+from coordinator.runtime import groups
 from coordinator.runtime.api_versions import api_versions
 from coordinator.runtime.engine import Engine
 from coordinator.runtime.find_coordinator import find_coordinator
@@ -32,7 +32,7 @@ class Route(Struct, frozen=True):
 
 
 def _rare(module: str, handler: str) -> Handler:
-    """Return the handler of an API that few clients use. Its module is imported with the first request for it."""
+    """Return the handler of an API that not every server is asked for. Its module is imported with the first request."""
 
     def handle(engine: Engine, request: Any, call: Call, where: Where) -> Any:
         return getattr(import_module(f"coordinator.runtime.{module}"), handler)(engine, request, call, where)
@@ -70,11 +70,11 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     ),
     **dict.fromkeys(DATAPLANE, _dataplane),
     **{api: with_mutation_quota(api, _dataplane) for api in LIMITED},
-    "AddPartitionsToTxn": transactions.add_partitions_to_txn,
-    "DescribeTransactions": transactions.describe_transactions,
-    "EndTxn": transactions.end_txn,
-    "InitProducerId": transactions.init_producer_id,
-    "ListTransactions": transactions.list_transactions,
+    "AddPartitionsToTxn": _rare("transactions", "add_partitions_to_txn"),
+    "DescribeTransactions": _rare("transactions", "describe_transactions"),
+    "EndTxn": _rare("transactions", "end_txn"),
+    "InitProducerId": _rare("transactions", "init_producer_id"),
+    "ListTransactions": _rare("transactions", "list_transactions"),
 }
 
 

@@ -1,12 +1,26 @@
-"""Server-side assignors: pure functions from members and topics to who owns what."""
+"""Server-side assignors: pure functions from members and topics to who owns what.
+
+The modules of the built-in ones are imported when the first consumer group asks for them.
+"""
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors import range as range_assignor
-from coordinator.core.assignors import uniform
-from coordinator.core.assignors.spec import Assignor
+from coordinator.core.assignors.spec import Assignment, Assignor, GroupSpec
 
-BUILT_IN: Mapping[str, Assignor] = {"uniform": uniform.assign, "range": range_assignor.assign}
+
+def _assign_uniformly(spec: GroupSpec) -> Mapping[str, Assignment]:
+    from coordinator.core.assignors import uniform
+
+    return uniform.assign(spec)
+
+
+def _assign_ranges(spec: GroupSpec) -> Mapping[str, Assignment]:
+    from coordinator.core.assignors import range as range_assignor
+
+    return range_assignor.assign(spec)
+
+
+BUILT_IN: Mapping[str, Assignor] = {"uniform": _assign_uniformly, "range": _assign_ranges}
 """Kafka's two, by the names that members ask for; in the order of `group.consumer.assignors`' default."""
 
 ENTRY_POINTS = "muster.assignors"

@@ -7,7 +7,7 @@ Neither looks at racks: Kafka's does not either, up to 4.4.
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors import uniform_homogeneous
+from coordinator.core.assignors import uniform_heterogeneous, uniform_homogeneous
 from coordinator.core.assignors.spec import Assignment, GroupSpec
 
 
@@ -15,8 +15,4 @@ def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
     """Assign partitions so that all members own equally many, and few of them move."""
     if not spec.members:
         return {}
-    if spec.is_homogeneous:
-        return uniform_homogeneous.assign(spec)
-    from coordinator.core.assignors import uniform_heterogeneous  # which few groups need
-
-    return uniform_heterogeneous.assign(spec)
+    return uniform_homogeneous.assign(spec) if spec.is_homogeneous else uniform_heterogeneous.assign(spec)
