@@ -32,7 +32,7 @@ class Route(Struct, frozen=True):
 
 
 def _rare(module: str, handler: str) -> Handler:
-    """Return the handler of an API that not every server is asked for. Its module is imported with the first request."""
+    """Return the handler of an API that not every server is asked for. The first request imports its module."""
 
     def handle(engine: Engine, request: Any, call: Call, where: Where) -> Any:
         return getattr(import_module(f"coordinator.runtime.{module}"), handler)(engine, request, call, where)
