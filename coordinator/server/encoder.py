@@ -37,7 +37,7 @@ BRIEF_BYTES_MAX: Final = 16_384  # of an assignment that is encoded at once
 
 
 def _is_brief(response: Any) -> bool:
-    """Return whether the response to a request that was parked is short, as most ends of long polls and of joins are."""
+    """Return whether the response to a request that was parked is short, as are most of long polls and joins."""
     cls = response.__class__
     return (
         (cls is FetchResponse and is_fetch_short(response))
