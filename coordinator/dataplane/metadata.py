@@ -5,7 +5,6 @@ from typing import Final
 
 from coordinator.core.acls.names import ALL_OPERATIONS, CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from coordinator.core.catalog.catalog import Catalog
-from coordinator.core.catalog.create_topics import auto_create
 from coordinator.core.catalog.names import INTERNAL, reason_invalid
 from coordinator.core.catalog.records import TopicValue
 from coordinator.core.result import Call, Result
@@ -35,6 +34,8 @@ def wants_all(request: MetadataRequest, version: int) -> bool:
 def metadata(state: State, request: MetadataRequest, env: Env) -> MetadataResponse:
     """Create the topics that are asked for and not there, if that is wanted, and answer from what there is then."""
     if names := _missing(request, state.catalog, env.call):
+        from coordinator.core.catalog.create_topics import auto_create
+
         state.runtime.record(Result(records=auto_create(state.catalog, names, env.call)), env.call.now_ms)
     return _describe(request, env, state)
 

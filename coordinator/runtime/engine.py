@@ -18,7 +18,6 @@ from typing import Any, Final
 from coordinator.config import Config
 from coordinator.control.inputs import Kind, NoteInput, VerbInput
 from coordinator.core.acls.authorizer import Authorizer
-from coordinator.core.catalog import group_configs
 from coordinator.core.catalog.catalog import GROUP, Change
 from coordinator.core.catalog.names import OFFSETS_TOPIC
 from coordinator.core.catalog.records import ConfigKey
@@ -362,7 +361,9 @@ class Engine:
         stored = catalog.configs.get((GROUP, group_id), {})
         own = {group: limits for group, limits in shard.own_limits.items() if group != group_id}
         if stored:
-            own[group_id] = group_configs.limits_with(shard.limits, stored, catalog.settings)
+            from coordinator.core.catalog.group_configs import limits_with
+
+            own[group_id] = limits_with(shard.limits, stored, catalog.settings)
         shard.own_limits = own
 
     def _apply_topic_changes(self, changes: tuple[Change, ...], now_ms: int) -> None:

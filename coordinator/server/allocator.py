@@ -19,13 +19,19 @@ MAPPED_BYTES_MIN: Final = 1_048_576  # of a block that is mapped by itself
 KEPT_BYTES_MAX: Final = 4 * 1_048_576  # free at the end of the heap, for the next allocations
 CHANGE_BYTES: Final = 16 * 1_048_576
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 
 
 def give_back_freed_memory() -> bool:
-    """Have malloc give large blocks back when they are freed. Returns whether this system's malloc can be told so."""
+    """Have malloc give large blocks back when they are freed, and keep one heap for all threads, of which one at a time
+    runs Python. Returns whether this system's malloc can be told so."""
     mallopt = _function("mallopt")
-    return bool(mallopt and mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN) and mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES_MAX))
+    return bool(
+        mallopt
+        and mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
+        and mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
+        and mallopt(_M_ARENA_MAX, 1)
+    )
 
 
 class Trimmer:
