@@ -8,7 +8,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from msgspec import to_builtins
+
 from coordinator.config import Config, read_pairs
+from coordinator.core.events import Event
 from coordinator.core.principal import Principal
 from coordinator.server.sasl.listener import Sasl
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -33,6 +36,7 @@ class InProcess(Pump):
             Sasl(Config({**self._settings, "sasl.jaas.config": f"Plain required{known};"}), "SASL") if known else None
         )
         self._starts = 0
+        self.happened: list[Event] = []  # to groups, without what the present server has told
         self._started_s = 0.0  # when the server that runs now was started, on the pump's clock
         self._server = self._start(MemoryFiles(), int(time.time() * 1000))
         super().__init__(HOST, self._server.listener.port)
@@ -54,9 +58,14 @@ class InProcess(Pump):
 
     def restart(self) -> None:
         old = self._server
+        self.happened += old.events
         self._started_s = self.now_s()
         old.node.close()
         self._server = self._start(old.files, old.clock.now_ms())
+
+    def tell_events(self) -> set[str]:
+        """Return what has happened to groups, each in a line without names and times."""
+        return {describe(event) for event in (*self.happened, *self._server.events)}
 
     def now_s(self) -> float:
         return self._started_s + self._server.seconds
@@ -87,6 +96,15 @@ class InProcess(Pump):
         if (release_s := frontend.next_release_s()) is not None:
             due_s.append(release_s - self._server.seconds)
         return max(min(due_s, default=float("inf")), TICK_S)
+
+
+def describe(event: Event) -> str:
+    fields = to_builtins(event)
+    for name in ("at_ms", "group", "cause", "member", "instance", "client_id", "last_beat_ms", "deadline_ms"):
+        fields.pop(name, None)
+    of_member = " of a member" if event.member else ""
+    after = f" after {event.deadline_ms - event.last_beat_ms} ms" if event.last_beat_ms >= 0 else ""
+    return f"{event.cause}{of_member}{after}: " + ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
 class Client:

@@ -1,4 +1,4 @@
-"""Muster's own error messages in each story, which are not Kafka's: `messages.jsonl` has a line for each story.
+"""Muster's own error messages and events in each story, which Kafka has not: `messages.jsonl` has a line for each story.
 
     python -m tests.conformance.messages
 

@@ -22,9 +22,16 @@ from tests.conformance.story import Story, play, tell_all, warm
 
 
 def replay(one: Story, messages: set[str] | None = None) -> list[Event]:
-    """What Muster says to a story, in this process, on a clock that jumps to what happens next."""
+    """What Muster says to a story, in this process, on a clock that jumps to what happens next.
+
+    Error messages for people, and events of groups, are added to `messages`.
+    """
     users = [prefix_of(one.name) + user for user in USERS] if MECHANISMS in settings(one.server) else ()
-    return play(one, InProcess(settings(one.server), users), messages=messages)
+    here = InProcess(settings(one.server), users)
+    events = play(one, here, messages=messages)
+    if messages is not None:
+        messages |= here.tell_events()
+    return events
 
 
 def replay_over_tcp(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:

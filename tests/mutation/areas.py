@@ -36,7 +36,7 @@ TABLES = tuple(f"tests/pipeline/test_tables{name}.py" for name in ("", "_commits
 AREAS = {
     "core": Area(
         ("coordinator/core",),
-        ("tests/core", STORIES),
+        ("tests/core", *BROKERS, STORIES),
         0.85,
     ),
     "runtime": Area(
