@@ -36,7 +36,7 @@ TABLES = tuple(f"tests/pipeline/test_tables{name}.py" for name in ("", "_commits
 AREAS = {
     "core": Area(
         ("coordinator/core",),
-        ("tests/core", *BROKERS, STORIES),
+        ("tests/core", "tests/runtime/test_topics_deleted_while_loading.py", *BROKERS, STORIES),
         0.85,
     ),
     "runtime": Area(
