@@ -7,7 +7,7 @@ Neighbouring segments are rewritten together into one file of at most the segmen
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from protocol import record_batch
 from storage import layout
 from storage.compaction import Batch, DecidedTransactions, KeyIndex, Repacker, Survivors
-from storage.files import Files, StorageError
+from storage.files import File, Files, StorageError
 from storage.index import RELATIVE_MAX
 from storage.layout import CLEANED, SWAP, Swap
 from storage.segment import Segment, file_name
@@ -29,8 +29,8 @@ KEYS_MAX = 1_000_000
 """How many keys one compaction takes note of; the rest of a longer log waits for the next one. Some 200 bytes each."""
 
 Wait = Callable[[], None]
-"""Syncs a file by its name and touches nothing else, so that it may be called on another thread. The sync that counts
-comes behind it, and then has little left to wait for."""
+"""Syncs a file, or lets one go that is removed, and touches nothing else: it may be called on another thread. The step
+behind it does not rely on it, but has less to wait for."""
 Steps = Generator[Wait | None, None, "CompactionReport | None"]
 
 
@@ -86,7 +86,6 @@ def compact(log: Log, now_ms: int, *, step_bytes: int = STEP_BYTES, keys_max: in
         if target is None:
             return None
         before, after = before + sum([segment.size for segment in group]), after + target.size
-        yield None
     if target is None or target not in log.segments:
         return None
     log.note_compacted(cleaned_to, sources[-1].end_offset, is_ours=epochs <= {log.leader_epoch})
@@ -116,6 +115,23 @@ def _sync_ahead(files: Files, path: str) -> Wait:
                 file.close()
 
     return sync
+
+
+@contextmanager
+def _held(files: Files, path: str) -> Iterator[Wait]:
+    """Hold a file that is about to be removed, until the function is called, or the block ends."""
+    file: File | None = files.open(path, readonly=True)
+
+    def let_go() -> None:
+        nonlocal file
+        if file is not None:
+            held, file = file, None
+            held.close()
+
+    try:
+        yield let_go
+    finally:
+        let_go()
 
 
 def _index_keys(
@@ -180,8 +196,11 @@ def _rewritten(
         yield _sync_ahead(log.files, target.path)
         if any(segment not in log.segments for segment in group):
             return None
-        target.swap_in()
-        log.replace(group, target.segment)
+        largest = max(group, key=lambda segment: segment.size).path
+        with _held(log.files, largest) as let_go:  # to free the blocks of a file takes milliseconds
+            target.swap_in()
+            log.replace(group, target.segment)
+            yield let_go
         return target.segment
     except StorageError as failure:
         if target.is_swapped:  # only the next start knows which of the files are the log

@@ -263,6 +263,21 @@ def test_what_a_compaction_waits_for_can_be_synced_before_its_next_step() -> Non
     assert records(log) == [(2, b"a", b"2")]
 
 
+@pytest.mark.parametrize("is_called", [True, False])
+def test_the_file_that_is_replaced_is_held_until_it_is_let_go(is_called: bool) -> None:
+    """Whoever lets it go last waits for the system to free its blocks."""
+    disk = CrashingDisk()
+    log = Log.open(disk, DIRECTORY)
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    before, let_go = disk.handles, 0
+    for wait in cleaner.compact(log, 0):
+        if wait is not None and is_called:
+            handles = disk.handles
+            wait()
+            let_go += handles - disk.handles
+    assert (let_go, disk.handles) == (int(is_called), before)
+
+
 def test_a_file_that_is_gone_need_not_be_synced() -> None:
     log = new_log()
     put(log, (b"a", b"1"))
