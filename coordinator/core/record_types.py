@@ -265,7 +265,10 @@ class OffsetCommits(Struct, frozen=True, gc=False):
 
 def count_records(facts: Iterable[Record | OffsetCommits]) -> int:
     """Return how many records state the facts."""
-    return sum([len(fact.partitions) if type(fact) is OffsetCommits else 1 for fact in facts])
+    count = 0
+    for fact in facts:
+        count += len(fact.partitions) if type(fact) is OffsetCommits else 1
+    return count
 
 
 def single_records(facts: Iterable[Record | OffsetCommits]) -> Iterator[Record]:

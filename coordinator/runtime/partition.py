@@ -90,7 +90,10 @@ class Partition:
             plain = self._plain or PlainBatch(now_ms)
             plain.extend(*write_records(result.records, *plain.next_deltas(now_ms)), now_ms)
             self._plain = plain
-            self._plain_facts += [_keys_of(fact) if type(fact) is OffsetCommits else fact for fact in result.records]
+            for fact in result.records:
+                self._plain_facts.append(
+                    KeyFamily((fact.group, fact.topic), fact.partitions) if type(fact) is OffsetCommits else fact
+                )
         else:
             batch = self._transactional(result.records, result.producer, now_ms)
             self._seal()
@@ -131,10 +134,6 @@ class Partition:
     def _gather(self, batch: bytes, facts: Sequence[Keyed]) -> None:
         self._batches.append(batch)
         self._facts.append(facts)
-
-
-def _keys_of(commits: OffsetCommits) -> KeyFamily:
-    return KeyFamily((commits.group, commits.topic), commits.partitions)
 
 
 def _write_key(key: Any) -> bytes:

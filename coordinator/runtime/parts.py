@@ -19,7 +19,10 @@ PART_PARTITIONS: Final = 2_000  # some ten milliseconds
 
 def is_long(request: Request) -> bool:
     """Return whether a commit is to be decided in parts."""
-    return sum([len(topic.partitions) for topic in request.topics]) > PART_PARTITIONS
+    count = 0
+    for topic in request.topics:
+        count += len(topic.partitions)
+    return count > PART_PARTITIONS
 
 
 def decide_in_parts(request: Request, decide: Callable[[Any], Any]) -> Generator[None, None, Any]:
