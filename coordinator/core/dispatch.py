@@ -2,11 +2,15 @@
 
 Every handler of a request is a function `(group, request, env) -> Result`, and of a timer `(group, timer, env) ->
 Result`. What is not in the table cannot happen.
+
+The handlers of consumer groups stand in it by name: their modules are imported by the first that is called, and a
+server without such groups does without them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from importlib import import_module
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from coordinator.core import failover, timers, verbs
 from coordinator.core.classic import expiry as classic_timers
@@ -15,8 +19,6 @@ from coordinator.core.classic import join_group as classic_join_group
 from coordinator.core.classic import leave_group as classic_leave_group
 from coordinator.core.classic import sync_group as classic_sync_group
 from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.consumer import consumer_group_heartbeat, heartbeat, join_group, leave_group, sync_group
-from coordinator.core.consumer import timers as consumer_timers
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.env import Env
 from coordinator.core.failover import LoseCommits, LoseMembers
@@ -35,24 +37,40 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 Handler = Callable[[Any, Any, Env], Result[Any]]
+K = TypeVar("K", bound=Hashable)
+
+
+class HandlerTable(dict[K, Any]):
+    """Handlers by key. One that is given as a name, `module.function` in `consumer/`, is imported when it is called
+    first."""
+
+    def __init__(self, handlers: Mapping[K, Callable[..., Any] | str]) -> None:
+        self._names = {key: name for key, name in handlers.items() if isinstance(name, str)}
+        super().__init__({key: handler for key, handler in handlers.items() if key not in self._names})
+
+    def __missing__(self, key: K) -> Any:
+        module, _, name = self._names[key].partition(".")
+        handler = self[key] = getattr(import_module(f"coordinator.core.consumer.{module}"), name)
+        return handler
+
 
 _NONE, _CLASSIC, _CONSUMER = NoneType, ClassicGroup, ConsumerGroup
 
 
-def _for_every_group(request: type, handler: Handler) -> Mapping[tuple[type, type], Handler]:
+def _for_every_group(request: type, handler: Handler | str) -> Mapping[tuple[type, type], Handler | str]:
     return {(request, group): handler for group in (_NONE, _CLASSIC, _CONSUMER)}
 
 
-HANDLERS: Final[dict[tuple[type, type], Handler]] = {
-    **_for_every_group(ConsumerGroupHeartbeatRequest, consumer_group_heartbeat.consumer_group_heartbeat),
+HANDLERS: Final[dict[tuple[type, type], Handler]] = HandlerTable({
+    **_for_every_group(ConsumerGroupHeartbeatRequest, "consumer_group_heartbeat.consumer_group_heartbeat"),
     **_for_every_group(HeartbeatRequest, classic_heartbeat.heartbeat),
     **_for_every_group(JoinGroupRequest, classic_join_group.join_group),
     **_for_every_group(SyncGroupRequest, classic_sync_group.sync_group),
     **_for_every_group(LeaveGroupRequest, classic_leave_group.leave_group),
-    (HeartbeatRequest, _CONSUMER): heartbeat.heartbeat,
-    (JoinGroupRequest, _CONSUMER): join_group.join_group,
-    (SyncGroupRequest, _CONSUMER): sync_group.sync_group,
-    (LeaveGroupRequest, _CONSUMER): leave_group.leave_group,
+    (HeartbeatRequest, _CONSUMER): "heartbeat.heartbeat",
+    (JoinGroupRequest, _CONSUMER): "join_group.join_group",
+    (SyncGroupRequest, _CONSUMER): "sync_group.sync_group",
+    (LeaveGroupRequest, _CONSUMER): "leave_group.leave_group",
     **_for_every_group(OffsetCommitRequest, offset_commit),
     **_for_every_group(TxnOffsetCommitRequest, txn_offset_commit),
     **_for_every_group(OffsetDeleteRequest, offset_delete),
@@ -69,22 +87,22 @@ HANDLERS: Final[dict[tuple[type, type], Handler]] = {
     (SetTarget, _CONSUMER): verbs.set_target,
     (Forget, _CLASSIC): verbs.forget,
     (Forget, _CONSUMER): verbs.forget,
-}
+})  # fmt: skip
 
-TIMERS: Final[dict[tuple[str, type], Handler]] = {
+TIMERS: Final[dict[tuple[str, type], Handler]] = HandlerTable({
     (timers.SESSION, _CLASSIC): classic_timers.expire_session,
     (timers.JOIN, _CLASSIC): classic_timers.expire_join_phase,
     (timers.SYNC, _CLASSIC): classic_timers.expire_pending_syncs,
-    **{(kind, _CONSUMER): consumer_timers.expire_member for kind in timers.MEMBER_KINDS},
-    (timers.REGEX, _CONSUMER): consumer_timers.resolve_patterns,
-}
+    **{(kind, _CONSUMER): "timers.expire_member" for kind in timers.MEMBER_KINDS},
+    (timers.REGEX, _CONSUMER): "timers.resolve_patterns",
+})  # fmt: skip
 
 UNLOADED: Final[dict[type, Callable[[Any, Env, str], Result[Any]]]] = {
     _CLASSIC: failover.unload_classic,
     _CONSUMER: failover.unload_consumer,
 }
 
-RESTARTED: Final[dict[type, Callable[[Any, Env], Result[Any]]]] = {
+RESTARTED: Final[dict[type, Callable[[Any, Env], Result[Any]]]] = HandlerTable({
     _CLASSIC: classic_timers.restart_timers,
-    _CONSUMER: consumer_timers.restart_timers,
-}
+    _CONSUMER: "timers.restart_timers",
+})  # fmt: skip
