@@ -29,6 +29,11 @@ def delete(line: Line, group: str, topic: str, *indexes: int) -> Answer:
     return line.call("offset_delete", 0, group_id=group, topics=[{"name": topic, "partitions": parts}])
 
 
+def remove(k: Stage, group: str, *leavers: dict[str, Any], version: int = 5) -> Answer:
+    """LeaveGroup as an operator sends it."""
+    return k.line("admin").call("leave_group", version, group_id=group, members=list(leavers))
+
+
 def describe(k: Stage, group: str, version: int = 1) -> None:
     k.line("watch").call("consumer_group_describe", version, group_ids=[group])
 

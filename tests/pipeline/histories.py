@@ -2,11 +2,9 @@
 
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.shard import Shard
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.txn_offset_commit import (
@@ -15,7 +13,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.pipeline.engine import Engine
-from tests.pipeline.simulated_groups import SimulatedGroup
+from tests.pipeline.simulated_groups import SimulatedConsumerGroup, SimulatedGroup
 
 Offsets = dict[tuple[str, str, int], int]
 States = dict[str, tuple[str, int, int]]  # group -> (type, generation or epoch, members)
@@ -28,13 +26,13 @@ class History:
         self.dice = Random(seed)
         self.engine = Engine(directory, number)
         self.groups = [SimulatedGroup(self.engine, f"classic-{number}-{i}", self.dice) for i in range(2)]
-        self.modern: dict[tuple[str, str], int] = {}  # (group, member) -> epoch
+        self.modern = [SimulatedConsumerGroup(self.engine, f"modern-{number}-{i}", self.dice) for i in range(2)]
         self.open: set[int] = set()  # producers whose transaction is open
 
     def live(self, steps: int) -> None:
         """So many things happen, one after the other."""
         steps_there_are = (
-            self._classic, self._classic, self._heartbeats, self._heartbeats, self._comes, self._goes, self._plain,
+            self._classic, self._classic, self._modern, self._modern, self._plain,
             self._transaction, self._transaction, self._ends, self._ends, self._offset_delete, self._group_delete,
             self._restart,
         )  # fmt: skip
@@ -47,30 +45,8 @@ class History:
         group.settle()
         group.live(1)
 
-    def _group(self) -> str:
-        return f"modern-{self.engine.index}-{self.dice.randrange(2)}"
-
-    def _beat(self, group: str, member: str, epoch: int, **fields: Any) -> None:
-        request = ConsumerGroupHeartbeatRequest(group, member, epoch, **fields)
-        answer = self.engine.asked(request, 1)
-        if answer.error_code == 0 and epoch >= 0:
-            self.modern[group, member] = answer.member_epoch
-        else:
-            self.modern.pop((group, member), None)
-
-    def _comes(self) -> None:
-        group, member = self._group(), f"member-{self.dice.randrange(6)}"
-        names = self.dice.choice((("orders",), ("orders", "payments")))
-        fields = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": names, "topic_partitions": ()}
-        self._beat(group, member, 0, **fields)
-
-    def _heartbeats(self) -> None:
-        for (group, member), epoch in list(self.modern.items()):
-            self._beat(group, member, epoch)
-
-    def _goes(self) -> None:
-        if self.modern:
-            self._beat(*self.dice.choice(sorted(self.modern)), -1)
+    def _modern(self) -> None:
+        self.dice.choice(self.modern).live(1)
 
     def _plain(self) -> None:
         """A commit without any member, as tools make it."""
@@ -99,7 +75,9 @@ class History:
         self.engine.asked(OffsetDeleteRequest(group, topics), 0)
 
     def _group_delete(self) -> None:
-        group = self.dice.choice((self._group(), f"simple-{self.engine.index}-{self.dice.randrange(3)}"))
+        group = self.dice.choice(
+            (self.dice.choice(self.modern).group, f"simple-{self.engine.index}-{self.dice.randrange(3)}")
+        )
         self.engine.take(self.engine.shard.delete(group, self.engine.call(2)))
 
     def _restart(self) -> None:

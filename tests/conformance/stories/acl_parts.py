@@ -228,12 +228,8 @@ def offsets_of_records_of_which_some_may_be_seen(k: Stage) -> None:
     parts = [{"partition_index": index, "current_leader_epoch": -1, "timestamp": -1} for index in (0, 9)]
     epochs = [{"partition": index, "current_leader_epoch": -1, "leader_epoch": 0} for index in (0, 9)]
     k.user().call("list_offsets", 9, replica_id=-1, topics=[{"name": name, "partitions": parts} for name in names])
-    k.user().call(
-        "list_offsets",
-        1,
-        replica_id=-1,
-        topics=[{"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]} for name in names],
-    )
+    old = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]} for name in names]
+    k.user().call("list_offsets", 1, replica_id=-1, topics=old)
     topics = [{"topic": name, "partitions": epochs} for name in names]
     k.user().call("offset_for_leader_epoch", 4, replica_id=-2, topics=topics)
 
@@ -375,16 +371,10 @@ def configs_of_which_some_may_be_seen_and_changed(k: Stage) -> None:
     k.user().call("list_config_resources", 1, resource_types=[])
     k.user().call("list_config_resources", 0)
     for kind in (0, 3, 99):
+        resource = {"resource_type": kind, "resource_name": "x"}
         for api, version in (("incremental_alter_configs", 1), ("alter_configs", 2)):
-            k.user().call(
-                api,
-                version,
-                validate_only=True,
-                resources=[{"resource_type": kind, "resource_name": "x", "configs": []}],
-            )
-        k.user().call(
-            "describe_configs", 4, resources=[{"resource_type": kind, "resource_name": "x", "configuration_keys": None}]
-        )
+            k.user().call(api, version, validate_only=True, resources=[{**resource, "configs": []}])
+        k.user().call("describe_configs", 4, resources=[{**resource, "configuration_keys": None}])
 
 
 def groups(k: Stage, answer: Answer) -> None:

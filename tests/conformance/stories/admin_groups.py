@@ -1,7 +1,7 @@
 """What operators ask: DescribeGroups, ListGroups, DeleteGroups."""
 
 from tests.conformance.actors import Member, Modern
-from tests.conformance.requests import commit, fetch, part
+from tests.conformance.requests import commit, fetch, part, remove
 from tests.conformance.scenes import complete_join, join_alone, members, stable, sync_all
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -26,9 +26,7 @@ def a_group_is_described_in_each_state(k: Stage) -> None:
     a.ask_join()
     k.pause(150)
     watch.call("describe_groups", 6, groups=[a.group])
-    k.line("admin").call(
-        "leave_group", 5, group_id=a.group, members=[{"member_id": a.member_id}, {"member_id": b.member_id}]
-    )
+    remove(k, a.group, {"member_id": a.member_id}, {"member_id": b.member_id})
     watch.call("describe_groups", 6, groups=[a.group])
 
 

@@ -1,6 +1,7 @@
 """How members get out of a classic group: LeaveGroup."""
 
 from tests.conformance.actors import Member
+from tests.conformance.requests import remove
 from tests.conformance.scenes import complete_join, join_alone, members, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -93,7 +94,7 @@ def a_batch_of_leaves_is_answered_one_by_one(k: Stage) -> None:
         ("nobody", None),
     ]
     members = [{"member_id": member, "group_instance_id": instance} for member, instance in leavers]
-    k.line("admin").call("leave_group", 5, group_id=k.name("g"), members=members)
+    remove(k, k.name("g"), *members)
     a.beat()
     a.joined(a.ask_join())
 
@@ -102,9 +103,7 @@ def a_batch_of_leaves_is_answered_one_by_one(k: Stage) -> None:
 def a_batch_in_which_all_fail_starts_nothing(k: Stage) -> None:
     """Nobody was removed, so nobody has to rejoin."""
     a = join_alone(k, "a")
-    k.line("admin").call(
-        "leave_group", 5, group_id=k.name("g"), members=[{"member_id": "x"}, {"group_instance_id": "y"}]
-    )
+    remove(k, k.name("g"), {"member_id": "x"}, {"group_instance_id": "y"})
     a.beat()
 
 
@@ -143,9 +142,7 @@ def a_named_member_that_leaves_lets_the_join_complete(k: Stage) -> None:
 def an_operator_removes_a_static_member_by_its_instance(k: Stage) -> None:
     """The instance id alone removes it; its old id is unknown then, and it may come back afresh."""
     a = join_alone(k, "a", instance="one")
-    k.line("admin").call(
-        "leave_group", 3, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "one"}]
-    )
+    remove(k, k.name("g"), {"member_id": "", "group_instance_id": "one"}, version=3)
     a.beat()
     a.ask_join().answer()
     a.joined(a.ask_join(member_id=""))

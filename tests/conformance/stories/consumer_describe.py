@@ -1,7 +1,7 @@
 """What operators see of consumer groups: ConsumerGroupDescribe, and the older APIs on them."""
 
 from tests.conformance.actors import Member, Modern
-from tests.conformance.requests import commit, describe
+from tests.conformance.requests import commit, describe, part
 from tests.conformance.scenes import join_consumer, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -128,14 +128,7 @@ def offsets_of_topics_that_nobody_reads_expire(k: Stage) -> None:
     """An explicit retention counts for the topic that no member reads, and not for the other."""
     mine, other = k.topic("mine"), k.topic("other")
     for topic in (mine, other):
-        part = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
-        k.line("x").call(
-            "offset_commit",
-            4,
-            group_id=k.name("g"),
-            retention_time_ms=500,
-            topics=[{"name": topic, "partitions": [part]}],
-        )
+        commit(k.line("x"), k.name("g"), topic, part(5), version=4, retention_time_ms=500)
     a = join_consumer(k, "a", mine)
     k.line("watch").eventually(
         "offset_fetch",

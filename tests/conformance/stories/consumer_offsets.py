@@ -131,14 +131,7 @@ def partitions_of_a_commit_fail_alone(k: Stage) -> None:
         {"topic_id": k.topic_id(topic), "partitions": [part(3)]},
         {"topic_id": UNKNOWN_ID, "partitions": [part(3)]},
     ]
-    a.line.call(
-        "offset_commit",
-        10,
-        group_id=a.group,
-        member_id=a.member_id,
-        generation_id_or_member_epoch=a.epoch,
-        topics=topics,
-    )
+    commits(a, topic, version=10, topics=topics)
 
 
 @story("K-298 K-299 K-300")
@@ -192,15 +185,9 @@ def a_stable_fetch_of_a_consumer_group(k: Stage) -> None:
     p.add_offsets(a.group)
     p.commit_offsets(a.group, topic, member_id=a.member_id, generation_id=a.epoch)
     me = {"group_id": a.group, "member_id": a.member_id, "member_epoch": a.epoch}
-    a.line.call(
-        "offset_fetch", 9, groups=[{**me, "topics": [{"name": topic, "partition_indexes": [0]}]}], require_stable=True
-    )
-    a.line.call(
-        "offset_fetch",
-        10,
-        groups=[{**me, "topics": [{"topic_id": k.topic_id(topic), "partition_indexes": [0]}]}],
-        require_stable=True,
-    )
+    for version, name in ((9, {"name": topic}), (10, {"topic_id": k.topic_id(topic)})):
+        groups = [{**me, "topics": [{**name, "partition_indexes": [0]}]}]
+        a.line.call("offset_fetch", version, groups=groups, require_stable=True)
 
 
 @story("K-307 T-18")

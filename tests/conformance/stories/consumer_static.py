@@ -1,7 +1,7 @@
 """Static members of consumer groups, and how members end: leaving, sessions, rebalance timeouts."""
 
 from tests.conformance.actors import Modern
-from tests.conformance.requests import describe
+from tests.conformance.requests import describe, remove
 from tests.conformance.scenes import hand_over, join_consumer
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -181,7 +181,7 @@ def leave_group_removes_members_of_the_new_protocol(k: Stage) -> None:
         {"group_instance_id": "x"},
         {"member_id": c.member_id, "group_instance_id": "two"},
     ]
-    k.line("admin").call("leave_group", 5, group_id=a.group, members=leavers)
+    remove(k, a.group, *leavers)
     describe(k, a.group)
     a.beat()
     k.line("admin").call("leave_group", 2, group_id=a.group, member_id=c.member_id)

@@ -14,6 +14,11 @@ def asking(name: str, *timestamps: int, epoch: int | None = -1, partition: int =
     return [{"name": name, "partitions": parts}]
 
 
+def ask(k: Stage, version: int, name: str, timestamp: int) -> None:
+    topics = asking(name, timestamp, epoch=None if version < 4 else -1)
+    k.line("a").call("list_offsets", version, replica_id=-1, topics=topics)
+
+
 def filled(k: Stage) -> str:
     """A topic with records of three times, the latest not last."""
     name = k.topic()
@@ -46,12 +51,7 @@ def offsets_by_their_special_names(k: Stage) -> None:
             (11, (-1, -2, -3, -4, -5, -6)),
         ):
             for timestamp in special:
-                k.line("a").call(
-                    "list_offsets",
-                    version,
-                    replica_id=-1,
-                    topics=asking(topic, timestamp, epoch=None if version < 4 else -1),
-                )
+                ask(k, version, topic, timestamp)
 
 
 @story("V-007")
@@ -67,12 +67,7 @@ def offsets_by_names_that_a_version_has_not(k: Stage) -> None:
         (11, (-7, -99)),
     ):
         for timestamp in timestamps:
-            k.line("a").send(
-                "list_offsets",
-                version,
-                replica_id=-1,
-                topics=asking(name, timestamp, epoch=None if version < 4 else -1),
-            ).answer()
+            ask(k, version, name, timestamp)
 
 
 @story("V-007")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.actors import Member, Modern, Owned, assignment, subscription
-from tests.conformance.requests import describe
+from tests.conformance.requests import describe, remove
 from tests.conformance.scenes import hand_over, join_alone, join_consumer, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -301,7 +301,7 @@ def a_new_member_is_removed_by_leave_group(k: Stage) -> None:
     """The operator removes the only new member: what is left is classic."""
     _topic, c, n = upgraded(k, 2)
     c.join_and_sync()
-    k.line("admin").call("leave_group", 5, group_id=n.group, members=[{"member_id": n.member_id}])
+    remove(k, n.group, {"member_id": n.member_id})
     k.line("watch").call("list_groups", 5, mine="groups.group_id")
     c.beat()
 
@@ -417,7 +417,7 @@ def the_last_consumer_member_expires_beside_a_classic_member(k: Stage) -> None:
 def the_last_consumer_member_is_removed_beside_a_classic_member(k: Stage) -> None:
     """Policy upgrade: an operator removes it by LeaveGroup; the classic member beats on, then rejoins."""
     _topic, c, n = upgraded(k, 2, rejoins=True)
-    k.line("admin").call("leave_group", 5, group_id=n.group, members=[{"member_id": n.member_id}])
+    remove(k, n.group, {"member_id": n.member_id})
     for _ in range(2):
         c.beat()
         k.pause(300)

@@ -227,10 +227,6 @@ def a_member_goes_on_from_what_was_committed(k: Stage) -> None:
 def a_commit_to_many_topics_names_each_once(k: Stage) -> None:
     """Several topics in one request come back with each of their partitions."""
     topics, line = [k.topic(name, partitions=2) for name in ("red", "green", "blue")], k.line("a")
-    line.call(
-        "offset_commit",
-        9,
-        group_id=k.name("g"),
-        topics=[{"name": name, "partitions": [part(n, 0), part(n, 1)]} for n, name in enumerate(topics)],
-    )
+    commits = [{"name": name, "partitions": [part(n, 0), part(n, 1)]} for n, name in enumerate(topics)]
+    line.call("offset_commit", 9, group_id=k.name("g"), topics=commits)
     line.call("offset_fetch", 9, groups=[{"group_id": k.name("g"), "topics": None}])

@@ -40,11 +40,7 @@ def null_topics_mean_everything(k: Stage) -> None:
     for topics in (None, nothing):
         for version in (2, 7):
             line.call("offset_fetch", version, group_id=k.name("g"), topics=topics)
-        line.call(
-            "offset_fetch",
-            8,
-            groups=[{"group_id": k.name("g"), "topics": topics}, {"group_id": k.name("none"), "topics": topics}],
-        )
+        line.call("offset_fetch", 8, groups=[{"group_id": k.name(name), "topics": topics} for name in ("g", "none")])
 
 
 @story("O-200")

@@ -222,13 +222,12 @@ def a_client_that_makes_more_topics_than_its_quota(k: Stage) -> None:
             "errors": sorted(one.error_code for one in answer.topics),
             "throttled": answer.throttle_time_ms > 0,
         })  # fmt: skip
-    grown = k.line("tp", client_id=k.name("t")).quietly(
-        "create_partitions", 3, timeout_ms=5000, validate_only=False,
-        topics=[{"name": k.name("a0"), "count": 9, "assignments": None}],
+    grown, other = (
+        k.line(line, client_id=k.name(client)).quietly(
+            "create_partitions", 3, timeout_ms=5000, validate_only=False,
+            topics=[{"name": k.name("a0"), "count": 9, "assignments": None}],
+        )
+        for line, client in (("tp", "t"), ("u", "u"))
     )  # fmt: skip
     k.events.append({"partitions": [grown.results[0].error_code, grown.throttle_time_ms > 0]})
-    other = k.line("u", client_id=k.name("u")).quietly(
-        "create_partitions", 3, timeout_ms=5000, validate_only=False,
-        topics=[{"name": k.name("a0"), "count": 9, "assignments": None}],
-    )  # fmt: skip
     k.events.append({"other": [other.results[0].error_code, other.throttle_time_ms]})

@@ -1,6 +1,7 @@
 """When a rebalance of a classic group ends: the initial delay, the rebalance timeout, the wait for SyncGroup."""
 
 from tests.conformance.actors import Member, Modern
+from tests.conformance.requests import remove
 from tests.conformance.scenes import complete_join, join_alone, members, stable, static_pair, sync_all
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -43,7 +44,7 @@ def the_initial_delay_is_not_cut_short(k: Stage) -> None:
     first = a.ask_join()
     b.ask_join()
     k.pause(300)
-    k.line("admin").call("leave_group", 5, group_id=k.name("g"), members=[{"group_instance_id": "two"}])
+    remove(k, k.name("g"), {"group_instance_id": "two"})
     first.silent(300)
     a.joined(first)
 
@@ -54,7 +55,7 @@ def all_leave_during_the_initial_delay(k: Stage) -> None:
     a = Member(k, "a", instance="one")
     parked = a.ask_join()
     k.pause(200)
-    k.line("admin").call("leave_group", 5, group_id=k.name("g"), members=[{"group_instance_id": "one"}])
+    remove(k, k.name("g"), {"group_instance_id": "one"})
     parked.answer()
     watch = k.line("watch")
     watch.call("describe_groups", 5, groups=[k.name("g")])

@@ -1,6 +1,7 @@
 """Static members (KIP-345, KIP-814): those with an instance id, who may restart without a rebalance."""
 
 from tests.conformance.actors import Member, subscription
+from tests.conformance.requests import remove
 from tests.conformance.scenes import complete_join, join_alone, stable, static_pair
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -142,9 +143,7 @@ def a_static_member_that_does_not_rejoin_is_kept(k: Stage) -> None:
 def a_join_in_which_nobody_came_is_tried_again(k: Stage) -> None:
     """One of two static members is removed and the other does not rejoin in time: the group waits on, and the other is still a member."""
     a, _b = stable(*static_pair(k, rebalance_timeout_ms=700))
-    k.line("admin").call(
-        "leave_group", 5, group_id=k.name("g"), members=[{"member_id": "", "group_instance_id": "two"}]
-    )
+    remove(k, k.name("g"), {"member_id": "", "group_instance_id": "two"})
     k.pause(1000)
     k.line("watch").call("describe_groups", 5, groups=[k.name("g")])
     a.beat()

@@ -173,13 +173,8 @@ def a_topic_grows(k: Stage) -> None:
     admin = k.line("admin")
 
     def grow(topic: str, count: int, **values: Any) -> None:
-        admin.call(
-            "create_partitions",
-            3,
-            topics=[{"name": topic, "count": count, "assignments": None}],
-            timeout_ms=10_000,
-            **values,
-        )
+        topics = [{"name": topic, "count": count, "assignments": None}]
+        admin.call("create_partitions", 3, topics=topics, timeout_ms=10_000, **values)
 
     grow(name, 3, validate_only=True)
     grow(name, 4)
@@ -215,12 +210,8 @@ def metadata_of_what_is_not_there(k: Stage) -> None:
     """An unknown name, a bad name, an unknown id; nothing is created."""
     metadata(k, k.name("none"))
     metadata(k, "a/b", "")
-    k.line("watch").call(
-        "metadata",
-        12,
-        topics=[{"name": None, "topic_id": UNKNOWN_ID}],
-        allow_auto_topic_creation=False,
-    )
+    unknown = [{"name": None, "topic_id": UNKNOWN_ID}]
+    k.line("watch").call("metadata", 12, topics=unknown, allow_auto_topic_creation=False)
 
 
 @story("V-007")
@@ -287,14 +278,10 @@ def topics_are_described_in_pages(k: Stage) -> None:
     """DescribeTopicPartitions gives so many partitions and says where to go on."""
     one, two = k.topic("one", 3), k.topic("two", 2)
     watch = k.line("watch")
-    watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}])
-    watch.call("describe_topic_partitions", 0, topics=[{"name": one}, {"name": two}], response_partition_limit=2)
-    watch.call(
-        "describe_topic_partitions",
-        0,
-        topics=[{"name": one}, {"name": two}],
-        cursor={"topic_name": one, "partition_index": 2},
-    )
+    both = [{"name": one}, {"name": two}]
+    watch.call("describe_topic_partitions", 0, topics=both)
+    watch.call("describe_topic_partitions", 0, topics=both, response_partition_limit=2)
+    watch.call("describe_topic_partitions", 0, topics=both, cursor={"topic_name": one, "partition_index": 2})
     watch.call("describe_topic_partitions", 0, topics=[{"name": k.name("none")}])
 
 
