@@ -27,28 +27,23 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from coordinator.core.result import Call
 from coordinator.metrics import Stats
-from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.clock import Clock, CoordinatorClock
-from coordinator.runtime.error_response import error_response
-from coordinator.runtime.node import NO_ANSWER, Node
+from coordinator.runtime.node import Node
 from coordinator.server.authenticator import Authenticator
-from coordinator.server.connection import BACKLOG_FRAMES, OWED_BYTES_MAX, Connection, ParkedRequest
+from coordinator.server.connection import BACKLOG_FRAMES, OWED_BYTES_MAX, Connection
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
-from coordinator.server.encoding import READS, SHORT, is_short
+from coordinator.server.encoding import is_short
 from coordinator.server.horizon import Horizon
 from coordinator.server.listener import Listener
 from coordinator.server.quotas import ThrottledClients
+from coordinator.server.request_handler import RequestHandler
 from coordinator.server.turn import HEAVY_S, TURN_S, Turn
 from coordinator.server.urgency import URGENT_BYTES_MAX
-from protocol.apis import API_VERSIONS
-from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
-from protocol.header import Request
+from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:  # imported with the first journal or fault
-    from coordinator.control.passage import Passage
     from coordinator.server.gate import Gate
 
 REQUEST_BYTES_MAX: Final = 64 * 1_048_576
@@ -90,7 +85,6 @@ class Frontend:
         self.node = node
         self._clock = clock
         self._stats = stats
-        self.fresh_id = fresh_id
         self.turn = Turn(stats, real_s, cpu_s, turn_s)
         self.connections = Connections(
             self.turn,
@@ -105,9 +99,9 @@ class Frontend:
         )
         self.throttled = ThrottledClients(node)
         self._holders: list[Holder] = [self.authenticator, self.throttled]
-        self.is_limited = False  # whether any client has a quota
-        self.gate: Gate | None = None
-        self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
+        self.handler = RequestHandler(
+            node, self.turn, self.connections, self.encoder, self.authenticator, self.throttled, stats, fresh_id
+        )
         self._replies: deque[tuple[int, Any]] = deque()  # to parked requests, by ticket, to be encoded
         self._is_node_next = True  # a step of a long request, not of a large response
         self._horizon: Horizon | None = None
@@ -115,14 +109,14 @@ class Frontend:
         self.has_work = False  # for the next turn, though no client sends anything
 
     def set_gate(self, gate: "Gate") -> None:
-        """Let requests and responses pass a gate, once `is_gated` says so."""
-        self.gate = self.encoder.gate = gate
+        """Let requests and responses pass a gate, once the handler's `is_gated` says so."""
+        self.handler.gate = self.encoder.gate = gate
         self._holders = [self.authenticator, self.throttled, gate]
 
     def set_node(self, node: Node) -> None:
         """Go on with another node. Every connection must have been closed: none may get an answer of both."""
         assert not self.connections.parked, "a request of the old node is parked"
-        self.node = self.authenticator.node = self.throttled.node = node
+        self.node = self.handler.node = self.authenticator.node = self.throttled.node = node
         self._replies.clear()
         self.encoder.set_node(node)
 
@@ -145,8 +139,8 @@ class Frontend:
         if connection.parked:
             request = self.connections.unpark(connection)
             self.node.forget(request.ticket)
-            if self.gate is not None:
-                self.gate.forget(connection)
+            if self.handler.gate is not None:
+                self.handler.gate.forget(connection)
 
     def close(self, connection: Connection, reason: str) -> None:
         """Decide nothing more for a connection, and close it once its responses are sent. `reason` is counted."""
@@ -167,13 +161,13 @@ class Frontend:
     def begin(self, *, goes_on: bool = True) -> None:
         """Begin a turn, and go on with the connections that the last one has interrupted, unless others go first."""
         self.turn.begin(self._clock.now_ms())
-        self.is_limited = self.node.ledger.catalog.quotas.count > 0
+        self.handler.is_limited = self.node.ledger.catalog.quotas.count > 0
         if goes_on and self.connections.interrupted:
             self._go_on()
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
         """Decide the requests that `chunk` completes, as far as there is time and they need not wait."""
-        turn, connections = self.turn, self.connections
+        turn, connections, decide = self.turn, self.connections, self.handler.decide
         if not turn.now_ms:
             self.begin()
         began_s, decided = turn.checked_s, turn.decided
@@ -187,7 +181,7 @@ class Frontend:
             for frame in connection.frames.take(chunk):
                 connection.requests += 1
                 if decides and 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]:  # as `is_urgent` says
-                    api_key = self._decide(connection, frame)
+                    api_key = decide(connection, frame)
                     decides = (
                         turn.has_time()
                         and turn.checked_s - began_s < HEAVY_S
@@ -233,8 +227,9 @@ class Frontend:
         if not turn.now_ms:
             self.begin()
         node, parked = self.node, connections.parked
-        if self.gate is not None and self.gate.next_s is not None:
-            self.encoder.owe_after_delay(self.gate)
+        gate = self.handler.gate
+        if gate is not None and gate.next_s is not None:
+            self.encoder.owe_after_delay(gate)
         if self.throttled.next_s is not None:
             self._unmute()
         if connections.yielding or self.encoder.has_work or node.has_steps:
@@ -251,7 +246,7 @@ class Frontend:
             ticket, response = replies.popleft()
             connection = parked.get(ticket)
             if connection is not None:
-                self._reply(connection, response)
+                self.handler.reply(connection, response)
             if not turn.has_time():
                 break  # a response may be large, and there may be many: the others leave in the next turns
             if not replies:
@@ -325,7 +320,7 @@ class Frontend:
 
     def _decide_backlog(self, connection: Connection, most: int) -> None:
         """Decide requests of a queued connection while there is time: `most` of them, or all with 0."""
-        turn, connections = self.turn, self.connections
+        turn, connections, decide = self.turn, self.connections, self.handler.decide
         connection.is_queued = False
         connections.touched[connection] = None
         began_s = turn.checked_s
@@ -335,7 +330,7 @@ class Frontend:
             while connection.backlog and connection.may_decide:
                 if connections.is_crowded and not is_short(connection.backlog[0]):
                     break
-                api_key = self._decide(connection, connection.backlog.popleft())
+                api_key = decide(connection, connection.backlog.popleft())
                 if not (connection.backlog or connection.closing):
                     connection.refill()
                 if api_key >= 0:
@@ -370,104 +365,3 @@ class Frontend:
         for connection in self.throttled.unmute(self.turn.real_s()):
             self.connections.touched[connection] = None
             self.connections.enqueue(connection)
-
-    # -- one request ---------------------------------------------------------------------------------------------------
-
-    def _decide(self, connection: Connection, frame: bytes) -> int:
-        """Decide one request: owe its response, or park it. Raises ProtocolError for bytes that cannot be read.
-
-        Returns its API key if its latency is to be counted: it is not parked.
-        """
-        passage = None
-        if connection.authentication is not None:
-            decided = self.authenticator.authenticate(connection, connection.authentication, frame)
-            if decided is not None:
-                return decided
-        try:
-            request = connection.decode(frame)
-            api_key, version = request.api_key, request.version
-            ticket = self.connections.next_ticket()
-            began_s = self.turn.real_s() if self.is_limited else 0.0
-            if self.is_gated and self.gate is not None:
-                passage = self.gate.admit(connection, frame, request, ticket, self.turn.now_ms)
-            listener = connection.listener
-            call = Call(
-                ticket,
-                self.turn.now_ms,
-                version,
-                request.client_id,
-                connection.host,
-                self.fresh_id,
-                connection.principal,
-                listener.name,
-            )
-            if passage is None or passage.rule is None:
-                response = self.node.handle(api_key, request.body, call, listener.where)
-            else:
-                response = self._handle_fault(connection, frame, request, call, passage)
-        except UnsupportedVersion as error:
-            if error.api_key != API_VERSIONS:
-                raise
-            # The one request of an unknown version that is answered, so that a client can find a known one.
-            answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
-            self.encoder.owe_short(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
-            return API_VERSIONS
-        if self.is_limited:
-            now_s = self.turn.real_s()
-            response = self.throttled.charge(connection, api_key, len(frame), now_s - began_s, response, now_s)
-        if response is NO_ANSWER:
-            return api_key
-        if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
-            data = self.encoder.owe_short(connection, request, response)
-            if passage is not None and self.gate is not None:
-                self.gate.note_response(passage, data, self.turn.now_ms)
-            return api_key
-        body = request.body if api_key in READS else None
-        answered = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage, body)
-        if response is None:
-            self.connections.park(connection, answered)
-            return -1
-        return api_key if self.encoder.owe(connection, answered, response) else -1
-
-    def _reply(self, connection: Connection, response: Any) -> None:
-        """Owe the response to a parked request, and go on with those behind it."""
-        parked = self.connections.unpark(connection)
-        connection.heard_s = now_s = self.turn.checked_s
-        self._stats.count_wait(parked.api_key, now_s - parked.since_s)
-        if self.is_limited:
-            response = self.throttled.end_wait(connection, response, self.turn.real_s())
-        if response is not NO_ANSWER:
-            self.encoder.owe(connection, parked, response, is_reply=True)
-        self.connections.enqueue(connection)
-
-    # -- faults --------------------------------------------------------------------------------------------------------
-
-    def _handle_fault(
-        self, connection: Connection, frame: bytes, request: Request, call: Call, passage: "Passage"
-    ) -> Any:
-        """Return the response to a request that meets a fault, None while it is parked, NO_ANSWER if there is none."""
-        assert self.gate is not None, "only the gate finds faults"
-        assert passage.rule is not None, "only a rule is a fault"
-        action = passage.action
-        if action.hold:
-            self.gate.hold(passage.rule, connection, frame)
-            return None
-        response = NO_ANSWER
-        if action.is_applied:
-            response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
-        if action.disconnect == "before":
-            self.close(connection, "fault")
-        elif action.error:
-            if response is None:  # it is parked, and its response will come to nobody
-                self.node.forget(call.ticket)
-            response = error_response(request.body, request.version, ErrorCode[action.error])
-        return response
-
-    def release(self, number: int) -> int:
-        """Decide the requests that a rule of the fault plan has held, and that now wait no more. Returns how many."""
-        held = [] if self.gate is None else self.gate.release(number)
-        for connection, frame in held:
-            self.connections.unpark(connection)
-            connection.backlog.appendleft(frame)
-            self.connections.enqueue(connection)
-        return len(held)

@@ -68,7 +68,7 @@ class SteeredNode(InMemory):
         assert isinstance(self.clock, CoordinatorClock)
         self._seed, self._opened_ms, self._ids_before = seed, self.clock.now_ms(), 0
         self._fresh_ids = cast("FreshIds", self.setup.fresh_id)
-        self.frontend.fresh_id = self._fresh_ids  # one source of ids, as in a server
+        self.frontend.handler.fresh_id = self._fresh_ids  # one source of ids, as in a server
         poller = cast("Poller", MemoryPoller(self))
         self.brokers = VirtualBrokers(self.listeners, poller)
         self.operator = Operator(lambda: self.node, self.frontend, poller, self.clock, self, self.brokers)

@@ -254,7 +254,7 @@ def test_a_held_request_waits_until_it_is_released(server: SteeredNode) -> None:
     server.operator.requests.release("g")
     server.operator.clock.advance(10_000, keep_everybody)
     assert member.take_join().error_code == ErrorCode.NONE
-    assert not server.frontend.is_gated
+    assert not server.frontend.handler.is_gated
 
 
 def test_the_client_of_a_held_request_may_leave(server: SteeredNode) -> None:

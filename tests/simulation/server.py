@@ -183,7 +183,7 @@ class Server:
             process.frontend.begin()
             for verb in verbs:
                 self.promises.note(self.now_ms(), repr(verb))
-                done = process.node.command(verb, process.frontend.turn.now_ms, process.frontend.fresh_id)
+                done = process.node.command(verb, process.frontend.turn.now_ms, process.frontend.handler.fresh_id)
                 promise(done == VerbResponse(), "a coordinator can always move", lambda d=done: repr(d))
 
         self._guard(act)

@@ -153,7 +153,7 @@ class BrokerVerbs:
 
     def _do(self, verb: BrokerVerb) -> None:
         """Give a verb to the node, in a turn of its own. Raises Refusal."""
-        node, fresh_id = self._node(), self._frontend.fresh_id
+        node, fresh_id = self._node(), self._frontend.handler.fresh_id
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, fresh_id))
         if response is FAILED:
             raise Refusal("internal error: the server's log says why", is_conflict=True)

@@ -122,7 +122,7 @@ class GroupVerbs:
         if not partition.is_loaded:
             raise Refusal(f"group {group_id!r} is being loaded", is_conflict=True)
 
-        response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.fresh_id))
+        response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, self._frontend.handler.fresh_id))
         if response is FAILED:
             raise Refusal("internal error: the server's log says why", is_conflict=True)
         assert isinstance(response, VerbResponse), "a verb is answered by VerbResponse"

@@ -164,7 +164,7 @@ class StateVerbs:
         def decide(now_ms: int) -> Any:
             if node.note_input is not None:
                 node.note_input(Kind.ASK, AskInput(encode_request(api.key, version, 0, BY, request)[4:], now_ms))
-            call = Call(0, now_ms, version, BY, "/operator", self._frontend.fresh_id, OPERATOR_PRINCIPAL)
+            call = Call(0, now_ms, version, BY, "/operator", self._frontend.handler.fresh_id, OPERATOR_PRINCIPAL)
             return node.handle(api.key, request, call, Where((), OPERATOR))
 
         return self._poller.perform(decide)

@@ -1,0 +1,150 @@
+"""One request on its way through the server: who asks, the gate, the node, quotas, and the response that is owed."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from coordinator.core.result import Call
+from coordinator.metrics import Stats
+from coordinator.runtime.api_versions import unknown_version
+from coordinator.runtime.error_response import error_response
+from coordinator.runtime.node import NO_ANSWER, Node
+from coordinator.server.authenticator import Authenticator
+from coordinator.server.connection import Connection, ParkedRequest
+from coordinator.server.connections import Connections
+from coordinator.server.encoder import Encoder
+from coordinator.server.encoding import READS, SHORT
+from coordinator.server.quotas import ThrottledClients
+from coordinator.server.turn import Turn
+from protocol.apis import API_VERSIONS
+from protocol.errors import ErrorCode, UnsupportedVersion
+from protocol.header import Request
+
+if TYPE_CHECKING:  # imported with the first journal or fault
+    from coordinator.control.passage import Passage
+    from coordinator.server.gate import Gate
+
+
+class RequestHandler:
+    """Handles one request after the other. In which order, and when, the frontend decides."""
+
+    def __init__(
+        self,
+        node: Node,
+        turn: Turn,
+        connections: Connections,
+        encoder: Encoder,
+        authenticator: Authenticator,
+        throttled: ThrottledClients,
+        stats: Stats,
+        fresh_id: Callable[[], str],
+    ) -> None:
+        self.node = node
+        self.fresh_id = fresh_id
+        self.gate: Gate | None = None
+        self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
+        self.is_limited = False  # whether any client has a quota
+        self._turn = turn
+        self._connections = connections
+        self._encoder = encoder
+        self._authenticator = authenticator
+        self._throttled = throttled
+        self._stats = stats
+
+    def decide(self, connection: Connection, frame: bytes) -> int:
+        """Decide one request: owe its response, or park it. Raises ProtocolError for bytes that cannot be read.
+
+        Returns its API key if its latency is to be counted: it is not parked.
+        """
+        passage = None
+        if connection.authentication is not None:
+            decided = self._authenticator.authenticate(connection, connection.authentication, frame)
+            if decided is not None:
+                return decided
+        try:
+            request = connection.decode(frame)
+            api_key, version = request.api_key, request.version
+            ticket = self._connections.next_ticket()
+            began_s = self._turn.real_s() if self.is_limited else 0.0
+            if self.is_gated and self.gate is not None:
+                passage = self.gate.admit(connection, frame, request, ticket, self._turn.now_ms)
+            listener = connection.listener
+            call = Call(
+                ticket,
+                self._turn.now_ms,
+                version,
+                request.client_id,
+                connection.host,
+                self.fresh_id,
+                connection.principal,
+                listener.name,
+            )
+            if passage is None or passage.rule is None:
+                response = self.node.handle(api_key, request.body, call, listener.where)
+            else:
+                response = self._handle_fault(connection, frame, request, call, passage)
+        except UnsupportedVersion as error:
+            if error.api_key != API_VERSIONS:
+                raise
+            # The one request of an unknown version that is answered, so that a client can find a known one.
+            answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
+            self._encoder.owe_short(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
+            return API_VERSIONS
+        if self.is_limited:
+            now_s = self._turn.real_s()
+            response = self._throttled.charge(connection, api_key, len(frame), now_s - began_s, response, now_s)
+        if response is NO_ANSWER:
+            return api_key
+        if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
+            data = self._encoder.owe_short(connection, request, response)
+            if passage is not None and self.gate is not None:
+                self.gate.note_response(passage, data, self._turn.now_ms)
+            return api_key
+        body = request.body if api_key in READS else None
+        answered = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage, body)
+        if response is None:
+            self._connections.park(connection, answered)
+            return -1
+        return api_key if self._encoder.owe(connection, answered, response) else -1
+
+    def reply(self, connection: Connection, response: Any) -> None:
+        """Owe the response to a parked request, and go on with those behind it."""
+        parked = self._connections.unpark(connection)
+        connection.heard_s = now_s = self._turn.checked_s
+        self._stats.count_wait(parked.api_key, now_s - parked.since_s)
+        if self.is_limited:
+            response = self._throttled.end_wait(connection, response, self._turn.real_s())
+        if response is not NO_ANSWER:
+            self._encoder.owe(connection, parked, response, is_reply=True)
+        self._connections.enqueue(connection)
+
+    # -- faults --------------------------------------------------------------------------------------------------------
+
+    def _handle_fault(
+        self, connection: Connection, frame: bytes, request: Request, call: Call, passage: "Passage"
+    ) -> Any:
+        """Return the response to a request that meets a fault, None while it is parked, NO_ANSWER if there is none."""
+        assert self.gate is not None, "only the gate finds faults"
+        assert passage.rule is not None, "only a rule is a fault"
+        action = passage.action
+        if action.hold:
+            self.gate.hold(passage.rule, connection, frame)
+            return None
+        response = NO_ANSWER
+        if action.is_applied:
+            response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
+        if action.disconnect == "before":
+            self._connections.close(connection, "fault")
+        elif action.error:
+            if response is None:  # it is parked, and its response will come to nobody
+                self.node.forget(call.ticket)
+            response = error_response(request.body, request.version, ErrorCode[action.error])
+        return response
+
+    def release(self, number: int) -> int:
+        """Decide the requests that a rule of the fault plan has held, and that now wait no more. Returns how many."""
+        held = [] if self.gate is None else self.gate.release(number)
+        for connection, frame in held:
+            self._connections.unpark(connection)
+            connection.backlog.appendleft(frame)
+            self._connections.enqueue(connection)
+        return len(held)
