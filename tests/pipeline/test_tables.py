@@ -16,8 +16,8 @@ from pipeline.decode.layout import TOPIC
 from pipeline.jobs.build import DERIVED, Tables, build
 from pipeline.synth import Writer, commit
 from protocol.records import Record
-from tests.pipeline.engine import START_MS, Engine, SimulatedGroup
-from tests.pipeline.habits import live
+from tests.pipeline.engine import START_MS, Engine
+from tests.pipeline.simulated_groups import SimulatedGroup, live
 from tests.pipeline.test_ingest import read
 
 pytestmark = pytest.mark.xdist_group("spark")
