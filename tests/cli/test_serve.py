@@ -288,6 +288,7 @@ def syncs_of_log(syncs: Path) -> int:
 
 def test_the_server_compacts_its_logs(tmp_path: Path) -> None:
     options = ("--topic", "t:200", "--set", "offsets.topic.num.partitions=1")
+    options += ("--set", "offsets.topic.min.dirty.bytes=1048576")
     with Muster(tmp_path, *options) as server, Client.to(server.kafka) as client:
         for offset in (1, 2):
             assert commit(client, offset, partitions=200, metadata="x" * 4000) == ErrorCode.NONE
