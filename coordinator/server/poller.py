@@ -35,9 +35,8 @@ log = logging.getLogger("muster.server")
 CHUNK_BYTES: Final = 65_536
 SEND_BYTES: Final = 1_048_576  # to one connection in one turn, of responses that its socket did not take at once
 LOOKS: Final = 64  # at sockets, before falling asleep: about as long as what follows
-BRIEF_S: Final = 0.00003  # a wait that costs less processor time looking on than asleep
 WAIT_S: Final = 0.001  # for the next request, asleep but not in Trio's loop
-SKIPS_MAX: Final = 15  # times that this is not tried, after it was in vain again and again
+SKIPS_MAX: Final = 15  # times that either is not tried, after it was in vain again and again
 CHECKPOINT_S: Final = 0.002  # of turns, before the other tasks have theirs
 SHAKES_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
 SWEEP_SECONDS: Final = 5.0
@@ -45,6 +44,26 @@ THREADS_MAX: Final = 2  # that check tokens at a time
 NEVER_MS: Final = 2**62
 
 T = TypeVar("T")
+
+
+class Attempts:
+    """Something that may be in vain. Each time that it was, it is skipped twice as often before it is tried again."""
+
+    def __init__(self) -> None:
+        self._skips = self._left = 0
+
+    def is_worth_it(self) -> bool:
+        """Return whether to try it now."""
+        if self._left:
+            self._left -= 1
+            return False
+        return True
+
+    def note(self, success: bool) -> bool:
+        """Note whether it was of use, and return that."""
+        self._skips = 0 if success else min(2 * self._skips + 1, SKIPS_MAX)
+        self._left = self._skips
+        return success
 
 
 class Poller:
@@ -98,8 +117,7 @@ class Poller:
         self._polls_left = 0  # until every socket that was ready at the first of them has been reported
         self._polled_ms = 0  # when that was
         self._read_by_ms = 0  # all that had arrived by then has been received
-        self._waited_s = WAIT_S  # for the latest request, if that was looked at
-        self._skips = self._skips_left = 0
+        self._looking, self._sleeping = Attempts(), Attempts()
         self._alarm = trio.CancelScope()
         # The deadlines that the alarm is set for, by either clock: Trio's time is looked up only for new ones.
         self._alarm_ms = self._poll_alarm_ms = NEVER_MS
@@ -133,21 +151,17 @@ class Poller:
         """Return whether a socket is ready before the loop gives way to Trio's.
 
         A client that sends its next request when it has its response is waited for each time. To look on costs as much
-        processor time as the wait is long; to sleep costs falling asleep and waking up, about `BRIEF_S`; and to sleep
-        in Trio's loop a pass through that as well. So the loop looks on if the last wait was brief, and else it sleeps
-        for a moment. When that was in vain, it is not tried for a while, which doubles each time.
+        processor time as the wait is long; to sleep costs falling asleep and waking up; and to sleep in Trio's loop a
+        pass through that as well. So the loop looks on for a while, and then it sleeps for a moment. If to look on was
+        in vain, the client is slower or needs this processor.
         """
-        real_s, wait = self._turn.real_s, self._selector.wait
-        ended_s = real_s()
-        looks = LOOKS if self._waited_s < BRIEF_S else 1
-        is_ready = any(wait(0) for _ in range(looks))
-        if not is_ready and self._skips_left:
-            self._skips_left -= 1
-        elif not is_ready:
-            is_ready = wait(WAIT_S)
-            self._skips = 0 if is_ready else min(2 * self._skips + 1, SKIPS_MAX)
-            self._skips_left = self._skips
-        self._waited_s = real_s() - ended_s if is_ready else WAIT_S
+        wait = self._selector.wait
+        if self._looking.is_worth_it():
+            is_ready = self._looking.note(any(wait(0) for _ in range(LOOKS)))
+        else:
+            is_ready = wait(0)
+        if not is_ready and self._sleeping.is_worth_it():
+            is_ready = self._sleeping.note(wait(WAIT_S))
         return is_ready
 
     async def _wait_for_deadlines(self) -> None:

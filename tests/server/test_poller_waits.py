@@ -1,5 +1,6 @@
 """How the poller waits for the next request: it looks on, falls asleep for a moment, or leaves it to Trio."""
 
+import math
 import threading
 import time
 from typing import cast
@@ -13,55 +14,52 @@ from coordinator.server.selector import Selector
 from protocol.messages.api_versions import ApiVersionsRequest
 from tests.server.listening import Listening, listening
 
-LOOK_S = 1e-7
-
 
 class Sockets:
-    """A selector of which a test says after how many seconds something is ready. To look at it takes time."""
+    """A selector of which a test says at which look something is ready, or that it is while the loop sleeps."""
 
-    def __init__(self, here: Listening) -> None:
-        self._here = here
-        self.after_s = 0.0  # from the last time that something was ready
-        self._ready_at_s = 0.0
+    def __init__(self) -> None:
+        self.poller = Listening().poller
+        self.poller._selector = cast("Selector", self)
+        self._ready_after: float = 0  # looks; a sleep is longer than any number of them
         self.looks = self.sleeps = 0
-        here.poller._selector = cast("Selector", self)
 
     def wait(self, seconds: float) -> bool:
-        clock = self._here.server
-        if seconds:
-            self.sleeps += 1
-        else:
-            self.looks += 1
-        until_s = clock.seconds + max(seconds, LOOK_S)
-        clock.seconds = until_s if until_s < self._ready_at_s else max(self._ready_at_s, clock.seconds + LOOK_S)
-        return clock.seconds >= self._ready_at_s
+        self.looks += seconds == 0
+        self.sleeps += seconds > 0
+        return self.looks >= self._ready_after or (seconds > 0 and self._ready_after < math.inf)
 
-    def ask(self, after_s: float) -> tuple[bool, int, int]:
-        """Wait for what is ready after so long: whether that was soon enough, and the looks and sleeps it took."""
+    def ask(self, ready_after: float) -> tuple[bool, int, int]:
+        """Wait: whether something was ready soon enough, and the looks and sleeps that it took."""
         self.looks = self.sleeps = 0
-        self._ready_at_s = self._here.server.seconds + after_s
-        return self._here.poller._is_ready_soon(), self.looks, self.sleeps
+        self._ready_after = ready_after
+        return self.poller._is_ready_soon(), self.looks, self.sleeps
 
 
-def test_after_a_brief_wait_the_loop_looks_on() -> None:
-    sockets = Sockets(Listening())
-    assert sockets.ask(5 * LOOK_S) == (True, 1, 1), "nothing is known yet: it sleeps"
-    assert sockets.ask(5 * LOOK_S) == (True, 5, 0), "as the last wait was brief"
-    assert sockets.ask(0.0005) == (True, poller.LOOKS, 1)
-    assert sockets.ask(5 * LOOK_S) == (True, 1, 1), "as the last wait was not"
+SLOW = poller.LOOKS + 1  # a client that is ready when the loop has fallen asleep
 
 
-def test_to_sleep_in_vain_is_tried_less_and_less() -> None:
-    sockets = Sockets(Listening())
-    tried = [sockets.ask(1.0)[2] for _ in range(30)]
-    assert [at for at, sleeps in enumerate(tried) if sleeps] == [0, 2, 6, 14]
-    while not sockets.ask(1.0)[2]:
+def test_the_loop_looks_on_for_a_fast_client() -> None:
+    sockets = Sockets()
+    assert [sockets.ask(5) for _ in range(3)] == [(True, 5, 0)] * 3
+
+
+def test_the_loop_sleeps_for_a_slower_client_and_looks_on_less_and_less() -> None:
+    sockets = Sockets()
+    asked = [sockets.ask(SLOW) for _ in range(60)]
+    assert set(asked) == {(True, poller.LOOKS, 1), (True, 1, 1)}
+    assert [at for at, (_, looks, _) in enumerate(asked) if looks > 1] == [0, 2, 6, 14, 30, 46]
+    while sockets.ask(5)[1] == 1:
         pass
-    for _ in range(poller.SKIPS_MAX):
-        assert sockets.ask(0.0005) == (False, 1, 0)
-    assert sockets.ask(0.0005) == (True, 1, 1)
-    assert sockets.ask(1.0)[2] == 1, "as the last time was not in vain"
-    assert [sockets.ask(1.0)[2] for _ in range(2)] == [0, 1]
+    assert [sockets.ask(5) for _ in range(3)] == [(True, 5, 0)] * 3, "as that was of use"
+
+
+def test_the_loop_sleeps_less_and_less_while_nobody_sends() -> None:
+    """It leaves the waiting to Trio."""
+    sockets = Sockets()
+    asked = [sockets.ask(math.inf) for _ in range(60)]
+    assert not any(is_ready for is_ready, _, _ in asked)
+    assert [at for at, (_, _, sleeps) in enumerate(asked) if sleeps] == [0, 2, 6, 14, 30, 46]
 
 
 async def test_other_tasks_have_their_turn_while_a_client_never_pauses() -> None:
