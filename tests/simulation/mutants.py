@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.consumer import reconcile
 from coordinator.core.consumer.group import ConsumerGroup
 from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, single_records
 from coordinator.core.result import Reply, Result
@@ -32,8 +33,11 @@ Faulty = Callable[..., Any]
 MUTANTS: Final[dict[str, Plant]] = {}
 
 
-def instead(cls: type, name: str, *, every: int = 1) -> Callable[[Faulty], Faulty]:
-    """Register a mistake: call it as `faulty(method, self, *arguments)` in place of a method, at one of so many calls."""
+def instead(cls: Any, name: str, *, every: int = 1) -> Callable[[Faulty], Faulty]:
+    """Register a mistake: call it as `faulty(method, self, *arguments)` in place of a method, at one of so many calls.
+
+    `cls` may be a module, whose functions have no `self`.
+    """
 
     def register(faulty: Faulty) -> Faulty:
         def plant(patch: pytest.MonkeyPatch) -> None:
@@ -137,6 +141,18 @@ def miscounts_the_joined(method: Any, shard: Shard, group: Any) -> None:
     if isinstance(group, ClassicGroup) and group.joined == 1 and len(group.members) > 1:
         group = replace(group, joined=2)
     method(shard, group)
+
+
+@instead(reconcile, "is_free")
+def takes_what_is_not_free(method: Any, *args: Any) -> bool:
+    """Give a member partitions that another one has not given up."""
+    return True
+
+
+@instead(reconcile, "owns_any")
+def waits_for_no_revocation(method: Any, *args: Any) -> bool:
+    """Believe that every member has given up what it was told to."""
+    return False
 
 
 # -- timers ------------------------------------------------------------------------------------------------------------

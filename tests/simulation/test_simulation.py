@@ -11,6 +11,7 @@ FOUND = (100057,)  # seeds of long campaigns that broke a promise once: an empty
 TRIES = 12
 
 
+@pytest.mark.rule("K-143 K-144 K-180 K-228 K-365")
 @pytest.mark.parametrize("seed", [*SEEDS, *FOUND])
 def test_a_history_keeps_all_promises(seed: int) -> None:
     report = play(seed)
@@ -18,6 +19,7 @@ def test_a_history_keeps_all_promises(seed: int) -> None:
     assert report.replays > 40
 
 
+@pytest.mark.rule("K-398")
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_a_history_keeps_all_promises_while_coordinators_are_loaded_again(seed: int) -> None:
     report = play(seed, has_moves=True)

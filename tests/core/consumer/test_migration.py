@@ -26,7 +26,9 @@ from coordinator.core.verbs import RemoveMember, remove_consumer_member
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
-from tests.core.consumer.crowd import Classic, Consumer, Crowd
+from tests.core import world_commands  # noqa: F401 - it adds its commands
+from tests.core.consumer import commands  # noqa: F401 - as above
+from tests.core.world import World
 
 ENV = Env(Call(1, 1_000, 5, "c", "/h", lambda: "id"), Limits(), Topics())
 
@@ -65,11 +67,11 @@ def test_a_session_that_ends_there_is_tried_again() -> None:
 @pytest.mark.rule("K-267 K-329 K-368")
 def test_tombstones_are_in_the_order_that_replay_insists_on() -> None:
     """8t, 7t, 6t, 5t, 16t, 4t, 3t; replayed, they leave nothing."""
-    crowd = Crowd()
-    for _ in range(3):
-        crowd.add(Consumer(crowd, ["t"], regex="u"))
-    crowd.wait(1)
-    group: ConsumerGroup | None = crowd.group
+    world = World()
+    for command in ("limits group_consumer_assignment_interval_ms=0", "topics t:4 u:3", "hb a 0 names=t regex=u",
+                    "hb b 0 names=t regex=u", "hb c 0 names=t regex=u", "advance 1s"):  # fmt: skip
+        world.run(command)
+    group: ConsumerGroup | None = world.shard.groups["g"]
     assert group is not None
     written = tombstones(group)
     kinds = [type(record.key) for record in written]
@@ -80,38 +82,3 @@ def test_tombstones_are_in_the_order_that_replay_insists_on() -> None:
     for record in written:
         group = apply_record(group, record)
     assert group is None
-
-
-@pytest.mark.rule("K-227 K-228")
-def test_a_rolling_change_of_protocol_and_back_loses_nothing() -> None:
-    """T-16, T-18, K-227, K-228: classic members are replaced one by one by consumers, and those by classic ones."""
-    crowd = Crowd(group_consumer_assignment_interval_ms=0)
-    for _ in range(3):
-        crowd.add(Classic(crowd, ["t", "u"]))
-    crowd.settle(10)
-    for kind, ends_as in ((Consumer, "ConsumerGroup"), (Classic, "ClassicGroup")):
-        for name in tuple(crowd.clients):
-            crowd.clients[name].leave()
-            crowd.drop(name)
-            crowd.add(kind(crowd, ["t", "u"]))
-            crowd.settle(12)
-            owned = [partition for client in crowd.clients.values() for partition in client.owned]
-            assert len(owned) == len(set(owned)) == 7, "every partition has one owner"
-        assert type(crowd.group).__name__ == ends_as
-        crowd.restart(compacted=True)
-        crowd.settle(12)
-
-
-@pytest.mark.rule("K-398")
-def test_an_upgraded_group_survives_a_crash_at_any_moment() -> None:
-    """K-398, T-23: whatever step of the way a restart comes in."""
-    for moment in range(8):
-        crowd = Crowd(group_consumer_assignment_interval_ms=0)
-        for _ in range(2):
-            crowd.add(Classic(crowd, ["t"]))
-        crowd.settle(10)
-        crowd.add(Consumer(crowd, ["t"]))
-        for client in [*crowd.clients.values(), *crowd.clients.values(), *crowd.clients.values()][:moment]:
-            client.step(promptly=True)
-        crowd.restart(compacted=bool(moment % 2))
-        crowd.settle(16)
