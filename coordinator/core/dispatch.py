@@ -3,12 +3,11 @@
 Every handler of a request is a function `(group, request, env) -> Result`, and of a timer `(group, timer, env) ->
 Result`. What is not in the table cannot happen.
 
-The handlers of consumer groups stand in it by name: their modules are imported by the first that is called, and a
-server without such groups does without them.
+The handlers of consumer groups are in `consumer/handlers.py`, which is imported when one of them is needed: a server
+without such groups does without their modules.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from importlib import import_module
 from types import NoneType
 from typing import Any, Final, TypeVar
 
@@ -27,7 +26,6 @@ from coordinator.core.offsets.offset_delete import offset_delete
 from coordinator.core.offsets.txn_offset_commit import txn_offset_commit
 from coordinator.core.result import Result
 from coordinator.core.verbs import Forget, Rebalance, RemoveMember, SetTarget
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
@@ -38,39 +36,41 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 Handler = Callable[[Any, Any, Env], Result[Any]]
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
-class HandlerTable(dict[K, Any]):
-    """Handlers by key. One that is given as a name, `module.function` in `consumer/`, is imported when it is called
-    first."""
+class HandlerTable(dict[K, V]):
+    """Handlers by key; the first key that is not among them adds those of consumer groups."""
 
-    def __init__(self, handlers: Mapping[K, Callable[..., Any] | str]) -> None:
-        self._names = {key: name for key, name in handlers.items() if isinstance(name, str)}
-        super().__init__({key: handler for key, handler in handlers.items() if key not in self._names})
+    def __init__(self, name: str, handlers: Mapping[K, V]) -> None:
+        """`name` is that of the table in `consumer/handlers.py` which is added."""
+        super().__init__(handlers)
+        self._name = name
 
-    def __missing__(self, key: K) -> Any:
-        module, _, name = self._names[key].partition(".")
-        handler = self[key] = getattr(import_module(f"coordinator.core.consumer.{module}"), name)
-        return handler
+    def __missing__(self, key: K) -> V:
+        from coordinator.core.consumer import handlers
+
+        added: Mapping[K, V] = getattr(handlers, self._name)
+        self.update(added)
+        return added[key]
 
 
 _NONE, _CLASSIC, _CONSUMER = NoneType, ClassicGroup, ConsumerGroup
 
 
-def _for_every_group(request: type, handler: Handler | str) -> Mapping[tuple[type, type], Handler | str]:
+def _for_every_group(request: type, handler: Handler) -> Mapping[tuple[type, type], Handler]:
     return {(request, group): handler for group in (_NONE, _CLASSIC, _CONSUMER)}
 
 
-HANDLERS: Final[dict[tuple[type, type], Handler]] = HandlerTable({
-    **_for_every_group(ConsumerGroupHeartbeatRequest, "consumer_group_heartbeat.consumer_group_heartbeat"),
-    **_for_every_group(HeartbeatRequest, classic_heartbeat.heartbeat),
-    **_for_every_group(JoinGroupRequest, classic_join_group.join_group),
-    **_for_every_group(SyncGroupRequest, classic_sync_group.sync_group),
-    **_for_every_group(LeaveGroupRequest, classic_leave_group.leave_group),
-    (HeartbeatRequest, _CONSUMER): "heartbeat.heartbeat",
-    (JoinGroupRequest, _CONSUMER): "join_group.join_group",
-    (SyncGroupRequest, _CONSUMER): "sync_group.sync_group",
-    (LeaveGroupRequest, _CONSUMER): "leave_group.leave_group",
+def _unless_consumer(request: type, handler: Handler) -> Mapping[tuple[type, type], Handler]:
+    return {(request, group): handler for group in (_NONE, _CLASSIC)}
+
+
+HANDLERS: Final[dict[tuple[type, type], Handler]] = HandlerTable("HANDLERS", {
+    **_unless_consumer(HeartbeatRequest, classic_heartbeat.heartbeat),
+    **_unless_consumer(JoinGroupRequest, classic_join_group.join_group),
+    **_unless_consumer(SyncGroupRequest, classic_sync_group.sync_group),
+    **_unless_consumer(LeaveGroupRequest, classic_leave_group.leave_group),
     **_for_every_group(OffsetCommitRequest, offset_commit),
     **_for_every_group(TxnOffsetCommitRequest, txn_offset_commit),
     **_for_every_group(OffsetDeleteRequest, offset_delete),
@@ -89,12 +89,10 @@ HANDLERS: Final[dict[tuple[type, type], Handler]] = HandlerTable({
     (Forget, _CONSUMER): verbs.forget,
 })  # fmt: skip
 
-TIMERS: Final[dict[tuple[str, type], Handler]] = HandlerTable({
+TIMERS: Final[dict[tuple[str, type], Handler]] = HandlerTable("TIMERS", {
     (timers.SESSION, _CLASSIC): classic_timers.expire_session,
     (timers.JOIN, _CLASSIC): classic_timers.expire_join_phase,
     (timers.SYNC, _CLASSIC): classic_timers.expire_pending_syncs,
-    **{(kind, _CONSUMER): "timers.expire_member" for kind in timers.MEMBER_KINDS},
-    (timers.REGEX, _CONSUMER): "timers.resolve_patterns",
 })  # fmt: skip
 
 UNLOADED: Final[dict[type, Callable[[Any, Env, str], Result[Any]]]] = {
@@ -102,7 +100,6 @@ UNLOADED: Final[dict[type, Callable[[Any, Env, str], Result[Any]]]] = {
     _CONSUMER: failover.unload_consumer,
 }
 
-RESTARTED: Final[dict[type, Callable[[Any, Env], Result[Any]]]] = HandlerTable({
-    _CLASSIC: classic_timers.restart_timers,
-    _CONSUMER: "timers.restart_timers",
-})  # fmt: skip
+RESTARTED: Final[dict[type, Callable[[Any, Env], Result[Any]]]] = HandlerTable(
+    "RESTARTED", {_CLASSIC: classic_timers.restart_timers}
+)

@@ -1,4 +1,4 @@
-"""The table of handlers: those that it has by name are found, and kept once they are."""
+"""The table of handlers: those of consumer groups are added when one is needed."""
 
 import subprocess
 import sys
@@ -6,22 +6,21 @@ import sys
 import pytest
 
 from coordinator.core import dispatch
-from coordinator.core.consumer import heartbeat
+from coordinator.core.consumer import handlers, heartbeat
 from coordinator.core.consumer.group import ConsumerGroup
 from protocol.messages.heartbeat import HeartbeatRequest
 
 
-@pytest.mark.parametrize("table", [dispatch.HANDLERS, dispatch.TIMERS, dispatch.RESTARTED])
-def test_every_name_is_that_of_a_function(table: "dispatch.HandlerTable[object]") -> None:
-    fresh = dispatch.HandlerTable(table._names)
-    assert not fresh, "nothing is imported before it is called"
-    found = {key: fresh[key] for key in table._names}
-    assert found, "the handlers of consumer groups stand in the table by name"
-    assert all(callable(handler) for handler in found.values()), found
-    assert fresh == found, "what was found is kept"
+@pytest.mark.parametrize("name", ["HANDLERS", "TIMERS", "RESTARTED"])
+def test_no_handler_of_a_consumer_group_takes_the_place_of_another(name: str) -> None:
+    """A key that is in the first table is never looked for in the second."""
+    added = getattr(handlers, name)
+    table = getattr(dispatch, name)
+    assert table[next(iter(added))] is not None
+    assert all(table[key] is handler for key, handler in added.items())
 
 
-def test_the_name_is_that_of_the_handler() -> None:
+def test_a_consumer_group_has_its_own_handler_of_a_classic_request() -> None:
     assert dispatch.HANDLERS[HeartbeatRequest, ConsumerGroup] is heartbeat.heartbeat
 
 
