@@ -12,8 +12,9 @@ from protocol.apis import API_VERSIONS
 _URGENT: Final = dict.fromkeys((8, 11, 12, 13, 14, 68, 17, API_VERSIONS, 36), 16 * 1_024)
 """OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat, and the first requests of a
 client, SaslHandshake, ApiVersions and SaslAuthenticate, up to so many bytes."""
-_FETCH: Final = {9: 1_024}
-"""OffsetFetch, which a member sends before it consumes: each four bytes ask for an offset with metadata of 4 KiB."""
+_FETCH: Final = {9: 512}
+"""OffsetFetch, which a member sends before it consumes: each four bytes ask for an offset with metadata of up to 4 KiB.
+So the longest one takes about as long as the longest commit, some half a millisecond."""
 URGENT_BYTES_MAX: Final = tuple([({**_URGENT, **_FETCH}).get(api_key, 0) for api_key in range(256)])
 """By API key, up to how many bytes a request is urgent. An API key has two bytes, and all that exist are below 256."""
 
