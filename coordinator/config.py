@@ -171,7 +171,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
          least=1, most=10_000),
     Setting("offsets.topic.segment.bytes", 104_857_600, _BYTES, "The size at which a segment of __consumer_offsets is rolled.",
          least=1_024, most=INT_MAX),
-    Setting("offsets.topic.min.dirty.bytes", 4_194_304, _BYTES,
+    Setting("offsets.topic.min.dirty.bytes", 1_048_576, _BYTES,
          "How much must have been appended to a partition of __consumer_offsets before it is compacted again. A setting of Muster's own.",
          least=1, most=LONG_MAX),
     Setting("offsets.commit.required.acks", -1, _NONE, "Accepted for compatibility, without effect: there is one replica.", least=-1, most=1),

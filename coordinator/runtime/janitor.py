@@ -17,6 +17,9 @@ from storage.log import Log
 log = logging.getLogger("muster.janitor")
 
 RETRY_MS: Final = 300_000  # before a log whose compaction has failed is tried again
+REST_ROUNDS: Final = 10
+"""Before a log that was compacted is compacted again: some ten seconds. Each time costs syncs and files, however small
+the result is, and a log that grows by megabytes a second would be compacted all the time."""
 FINISH_MS: Final = 5_000  # between two looks for transactions whose end was decided and could not be written
 FORGET_MS: Final = 3_600_000  # between two looks for transactional ids that nobody uses
 
@@ -33,12 +36,15 @@ def _newest_ms(node: Node) -> int:
 class Janitor:
     """Looks after a node's logs."""
 
-    def __init__(self, node: Node, now_ms: int) -> None:
+    def __init__(self, node: Node, now_ms: int, rest_rounds: int = REST_ROUNDS) -> None:
         self._node = node
         # Not at once: a clock that is wrong at boot may be put right before records are deleted by it.
         self._retain_at_ms = self._forget_at_ms = now_ms + node.config["log.retention.check.interval.ms"]
         self._finish_at_ms = now_ms + FINISH_MS
         self._compact_at_ms: dict[str, int] = {}  # not before, by the directory of a log whose compaction has failed
+        self._rest_rounds = rest_rounds
+        self._rounds = 0  # there were; not a time, for the clock may be stopped
+        self._rests_until: dict[str, int] = {}  # the round from which on a log may be compacted again, by its directory
         newest_ms = _newest_ms(node)
         if newest_ms >= 0 and (away_ms := now_ms - newest_ms) > AWAY_MS:
             said = "the newest record is %d hours old by this clock; if the clock is wrong, stop before records expire"
@@ -50,6 +56,7 @@ class Janitor:
         A step may hand out a `Wait`, to be called on another thread before the next one. Raises StorageError when
         nothing can be appended to one of the coordinator's own logs any more.
         """
+        self._rounds += 1
         if now_ms >= self._retain_at_ms:
             self._retain_at_ms = now_ms + self._node.config["log.retention.check.interval.ms"]
             self._note(Kind.RETAIN, now_ms)
@@ -69,7 +76,7 @@ class Janitor:
             yield None
         own = self._node.ledger.log, *(p.log for p in self._node.partitions if p.has_log)
         for one in self._node.compacted_logs():
-            if cleaner.is_due(one) and now_ms >= self._compact_at_ms.get(one.directory, 0):
+            if cleaner.is_due(one) and self._may_compact(one, now_ms):
                 yield from self._compact(one, now_ms)
                 if one.failure is not None and one in own:
                     raise one.failure
@@ -78,6 +85,11 @@ class Janitor:
         """Note what is about to be done, for a replay. Compactions are not noted: their steps follow the real clock."""
         if self._node.note_input is not None:
             self._node.note_input(kind, value)
+
+    def _may_compact(self, one: Log, now_ms: int) -> bool:
+        """Return whether the log has rested since it was compacted, or since that has failed."""
+        has_rested = self._rounds >= self._rests_until.get(one.directory, 0)
+        return has_rested and now_ms >= self._compact_at_ms.get(one.directory, 0)
 
     def _compact(self, one: Log, now_ms: int) -> Iterator[cleaner.Wait | None]:
         """Compact a log. It serves as well uncompacted, so that a failure is logged, and tried again later."""
@@ -88,5 +100,6 @@ class Janitor:
             log.warning("a compaction has failed: %s", failure, extra={"log": one.directory})
             return
         self._compact_at_ms.pop(one.directory, None)
+        self._rests_until[one.directory] = self._rounds + self._rest_rounds
         if done is not None:
             log.info("compacted", extra={"log": one.directory, "before": done.bytes_before, "after": done.bytes_after})

@@ -6,7 +6,7 @@ import logging
 import msgspec
 import pytest
 
-from coordinator.runtime.janitor import AWAY_MS, RETRY_MS, Janitor
+from coordinator.runtime.janitor import AWAY_MS, REST_ROUNDS, RETRY_MS, Janitor
 from protocol import record_batch
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
@@ -118,3 +118,17 @@ def test_a_short_log_is_left_alone_unless_a_setting_says_otherwise(
     (log,) = [one.log for one in server.node.partitions if one.has_log]
     list(Janitor(server.node, WALL_MS).round(WALL_MS))
     assert sum(len(records) for _, records in scan(log)) == (1 if is_compacted else 5)
+
+
+def test_a_log_that_was_compacted_rests_for_some_rounds() -> None:
+    """However fast it grows, and whatever the coordinator's clock shows."""
+    server = InMemory(offsets_topic_min_dirty_bytes=1)
+    peer = server.connect()
+    janitor = Janitor(server.node, WALL_MS)
+    left = []
+    for offset in range(REST_ROUNDS + 2):
+        peer.ask(commit("g", {"orders": {0: offset}}), 8)
+        (log,) = [one.log for one in server.node.partitions if one.has_log]
+        list(janitor.round(WALL_MS))
+        left.append(sum(len(records) for _, records in scan(log)))
+    assert left == [1, *range(2, REST_ROUNDS + 1), 1, 2]

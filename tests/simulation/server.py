@@ -105,7 +105,7 @@ class Server:
         self._boot_ms, self._frozen_s, self._stalled_until_ms = self.clock.now_ms, None, 0
         self.process = self._guard(self._boot)
         if self.process is not None:
-            self._janitor = Janitor(self.process.node, self.now_ms())
+            self._janitor = Janitor(self.process.node, self.now_ms(), rest_rounds=0)
             self.clock.after(1, self._in_this_life(self._load))
 
     def _boot(self) -> InMemory:
