@@ -147,7 +147,8 @@ def test_a_bound_is_not_called_lag(spark: Any) -> None:
 def test_a_topic_that_was_made_anew_has_the_lag_of_its_present_life(spark: Any) -> None:
     commits = commits_of(spark, [(0, 10_000, 500), (1, 60_000, 10)])
     samples = [(10_000, 600), (50_000, 0), (60_000, 10), (100_000, 50)]
-    ends = spark.createDataFrame([("t", 0, ts, leo, "list_offsets") for ts, leo in samples], ENDS)
+    other = ("t", 1, 70_000, 1, "list_offsets")  # a partition of its own
+    ends = spark.createDataFrame([*(("t", 0, ts, leo, "list_offsets") for ts, leo in samples), other], ENDS)
     (row,) = lag_status(commits, ends, now_ms=100_000).collect()
     assert (row.lag, row.lag_seconds) == (40, 40.0)
 
