@@ -46,9 +46,9 @@ class RunningServer:
         self.admin_port = free_port()
         self.kafka = f"127.0.0.1:{self.port}"
         self._wait = wait
-        self._command = command and _listening(command, self.port)
-        if not self._command:
-            self._command = [
+        self.command = command and _listening(command, self.port)
+        if not self.command:
+            self.command = [
                 sys.executable,
                 "-m",
                 "coordinator",
@@ -58,11 +58,11 @@ class RunningServer:
                 "--admin",
                 f"127.0.0.1:{self.admin_port}",
             ]
-            self._command += ["--log-level", "error", "--data-dir", str(folder), *options]
+            self.command += ["--log-level", "error", "--data-dir", str(folder), *options]
 
     def __enter__(self) -> "RunningServer":
-        assert self._command, "made by __init__"
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        assert self.command, "made by __init__"
+        self._process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
         self.pid = self._process.pid
         while self._wait:
             try:

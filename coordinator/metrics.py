@@ -401,7 +401,7 @@ def _snapshot_counters(now: Snapshot) -> Iterator["Metric"]:
         ("bytes_out", "Bytes of batches fetched", {topic: one.bytes_out for topic, one in now.traffic.items()}),
     ):
         yield _family(Count, f"muster_topic_{name}", f"{sentence}, by topic.", ("topic",), values)
-    waits = Histogram("muster_sync_seconds", "How long turns waited for the logs to be on the disk.")
+    waits = Histogram("muster_sync_seconds", "How long syncs of the logs took.")
     waits.add_metric((), list(_cumulate(now.syncs)), now.syncs.sum)
     yield waits
     yield Count("muster_offset_commits", "Offsets committed, one a partition.", value=now.offset_commits)

@@ -195,26 +195,26 @@ def encode(
 class PlainBatch:
     """A batch without a producer that grows by records in their written form."""
 
-    __slots__ = ("_base_ms", "_count", "_max_ms", "_written")
+    __slots__ = ("_base_ms", "_max_ms", "_written", "count")
 
     def __init__(self, base_ms: int) -> None:
         self._base_ms = self._max_ms = base_ms
-        self._count = 0
+        self.count = 0
         self._written: list[bytes] = []
 
     def next_deltas(self, timestamp: int) -> tuple[int, int]:
         """Return the deltas of offset and timestamp with which the next record is to be written."""
-        return self._count, timestamp - self._base_ms
+        return self.count, timestamp - self._base_ms
 
     def extend(self, written: bytes, count: int, timestamp: int) -> None:
         """Add so many records, which have been written with the next deltas."""
         self._written.append(written)
-        self._count += count
+        self.count += count
         self._max_ms = max(self._max_ms, timestamp)
 
     def seal(self) -> bytes:
         """Return the batch."""
-        count = self._count
+        count = self.count
         header = BatchHeader(
             0, 0, 0, MAGIC, 0, 0, count - 1, self._base_ms, self._max_ms, NO_PRODUCER, -1, NO_SEQUENCE, count
         )

@@ -25,7 +25,7 @@ from storage import layout, recovery
 from storage.appended_keys import AppendedKeys, KeyedRecord, KeyFamily, WriteKey
 from storage.checkpoint import Checkpoint
 from storage.compaction import KeyIndex
-from storage.files import Files, StorageError
+from storage.files import File, Files, StorageError
 from storage.index import RELATIVE_MAX
 from storage.producers import AbortedTransaction, Producers
 from storage.recovery import Progress, TornWrite, end_marker_of
@@ -258,6 +258,15 @@ class Log:
         """Return when everything appended is on the disk."""
         if self.segments:
             self.segments[-1].open().sync()
+
+    @_final
+    def file_to_sync(self) -> File:
+        """Return the file whose sync puts everything appended on the disk; there is something. For `begin_syncs`."""
+        return self.segments[-1].open()
+
+    def fail(self, failure: StorageError) -> None:
+        """A sync beside this log has failed: nothing more is written to it."""
+        self.failure = self.failure or failure
 
     def _segment_for(self, size: int, end_offset: int) -> Segment:
         """Return the segment to append `size` bytes to: a new one when they would not fit."""

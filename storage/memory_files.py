@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from storage.files import File, Lock, StorageError
+from storage.files import File, Lock, StorageError, Syncing, Waker
 
 
 class MemoryFile:
@@ -89,12 +90,21 @@ class MemoryFiles:
         """Nobody has said how large the memory is."""
         return -1, -1
 
-    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
-        for sync in syncs:
-            sync()
+    def begin_syncs(self, files: Sequence[File], waker: Waker) -> Syncing:
+        return _NoSyncing()
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
         return _NoLock()
+
+
+class _NoSyncing:
+    """Nothing is more durable than the process."""
+
+    is_over = True
+    failures: Mapping[str, StorageError] = MappingProxyType({})
+
+    def wait(self) -> None:
+        """There is nothing to wait for."""
 
 
 class _NoLock:

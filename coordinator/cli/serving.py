@@ -39,6 +39,7 @@ from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.poller import Poller
 from coordinator.server.virtual_brokers import VirtualBrokers, join_listeners
+from coordinator.server.waker import Waker
 from storage import reserve
 from storage.files import DirectoryLocked, Files, Lock, RealFiles, StorageError
 from storage.layout import DamagedLog
@@ -216,6 +217,7 @@ class Server:
         own = [listener for listener in listeners if listener.where.node_id == options.config.node_id]
         config, self._ids = _with_listeners(options.config, own), fresh_ids(options.seed)
         self._data_dir = data_dir
+        self._waker = Waker()
         self._setup = Setup(
             config=config,
             files=files,
@@ -225,6 +227,7 @@ class Server:
             tell=self._tell,
             compat=options.compat,
             is_synced=options.fsync,
+            waker=self._waker,
             topics=options.topics,
         )
         self._node = Node(self._setup)
@@ -265,6 +268,7 @@ class Server:
             authentication_ms=config["connections.max.authentication.ms"],
             room=self._room_for_clients(),
             real=self._real,
+            waker=self._waker,
         )
         self._brokers = VirtualBrokers(self._listeners, self._poller)
         if config["journal.max.bytes"]:
@@ -281,6 +285,7 @@ class Server:
                     nursery.start_soon(self._reload_on_hangup)
                 async for number in signals:
                     log.info("stopping on %s", signal.Signals(number).name)
+                    self._poller.perform(lambda now_ms: None)  # what waits for the disk is answered
                     nursery.cancel_scope.cancel()
                     break
         self._node.close()
@@ -296,6 +301,7 @@ class Server:
     def take_snapshot(self) -> Snapshot:
         """Return all that the logs hold."""
         self._node.flush()
+        self._node.append()
         return read_logs(self._files, self._data_dir)
 
     @property
@@ -313,6 +319,7 @@ class Server:
             listeners=tuple(
                 AdvertisedListener(one.name, one.where.node_id, one.host, one.port) for one in self._listeners
             ),
+            is_synced=options.fsync,
         )
 
     def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:

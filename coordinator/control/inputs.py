@@ -29,6 +29,8 @@ class Kind(StrEnum):
     FORGET = "forget"  # the client of a parked request has left; the ticket
     HELD = "held"  # responses that clients do not take; their bytes
     FLUSH = "flush"  # the turn ends
+    SYNC = "sync"  # with --fsync: what was gathered is appended, and a sync of it begins
+    SYNCED = "synced"  # it is over
     VERB = "verb"  # an operator's verb for a group or a broker; its name, its fields and the time
     ASK = "ask"  # a request of the operator's own; its frame and the time
     ADVANCE = "advance"  # the clock is about to be moved; how far at most, and whose sessions were renewed on the way
@@ -70,6 +72,7 @@ class Origin(Struct, frozen=True):
     settings: Mapping[str, Any]  # those that were given
     topics: Mapping[str, int]  # of the start
     listeners: tuple[AdvertisedListener, ...]
+    is_synced: bool = False  # whether responses wait for the disk
 
     @property
     def obstacle(self) -> str:

@@ -42,7 +42,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records import EndMarker
-from storage.files import Files, StorageError
+from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log
 
@@ -125,10 +125,36 @@ class DataPlane:
         """When, in real time, a fetch has waited long enough; None while none waits."""
         return self._state.polls.next_deadline_ms()
 
-    def take_syncs(self) -> list[Callable[[], None]]:
-        """End the turn: return what syncs the logs that it has written to. A failure closes the partition."""
+    def end_turn(self) -> None:
+        """Count what the responses of a turn hold from zero again."""
         self._state.given_bytes = 0
-        return self._state.logs.take_syncs()
+
+    def take_appends(self) -> int:
+        """Return how many batches were appended since this was last asked."""
+        logs = self._state.logs
+        appends, logs.appends = logs.appends, 0
+        return appends
+
+    @property
+    def has_written(self) -> bool:
+        """Whether a log was written to since `begin_sync`."""
+        return self._state.logs.has_written
+
+    def forget_written(self) -> None:
+        """Nobody waits for the disk: what was written is as good as synced."""
+        self._state.logs.forget_written()
+
+    def begin_sync(self) -> dict[TopicPartition, File]:
+        """Return the files that are to be synced, of the logs that were written to since this was last asked."""
+        return self._state.logs.begin_sync()
+
+    def end_sync(self, failures: Mapping[TopicPartition, StorageError]) -> None:
+        """The syncs of these files have ended. One that has failed closes its partition."""
+        self._state.logs.end_sync(failures)
+
+    def take_lost(self) -> frozenset[TopicPartition]:
+        """Return the partitions of which records may be lost that nobody was told of, since this was last asked."""
+        return self._state.logs.take_lost()
 
     def take_begun_logs(self) -> list[tuple[str, int, int]]:
         """Return the logs that were begun since this was last asked: topic, partition, time of the first batch."""
@@ -142,12 +168,8 @@ class DataPlane:
         """Close a partition whose log is gone."""
         self._state.logs.close_failed((topic, partition), failure)
 
-    def close_not_synced(self) -> frozenset[TopicPartition]:
-        """Close the partitions that could not be synced, and return all whose records of this turn may be lost."""
-        return self._state.logs.close_not_synced()
-
     def withdraw(self, response: Any, lost: Collection[TopicPartition]) -> Any:
-        """Return a response of this turn without what rests on lost records; itself if it does not."""
+        """Return a response that nobody has heard without what rests on lost records; itself if it does not."""
         return withdraw(response, lost, self._state.name_of) if type(response) in RESTING else response
 
     # -- what the runtime tells ----------------------------------------------------------------------------------------

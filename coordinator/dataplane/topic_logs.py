@@ -7,14 +7,13 @@ KAFKA_STORAGE_ERROR, and everything else is served.
 import errno
 import itertools
 import logging
-from collections.abc import Callable, Container, Generator, Iterator
-from functools import partial
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from typing import Final
 
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.dataplane.unopened import UnopenedLogs
 from storage import removal
-from storage.files import Files, StorageError
+from storage.files import File, Files, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_directory, partition_of
@@ -45,13 +44,14 @@ class TopicLogs:
         self._open: dict[TopicPartition, Log] = {}
         self.opened = 0  # logs, since the start: each took long
         self._dirty: dict[TopicPartition, Log] = {}
+        self.appends = 0  # since this was last looked at
         self.closed_partitions: dict[TopicPartition, str] = {}
         """The partitions whose logs are closed until the next start, each with the reason."""
         self.losses = 0
         """How many times a partition was closed before what had been appended to it was synced."""
         self._loss_of: dict[TopicPartition, int] = {}  # the number of its latest one
-        self._not_synced: dict[TopicPartition, StorageError] = {}
-        self._lost: set[TopicPartition] = set()  # in this turn
+        self._syncing: dict[TopicPartition, Log] = {}  # what was appended to them is being synced
+        self._lost: set[TopicPartition] = set()  # since this was last asked
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
         self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
         self._new: list[tuple[str, int, int]] = []  # with the time of the first batch
@@ -89,7 +89,7 @@ class TopicLogs:
         It stays closed until the next start, unless all that was missing is a descriptor.
         """
         extra = {"topic": partition[0], "partition": partition[1]}
-        if partition in self._dirty:
+        if partition in self._dirty or partition in self._syncing:
             self._note_lost(partition)
         if (found := self._forget(partition)) is not None:
             found.abandon()
@@ -101,6 +101,7 @@ class TopicLogs:
 
     def _forget(self, partition: TopicPartition) -> Log | None:
         self._dirty.pop(partition, None)
+        self._syncing.pop(partition, None)
         self._begun.pop(partition, None)
         self._held.pop(partition, None)
         return self._open.pop(partition, None)
@@ -147,6 +148,7 @@ class TopicLogs:
         if is_new:
             self._new.append((*partition, timestamp))
         self._dirty[partition] = log
+        self.appends += 1
         self._hold(partition)
         return offset
 
@@ -165,24 +167,39 @@ class TopicLogs:
         begun, self._new = self._new, []
         return begun
 
-    def take_syncs(self) -> list[Callable[[], None]]:
-        """Return what syncs each log that was written to since this was last asked. A failure is noted, not raised."""
+    @property
+    def has_written(self) -> bool:
+        """Whether a log was written to since `begin_sync`."""
+        return bool(self._dirty)
+
+    def forget_written(self) -> None:
+        """Nobody waits for the disk: what was written is as good as synced."""
+        self._dirty.clear()
+
+    def begin_sync(self) -> dict[TopicPartition, File]:
+        """Return the files that are to be synced, of the logs that were written to since this was last asked."""
         written, self._dirty = self._dirty, {}
-        return [partial(self._sync, partition, log) for partition, log in written.items()]
+        files: dict[TopicPartition, File] = {}
+        for partition, log in written.items():
+            try:
+                files[partition] = log.file_to_sync()
+            except StorageError as failure:
+                self._syncing[partition] = log
+                self.close_failed(partition, failure)
+            else:
+                self._syncing[partition] = log
+        return files
 
-    def _sync(self, partition: TopicPartition, log: Log) -> None:
-        try:
-            log.sync()
-        except StorageError as failure:
-            self._not_synced[partition] = failure
-
-    def close_not_synced(self) -> frozenset[TopicPartition]:
-        """Close the partitions that could not be synced. Returns them, and those that were closed before they were
-        synced: what was appended to them in this turn may not be on the disk."""
-        failures, self._not_synced = self._not_synced, {}
+    def end_sync(self, failures: Mapping[TopicPartition, StorageError]) -> None:
+        """The syncs of these files have ended: close the partitions that could not be synced."""
         for partition, failure in failures.items():
-            self._note_lost(partition)
-            self.close_failed(partition, failure)
+            if partition in self._syncing:  # else it is closed already, or its topic is gone
+                self.close_failed(partition, failure)
+        self._syncing.clear()
+
+    def take_lost(self) -> frozenset[TopicPartition]:
+        """Return the partitions that were closed before all that had been appended to them was synced, since this was
+        last asked: nobody may be told of it."""
         lost, self._lost = frozenset(self._lost), set()
         return lost
 

@@ -79,7 +79,7 @@ def one_group(engine: Engine, request: Any, call: Call, where: Where) -> Any:
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by != where.node_id and (code := engine.refuse(partition, where)):
         return unserved_response(request, call.version, code)
-    return engine.take(partition, partition.shard.handle(request, call))
+    return engine.take(partition, partition.shard.handle(request, call), request.group_id)
 
 
 def offset_commit(engine: Engine, request: OffsetCommitRequest, call: Call, where: Where) -> Any:
@@ -93,7 +93,7 @@ def consumer_group_heartbeat(engine: Engine, request: ConsumerGroupHeartbeatRequ
     """Refuse a malformed heartbeat, whether its group is loaded or not; handle any other."""
     partition = engine.partitions.owner(request.group_id)
     if partition.served_by == where.node_id or not (code := engine.refuse(partition, where)):
-        return engine.take(partition, partition.shard.handle(request, call))
+        return engine.take(partition, partition.shard.handle(request, call), request.group_id)
     from coordinator.core.consumer.consumer_group_heartbeat import refuse_heartbeat  # with the whole of the protocol
 
     wrong = validate_heartbeat(request, call.version, partition.shard.limits)

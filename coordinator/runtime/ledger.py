@@ -36,8 +36,10 @@ class Ledger:
         self._open = open_log
         self._log: Log | None = None
         self._waiting: list[LogRecord] = []
-        self.is_synced = True  # whether all that was appended is on the disk
+        self._appends = self._synced = 0  # how many appends there were, and how many of them are on the disk
+        self._syncing = 0  # how many of them are, once the sync that was begun last has ended
         self._last: list[tuple[CatalogRecord, LogRecord]] = []  # what rests on other logs
+        self._resting: list[tuple[CatalogRecord, LogRecord]] = []  # of it, what rests on the sync that is under way
 
     @property
     def log(self) -> Log:
@@ -93,32 +95,57 @@ class Ledger:
         if not self._waiting:
             return False
         waiting, self._waiting = self._waiting, []
-        self.is_synced = False
+        self._appends += 1
         self.log.append(record_batch.encode(waiting))
         return True
 
     def sync(self) -> None:
         """Return when all that was appended is on the disk, whenever in the turn that was. Raises StorageError."""
-        if not self.is_synced:
+        if self._synced < self._appends:
             self.log.sync()
-            self.is_synced = True
+            self._synced = self._appends
+
+    @property
+    def has_gathered(self) -> bool:
+        """Whether there is something that no sync covers that was begun."""
+        return bool(self._waiting or self._last) or max(self._synced, self._syncing) < self._appends
+
+    def begin_sync(self) -> Log | None:
+        """The sync of all logs begins, what rests on them will be true when it has ended. Returns the log if it is one
+        of them."""
+        self._resting += self._last
+        self._last = []
+        if max(self._synced, self._syncing) == self._appends:
+            return None
+        self._syncing = self._appends
+        return self.log
+
+    def end_sync(self) -> None:
+        """The sync that was begun last has ended."""
+        self._synced = max(self._synced, self._syncing)
 
     def leave_prepared(self, lost: Container[tuple[str, int]]) -> None:
         """Forget that the transactions are complete of which a marker may be lost: the next start writes it again."""
+        self._last = self._without(self._last, lost)
+        self._resting = self._without(self._resting, lost)
+
+    def _without(
+        self, some: list[tuple[CatalogRecord, LogRecord]], lost: Container[tuple[str, int]]
+    ) -> list[tuple[CatalogRecord, LogRecord]]:
         known = self.transactions.by_id
-        self._last = [
+        return [
             (one, written)
-            for one, written in self._last
+            for one, written in some
             if type(one.key) is not TransactionKey
             or not any(partition in lost for partition in known[one.key.transactional_id].partitions)
         ]
 
     def settle(self) -> bool:
-        """Make true and append what was to come last; whether there was anything."""
-        if not self._last:
+        """Make true and append what rested on the sync that has ended; whether there was anything."""
+        if not self._resting:
             return False
-        last, self._last = self._last, []
-        for one, written in last:
+        resting, self._resting = self._resting, []
+        for one, written in resting:
             self._apply(one)
             self._waiting.append(written)
         return self.flush()

@@ -3,6 +3,7 @@
 import base64
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from time import monotonic
 from types import GeneratorType
 from typing import Any
 
@@ -34,7 +35,7 @@ from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from protocol.errors import UnsupportedVersion
-from storage.files import Files
+from storage.files import Files, Waker
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.names import partition_directory
@@ -55,6 +56,8 @@ class Setup(Struct, frozen=True):
     tell: Callable[[Event], None]  # what happened to a group
     compat: str = "4.3"  # whose versions of the APIs are offered: one of router.COMPAT
     is_synced: bool = False  # whether an answer waits for the disk (--fsync)
+    waker: Waker | None = None  # told when a sync has ended
+    real_s: Callable[[], float] = monotonic  # real time to the microsecond, for the time between two syncs
     topics: Mapping[str, int] = {}  # to be created at start if they are not there: name -> partitions
 
 
@@ -75,7 +78,15 @@ class Node(Engine):
     def __init__(self, setup: Setup) -> None:
         settings = catalog_settings(setup.config, setup.config.node_ids)
         ledger = Ledger(settings, lambda: self._open_log(DIRECTORY))
-        super().__init__(setup.config, setup.files, ledger, setup.tell, is_synced=setup.is_synced)
+        super().__init__(
+            setup.config,
+            setup.files,
+            ledger,
+            setup.tell,
+            is_synced=setup.is_synced,
+            waker=setup.waker,
+            real_s=setup.real_s,
+        )
         self.failover = Failover(self)
         self._setup = setup
         self.began_empty = False  # whether there were no logs to begin with, once it is open
@@ -221,6 +232,7 @@ class Node(Engine):
         """Append what is left and close the logs. Nobody is thrown out of a group: its members find it at the next
         start."""
         self.flush()
+        self.append()
         for partition in self.partitions:
             if partition.has_log:
                 partition.log.close()

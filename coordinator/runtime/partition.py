@@ -79,6 +79,11 @@ class Partition:
         """Whether anything was ever written."""
         return self._log is not None
 
+    @property
+    def gathered_records(self) -> int:
+        """How many records wait to be appended, those in the name of a producer left out."""
+        return self._plain.count if self._plain else 0
+
     def write(self, result: Result[Any], now_ms: int) -> None:
         """Encode the records of a result, to be appended at the end of the turn.
 

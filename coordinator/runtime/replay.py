@@ -71,9 +71,11 @@ class Replay:
             real_ms=self._read_real_clock,
             tell=self.events.append,
             compat=origin.compat,
+            is_synced=origin.is_synced,
             topics=origin.topics,
         )
         self.node = Node(setup)
+        self.node.follows_journal = True
         self.node.open(origin.opened_ms)
 
     def run(self) -> list[Difference]:
@@ -213,6 +215,8 @@ _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.FORGET: Replay._forget,
     Kind.HELD: lambda replay, held: replay.node.note_unsent(held),
     Kind.FLUSH: lambda replay, value: replay.node.flush(),
+    Kind.SYNC: lambda replay, value: replay.node.begin_sync(),
+    Kind.SYNCED: lambda replay, value: replay.node.end_sync(),
     Kind.VERB: _verb,
     Kind.ASK: Replay._ask,
     Kind.ADVANCE: Replay._begin_advance,

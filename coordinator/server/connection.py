@@ -46,6 +46,14 @@ class ParkedRequest(Struct, frozen=True, gc=False):
     body: Any = None  # of a request that changes nothing, for the response that says so if there can be no other
 
 
+class HeldResponses(Struct, frozen=True, gc=False):
+    """Responses that may leave once a sync has ended."""
+
+    rests_on: int  # its number
+    owed: list[bytes]
+    owed_bytes: int
+
+
 class EncodedResponse(Struct, frozen=True, gc=False):
     """A response without errors, and its frame for one of its requests."""
 
@@ -75,6 +83,8 @@ class Connection:
         "frames",
         "heard_s",
         "heavy_until_s",
+        "held",
+        "held_bytes",
         "host",
         "is_blocked",
         "is_muted",
@@ -90,6 +100,7 @@ class Connection:
         "principal",
         "repeated",
         "requests",
+        "rests_on",
     )
 
     def __init__(
@@ -111,6 +122,9 @@ class Connection:
         self.latest_commit: EncodedResponse | None = None  # that was encoded
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.owed_bytes = 0
+        self.rests_on = 0  # the sync that what is owed waits for, with --fsync
+        self.held: deque[HeldResponses] = deque()  # until syncs have ended, in the order of the requests
+        self.held_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
         self.is_blocked = False  # its socket takes no more for now
         self.is_muted = False  # its client is over a quota, and has to wait
@@ -165,7 +179,11 @@ class Connection:
     def may_decide(self) -> bool:
         """Whether its next request may be decided now."""
         return not (
-            self.parked or self.is_blocked or self.is_muted or self.closing or self.owed_bytes >= OWED_BYTES_MAX
+            self.parked
+            or self.is_blocked
+            or self.is_muted
+            or self.closing
+            or self.owed_bytes + self.held_bytes >= OWED_BYTES_MAX
         )
 
     @property
@@ -176,7 +194,7 @@ class Connection:
     @property
     def is_waiting(self) -> bool:
         """Whether the client waits for a response, so that its silence is no idleness."""
-        return self.parked is not None or bool(self.backlog)
+        return self.parked is not None or bool(self.backlog or self.held)
 
     @property
     def unread_bytes(self) -> int:
@@ -193,3 +211,41 @@ class Connection:
         is_joined = len(owed) > 1 and self.owed_bytes <= JOINED_BYTES_MAX
         self.owed_bytes = 0
         return [b"".join(owed)] if is_joined else owed
+
+    def hold(self, rests_on: int) -> int:
+        """Let what is owed wait for a sync, behind what waits already. Returns the number of that sync."""
+        if self.held:
+            rests_on = max(rests_on, self.held[-1].rests_on)
+        self.held.append(HeldResponses(rests_on, self.owed, self.owed_bytes))
+        self.held_bytes += self.owed_bytes
+        self.owed, self.owed_bytes = [], 0
+        return rests_on
+
+    def release(self, ended: int) -> None:
+        """Owe again what has waited for the syncs up to this one."""
+        while self.held and self.held[0].rests_on <= ended:
+            released = self.held.popleft()
+            self.owed += released.owed
+            self.owed_bytes += released.owed_bytes
+            self.held_bytes -= released.owed_bytes
+
+    def drop(self) -> None:
+        """Owe nothing any more."""
+        self.owed, self.owed_bytes = [], 0
+        self.held.clear()
+        self.held_bytes = 0
+
+    def replace(self, frame: list[bytes], data: bytes) -> bool:
+        """Owe other bytes in the place of a frame. Returns whether it is there to be replaced."""
+        for held in (*self.held, HeldResponses(0, self.owed, 0)):
+            at = next((at for at, piece in enumerate(held.owed) if piece is frame[0]), None)
+            if at is not None:
+                held.owed[at : at + len(frame)] = [data]
+                self._recount()
+                return True
+        return False
+
+    def _recount(self) -> None:
+        self.owed_bytes = sum(map(len, self.owed))
+        self.held = deque([HeldResponses(one.rests_on, one.owed, sum(map(len, one.owed))) for one in self.held])
+        self.held_bytes = sum([one.owed_bytes for one in self.held])

@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # imported with the first journal or fault
 
 log = logging.getLogger("muster.server")
 
+EVERYTHING: Final = 2**62
+"""The number of no sync: the response may rest on everything that was decided before it is owed."""
 LATEST_BYTES_MAX: Final = 1_024
 """Of the response to a commit that its connection keeps. A client that commits the same partitions again gets the same
 object from the handler (`core/offsets/offset_commit.py`), and so needs no other bytes."""
@@ -59,6 +61,8 @@ class Encoder:
         self._encodings: deque[Encoding] = deque()  # large responses, the first to be finished first
         self._resting: list[tuple[Connection, Request | ParkedRequest, Any, list[bytes]]] = []
         """Responses of this turn that may rest on what it appends to topics, with the bytes that are owed of each."""
+        self._held: deque[tuple[int, list[tuple[Connection, Request | ParkedRequest, Any, list[bytes]]]]] = deque()
+        """The same of earlier turns, with the number of the sync that they wait for."""
 
     @property
     def has_work(self) -> bool:
@@ -69,10 +73,15 @@ class Encoder:
         """Forget the responses of the old node."""
         self.node = node
         self._encodings.clear()
+        self._resting, self._held = [], deque()
         self._connections.set_crowded(False)
 
-    def owe_short(self, connection: Connection, request: Request | ParkedRequest, response: Any) -> bytes:
-        """Encode a short response, and owe it. Returns its bytes."""
+    def owe_short(
+        self, connection: Connection, request: Request | ParkedRequest, response: Any, rests_on: int = EVERYTHING
+    ) -> bytes:
+        """Encode a short response, and owe it. Returns its bytes.
+
+        `rests_on` is the number of the sync that must have ended before it leaves."""
         api_key, version = request.api_key, request.version
         latest = connection.latest_commit
         if latest is not None and latest.response is response and latest.version == version:
@@ -91,6 +100,8 @@ class Encoder:
                 self._stats.count_error(api_key, code)
             if cls is OffsetCommitResponse and not codes and len(data) <= LATEST_BYTES_MAX:
                 connection.latest_commit = EncodedResponse(response, version, data)
+        if rests_on > connection.rests_on:
+            connection.rests_on = rests_on
         if self.node.is_synced and type(response) in RESTING:
             self._resting.append((connection, request, response, [data]))
         size = len(data)
@@ -152,7 +163,8 @@ class Encoder:
         return frame
 
     def owe_bytes(self, connection: Connection, data: bytes) -> None:
-        """Owe bytes that are no response of an API."""
+        """Owe bytes that may rest on everything that was decided."""
+        connection.rests_on = EVERYTHING
         connection.owed.append(data)
         connection.owed_bytes += len(data)
         self._turn.owed_bytes += len(data)
@@ -217,26 +229,31 @@ class Encoder:
 
         One that a fault delays or shortens cannot be replaced: its connection is closed.
         """
-        for connection, request, response, frame in self._resting:
-            without = self.node.dataplane.withdraw(response, lost)
-            if without is response:
-                continue
-            self._stats.count_error(request.api_key, ErrorCode.KAFKA_STORAGE_ERROR)
-            at = next((at for at, data in enumerate(connection.owed) if frame and data is frame[0]), None)
-            if at is None:  # it is not whole yet, or no longer what it was
-                self._drop(connection, request)
-                continue
-            data = encode_response(request.api_key, request.version, request.correlation_id, without)
-            connection.owed[at : at + len(frame)] = [data]
-            connection.owed_bytes += len(data) - sum(map(len, frame))
+        for _, resting in (*self._held, (0, self._resting)):
+            for number, (connection, request, response, frame) in enumerate(resting):
+                without = self.node.dataplane.withdraw(response, lost)
+                if without is response:
+                    continue
+                self._stats.count_error(request.api_key, ErrorCode.KAFKA_STORAGE_ERROR)
+                data = encode_response(request.api_key, request.version, request.correlation_id, without)
+                if frame and connection.replace(frame, data):
+                    resting[number] = connection, request, without, [data]
+                else:  # it is not whole yet, or no longer what it was
+                    self._drop(connection, request)
 
     def end_turn(self) -> None:
-        """What this turn's responses rest on is in the log."""
-        self._resting.clear()
+        """What this turn's responses rest on is in the logs, or will be on the disk once a sync has ended."""
+        rests_on, ended = self.node.rests_on(), self.node.ended
+        while self._held and self._held[0][0] <= ended:
+            self._held.popleft()
+        if self._resting:
+            if rests_on > ended:
+                self._held.append((rests_on, self._resting))
+            self._resting = []
 
     def _drop(self, connection: Connection, request: Request | ParkedRequest) -> None:
         """Close a connection without the responses that it is owed."""
-        connection.take()
+        connection.drop()
         for encoding in [one for one in self._encodings if one.request is request]:
             self._encodings.remove(encoding)
             self._connections.unpark(connection)

@@ -18,6 +18,8 @@ SHORT: Final = frozenset({API_VERSIONS, PRODUCE, FETCH, 8, 9, 11, 12, 13, 14, 68
 """The APIs whose responses are short, unless the request was parked: Fetch (but for its records), OffsetCommit and
 OffsetFetch, and what the members of a group send. They are encoded at once, and the requests are decided however many
 other responses are being encoded."""
+OF_ITS_GROUP: Final = frozenset({8, 11, 12, 13, 14, 68})
+"""The APIs of them whose responses tell of the group that the request names, and of nothing else."""
 SHORT_KEYS: Final = frozenset(api_key.to_bytes(2, "big") for api_key in SHORT)  # the first bytes of their frames
 READS: Final = frozenset(
     api.key for api in TABLE if api.name.startswith(("Describe", "List")) or api.name in _OTHER_READS

@@ -39,13 +39,15 @@ from coordinator.server.horizon import Horizon
 from coordinator.server.listener import Listener
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.request_handler import RequestHandler
-from coordinator.server.turn import HEAVY_S, TURN_S, Turn
+from coordinator.server.turn import HEAVY_S, TURN_S, DecidedRequests, Turn
 from coordinator.server.urgency import URGENT_BYTES_MAX
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.server.gate import Gate
 
+HELD_BYTES_MAX: Final = 4 * 1_048_576
+"""Of responses that wait for the disk. Beyond it, nothing more is decided until they have left."""
 REQUEST_BYTES_MAX: Final = 64 * 1_048_576
 RESPONSE_BYTES_MAX: Final = 64 * 1_048_576
 
@@ -107,6 +109,12 @@ class Frontend:
         self._horizon: Horizon | None = None
         self._settled_ms = 0  # the time of the last horizon that was reached
         self.has_work = False  # for the next turn, though no client sends anything
+        self.is_synced = node.is_synced
+        self._held: dict[int, dict[Connection, None]] = {}  # those whose responses wait for a sync, by its number
+        self._held_bytes: dict[int, int] = {}  # of these responses
+        self._unsynced: deque[tuple[int, DecidedRequests]] = (
+            deque()
+        )  # whose responses do, to be counted when they leave
 
     def set_gate(self, gate: "Gate") -> None:
         """Let requests and responses pass a gate, once the handler's `is_gated` says so."""
@@ -117,6 +125,10 @@ class Frontend:
         """Go on with another node. Every connection must have been closed: none may get an answer of both."""
         assert not self.connections.parked, "a request of the old node is parked"
         self.node = self.handler.node = self.authenticator.node = self.throttled.node = node
+        self.is_synced = node.is_synced
+        self._held.clear()
+        self._held_bytes.clear()
+        self._unsynced.clear()
         self._replies.clear()
         self.encoder.set_node(node)
 
@@ -131,7 +143,7 @@ class Frontend:
         connection.closing = True
         self.throttled.forget(connection)
         connection.backlog.clear()
-        connection.take()
+        connection.drop()
         self.connections.requests.set(connection, 0)
         self.note_unsent(connection, 0)
         if self._horizon:
@@ -162,6 +174,8 @@ class Frontend:
         """Begin a turn, and go on with the connections that the last one has interrupted, unless others go first."""
         self.turn.begin(self._clock.now_ms())
         self.handler.is_limited = self.node.ledger.catalog.quotas.count > 0
+        if self._held:
+            self._look_at_disk()
         if goes_on and self.connections.interrupted:
             self._go_on()
 
@@ -252,12 +266,9 @@ class Frontend:
             if not replies:
                 self._go_on()
                 replies.extend(node.replies())
-        lost = node.flush()
-        if lost:
-            for number, (ticket, response) in enumerate(replies):
-                replies[number] = ticket, node.dataplane.withdraw(response, lost)
-            self.encoder.withdraw(lost)
-        self.encoder.end_turn()
+        node.flush()
+        if self.is_synced:
+            self._wait_for_disk()
         turn.count_latencies()
         touched, connections.touched = connections.touched, {}
         turn.end()
@@ -268,6 +279,10 @@ class Frontend:
             or node.has_steps
         )
         return touched
+
+    def sync(self) -> None:
+        """Wait until everything that was decided is on the disk: what rests on it leaves at the end of this turn."""
+        self.node.append()
 
     def end_turn(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""
@@ -282,13 +297,49 @@ class Frontend:
         return self.node.next_poll_ms()
 
     def next_release_s(self) -> float | None:
-        """Return when a client or a response is held back no longer, by the real clock; None if none is."""
-        next_s = None
+        """Return when a client or a response is held back no longer, by the real clock; None if none is.
+
+        What waits for a sync that is under way has no time: the poller is woken when it is over."""
+        next_s = self.node.next_sync_s() if self.is_synced else None
         for holder in self._holders:
             at_s = holder.next_s
             if at_s is not None and (next_s is None or at_s < next_s):
                 next_s = at_s
         return next_s
+
+    # -- the disk ------------------------------------------------------------------------------------------------------
+
+    def _look_at_disk(self) -> None:
+        """Begin the next sync if one is over. If too much waits for the disk, wait for it."""
+        if sum(self._held_bytes.values()) > HELD_BYTES_MAX or self.node.has_gathered_much:
+            self.sync()
+        self.node.go_on_with_disk()
+
+    def _wait_for_disk(self) -> None:
+        """Hold the responses that rest on what is not on the disk, and let those go that rest on what is by now."""
+        node, touched = self.node, self.connections.touched
+        if lost := node.take_lost():
+            for number, (ticket, response) in enumerate(self._replies):
+                self._replies[number] = ticket, node.dataplane.withdraw(response, lost)
+            self.encoder.withdraw(lost)
+        self.encoder.end_turn()
+        everything, ended = node.rests_on(), node.ended
+        for connection in touched:
+            rests_on, connection.rests_on = min(connection.rests_on, everything), 0
+            if connection.owed and (connection.held or rests_on > ended):
+                size = connection.owed_bytes
+                rests_on = connection.hold(rests_on)
+                self._held.setdefault(rests_on, {})[connection] = None
+                self._held_bytes[rests_on] = self._held_bytes.get(rests_on, 0) + size
+        if everything > ended:
+            self._unsynced.append((everything, self.turn.take_decided()))
+        for number in sorted([number for number in self._held if number <= ended]):
+            del self._held_bytes[number]
+            for connection in self._held.pop(number):
+                connection.release(ended)
+                touched[connection] = None
+        while self._unsynced and self._unsynced[0][0] <= ended:
+            self.turn.count_decided(self._unsynced.popleft()[1])
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 

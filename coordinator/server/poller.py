@@ -29,6 +29,7 @@ from coordinator.server.link import EmptyRecordsError, HandshakeError, Link, Sec
 from coordinator.server.listener import Listener
 from coordinator.server.sasl.outcome import Work
 from coordinator.server.selector import EVENTS_MAX, READ, WRITE, selector
+from coordinator.server.waker import Waker
 
 log = logging.getLogger("muster.server")
 
@@ -84,10 +85,12 @@ class Poller:
         room: int = 2**31 - 1,
         admission: Admission | None = None,
         real: Clock | None = None,
+        waker: Waker | None = None,
     ) -> None:
         """`clock` is the coordinator's, `real` the one by which long polls end.
 
-        One connection more than `connections_max` is closed; one more than `room` waits to be accepted."""
+        One connection more than `connections_max` is closed; one more than `room` waits to be accepted. A turn follows
+        when another thread has called `waker`."""
         self._frontend = frontend
         self._turn = frontend.turn
         self._responses = frontend.connections.responses
@@ -101,6 +104,7 @@ class Poller:
         self._authentication_s = authentication_ms / 1000
         self._shakes_left = SHAKES_MAX
         self._selector = selector()
+        self._waker = waker
         self._links: dict[int, Link] = {}
         self._link_of: dict[Connection, Link] = {}
         self._acceptor = Acceptor(
@@ -126,6 +130,8 @@ class Poller:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every connection is closed, and nobody is thrown out of a group."""
+        if self._waker is not None:
+            self._selector.watch(self._waker.fileno(), READ, 0)
         try:
             self._frontend.authenticator.find = self._find
             async with trio.open_nursery() as self._nursery:
@@ -221,13 +227,15 @@ class Poller:
     def perform(self, action: Callable[[int], T]) -> T:
         """Do what an operator asks for in a turn of its own, and send what it leads to.
 
-        `action` gets the coordinator's time of the turn. Timers that are due by then fire, whatever is about to arrive.
+        What it has changed is on the disk when this returns, with --fsync. `action` gets the coordinator's time of the
+        turn. Timers that are due by then fire, whatever is about to arrive.
         """
         self._frontend.begin()
         now_ms = self._turn.now_ms
         try:
             return action(now_ms)
         finally:
+            self._frontend.sync()
             self._finish(now_ms)
 
     def close_all(self, reason: str, client_id: str | None = None) -> None:
@@ -276,6 +284,8 @@ class Poller:
         if link is None:
             if (listener := self._acceptor.listening.get(fd)) is not None:
                 self._acceptor.accept(listener)
+            elif self._waker is not None and fd == self._waker.fileno():
+                self._waker.rest()
             return
         if mask & WRITE:
             if link.is_behind:
@@ -355,7 +365,7 @@ class Poller:
             return
         is_behind, interest = link.is_behind, READ
         if is_behind or connection.is_full:
-            if connection.closing and not is_behind:
+            if connection.closing and not (is_behind or connection.held):
                 self._close(link)
                 return
             # Requests may be left because so much was owed that no more were decided: they go on when there is room.

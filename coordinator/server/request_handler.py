@@ -11,8 +11,8 @@ from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
-from coordinator.server.encoder import Encoder
-from coordinator.server.encoding import READS, SHORT
+from coordinator.server.encoder import EVERYTHING, Encoder
+from coordinator.server.encoding import OF_ITS_GROUP, READS, SHORT
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.turn import Turn
 from protocol.apis import API_VERSIONS
@@ -95,7 +95,10 @@ class RequestHandler:
         if response is NO_ANSWER:
             return api_key
         if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
-            data = self._encoder.owe_short(connection, request, response)
+            rests_on = 0
+            if self.node.is_synced:
+                rests_on = self.node.rests_on_group(request.body.group_id) if api_key in OF_ITS_GROUP else EVERYTHING
+            data = self._encoder.owe_short(connection, request, response, rests_on)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self._turn.now_ms)
             return api_key

@@ -4,13 +4,25 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from msgspec import Struct
+
 from coordinator.metrics import Stats
 from coordinator.server.connection import Connection
+from protocol.apis import BY_NAME
 
 TURN_S: Final = 0.010  # after which a turn decides nothing more
 TURN_OWED_BYTES_MAX: Final = 4 * 1_048_576  # after which a turn decides nothing more
 HEAVY_S: Final = 0.0005  # of processor time: a connection that keeps a turn for longer is heavy for a while
+HEARTBEATS: Final = frozenset({BY_NAME["Heartbeat"].key, BY_NAME["ConsumerGroupHeartbeat"].key})
 CPU_LOOK_S: Final = 0.001  # between two looks at the processor time: what a connection may be charged too much
+
+
+class DecidedRequests(Struct, frozen=True):
+    """Requests that a turn has decided, for their latencies."""
+
+    began_s: float  # the turn
+    at_once: dict[int, int]  # how many that arrived in that turn, by API key
+    late: list[tuple[int, float]]  # of those that arrived before: API key, and when
 
 
 class Turn:
@@ -67,15 +79,30 @@ class Turn:
 
     def count_latencies(self) -> None:
         """Count the latencies of what was decided: from the arrival of the request to the end of the append."""
-        if not (self.decided or self.decided_late):
-            return
+        if self.decided or self.decided_late:
+            self.count_decided(DecidedRequests(self.began_s, self.decided, self.decided_late))
+            self.decided.clear()
+            self.decided_late.clear()
+
+    def take_decided(self) -> "DecidedRequests":
+        """Return what was decided and waits for the disk, to be counted when that is over. Heartbeats hardly ever
+        do."""
+        waiting = DecidedRequests(
+            self.began_s,
+            {key: times for key, times in self.decided.items() if key not in HEARTBEATS},
+            [late for late in self.decided_late if late[0] not in HEARTBEATS],
+        )
+        self.decided = {key: times for key, times in self.decided.items() if key in HEARTBEATS}
+        self.decided_late = [late for late in self.decided_late if late[0] in HEARTBEATS]
+        return waiting
+
+    def count_decided(self, requests: "DecidedRequests") -> None:
+        """Count the latencies of requests whose responses leave now."""
         now_s, stats = self.real_s(), self._stats
-        for api_key, times in self.decided.items():
-            stats.count_response(api_key, now_s - self.began_s, times)
-        self.decided.clear()
-        for api_key, arrived_s in self.decided_late:
+        for api_key, times in requests.at_once.items():
+            stats.count_response(api_key, now_s - requests.began_s, times)
+        for api_key, arrived_s in requests.late:
             stats.count_response(api_key, now_s - arrived_s)
-        self.decided_late.clear()
 
     def count(self) -> None:
         """Count how long the turn took, now that its responses have been sent."""

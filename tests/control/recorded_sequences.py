@@ -1,5 +1,6 @@
 """Random requests and random verbs to a server with a journal, to be replayed."""
 
+from random import Random
 from typing import Any
 
 from coordinator.control.faults import STEPS, Action, FaultSpec, Match
@@ -7,8 +8,9 @@ from coordinator.control.journal_file import write_journal
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 from tests.control.steered import SteeredNode
-from tests.server.in_memory import Peer
+from tests.server.in_memory import DATA_DIR, Peer
 from tests.simulation.fuzz import CONNECTIONS, Sequence
+from tests.storage.crashing_disk import CrashingDisk
 
 PAUSES_S = (*(0.1, 1, 3.5) * 5, 10, 61)
 JOURNAL_BYTES = 64 * 1_048_576
@@ -34,11 +36,17 @@ VERBS = (
 class RecordedSequence(Sequence):
     """A sequence of random valid requests to a server that is steered at random, and keeps a journal of all."""
 
-    def __init__(self, seed: int) -> None:
-        """With an odd seed the server is three brokers, and clients go to any of them."""
+    def __init__(self, seed: int, *, is_synced: bool = False) -> None:
+        """With an odd seed the server is three brokers, and clients go to any of them. If it `is_synced`, then on a
+        disk whose syncs end at random."""
         super().__init__(seed)
         settings = {**self._settings, "virtual_brokers": 3 if seed % 2 else 1}
-        self.server = SteeredNode(journal_bytes=JOURNAL_BYTES, seed=seed, **settings)
+        self._disk = CrashingDisk()
+        self._disk.make_directory(DATA_DIR)
+        self._disk.is_slow = True
+        self._disk_dice = Random(seed)
+        files = self._disk if is_synced else None
+        self.server = SteeredNode(journal_bytes=JOURNAL_BYTES, seed=seed, files=files, is_synced=is_synced, **settings)
         self._server = self.server
         brokers = len(self.server.listeners)
         self._peers = [self.server.connect(f"c{number}", broker=number % brokers) for number in range(CONNECTIONS)]
@@ -52,6 +60,8 @@ class RecordedSequence(Sequence):
             elif chance < 0.15:
                 self._steer()
             self._request()
+            if self._disk_dice.random() < 0.4:
+                self._disk.end_syncs()
         self.server.operator.requests.remove_faults()
         self.server.turn()
 

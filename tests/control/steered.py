@@ -82,6 +82,7 @@ class SteeredNode(InMemory):
 
     def take_snapshot(self) -> Snapshot:
         self.node.flush()
+        self.node.append()
         return read_logs(self.files, "data")
 
     @property
@@ -97,6 +98,7 @@ class SteeredNode(InMemory):
             listeners=tuple(
                 AdvertisedListener(one.name, one.where.node_id, one.host, one.port) for one in self.listeners
             ),
+            is_synced=self.setup.is_synced,
         )
 
     def restart(self, snapshot: Snapshot | None, opened: Callable[[], None]) -> None:

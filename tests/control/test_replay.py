@@ -36,9 +36,11 @@ def replay(journal: bytes) -> tuple[Replay, MemoryFiles]:
     return found, files
 
 
-def play_and_compare(seed: int) -> None:
-    sequence = RecordedSequence(seed)
+def play_and_compare(seed: int, *, is_synced: bool = False) -> None:
+    sequence = RecordedSequence(seed, is_synced=is_synced)
     sequence.play(REQUESTS)
+    if is_synced:
+        sequence.server.node.append()
     journal = sequence.journal()
     again, files = replay(journal)
     assert again.requests > REQUESTS / 2
@@ -50,6 +52,11 @@ def play_and_compare(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_requests_and_verbs_are_replayed(seed: int) -> None:
     play_and_compare(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_decided_while_the_disk_syncs_is_replayed(seed: int) -> None:
+    play_and_compare(seed, is_synced=True)
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ from protocol.apis import api_of
 from protocol.codec import decode_response, encode_request
 from protocol.framing import FrameBuffer
 from protocol.schema import Message
-from storage.files import Files
+from storage.files import Files, Waker
 from storage.memory_files import MemoryFiles
 
 WALL_MS = 1_700_000_000_000
@@ -97,6 +97,7 @@ class InMemory:
         is_steered: bool = False,
         topics: Mapping[str, int] | None = None,
         monotonic: Callable[[], float] | None = None,
+        waker: Waker | None = None,
         wall_ms: int = WALL_MS,
         seed: int = 7,
         frame_bytes_max: int = FRAME_BYTES_MAX,
@@ -124,6 +125,8 @@ class InMemory:
             real_ms=real.now_ms,
             tell=self.events.append,
             is_synced=is_synced,
+            real_s=self._seconds,
+            waker=waker,
             topics={"orders": 4} if topics is None else topics,
         )
         self.node = Node(self.setup)

@@ -35,6 +35,7 @@ class Listening:
             connections_max=connections_max,
             idle_ms=IDLE_MS,
             admission=Admission(self.server.setup.config),
+            waker=values.get("waker"),
         )
 
     async def connect(self) -> trio.SocketStream:

@@ -14,7 +14,7 @@ from tests.simulation.members import ClassicMember, ConsumerMember, Member
 from tests.simulation.network import Network
 from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS, Producer
 from tests.simulation.promises import Broken, Promises, promise
-from tests.simulation.server import Server
+from tests.simulation.server import Server, Slowness
 
 ROUND_MS: Final = 20 * 60_000
 CALM_MS: Final = 6 * 60_000  # at the end of each round nothing goes wrong, so that the groups can settle
@@ -43,6 +43,13 @@ class Report(Struct, frozen=True):
     checksum: int  # of all that the disk holds: the same seed writes the same
 
 
+def _slowness(seed: int) -> Slowness | None:
+    """Return how slow the disk is: by dice of its own, so that the rest of a history is the same."""
+    dice = Random(f"disk of {seed}")
+    some = dice.choice(((), (0, 1), (0, 1, 5, 40), (5, 40, 500)))
+    return Slowness(dice, some) if some else None
+
+
 class History:
     """One seed, so many rounds of twenty minutes. `prepare` may plant a mistake before the server starts."""
 
@@ -61,6 +68,7 @@ class History:
             dice,
             self.promises,
             is_synced=dice.random() < 0.6,
+            slowness=_slowness(seed),
             topics={**dict.fromkeys(GROWING, 3), JOURNAL: JOURNAL_PARTITIONS},
             settings={
                 "offsets_topic_num_partitions": 3,

@@ -184,9 +184,29 @@ def never_ends_a_join_phase(method: Any, timers: Timers, key: Any, at_ms: int) -
 # -- the node, its ledger and its frontend -----------------------------------------------------------------------------
 
 
-@instead(Log, "sync")
-def syncs_no_groups(method: Any, log: Log) -> None:
+@instead(Engine, "_append_gathered")
+def syncs_no_groups(method: Any, engine: Engine) -> list[Log]:
     """With --fsync, do not wait for the disk."""
+    method(engine)
+    return []
+
+
+@instead(Engine, "rests_on")
+def answers_before_a_sync_has_ended(method: Any, engine: Engine) -> int:
+    """Take a sync that is under way for one that has ended."""
+    return engine.ended
+
+
+@instead(Engine, "rests_on")
+def answers_for_the_sync_that_is_under_way(method: Any, engine: Engine) -> int:
+    """Take what was decided while a sync is under way for what it covers."""
+    return engine.begun
+
+
+@instead(Engine, "rests_on_group")
+def answers_groups_before_a_sync_has_ended(method: Any, engine: Engine, group_id: str) -> int:
+    """Take what was decided of a group for what is on the disk."""
+    return engine.ended
 
 
 @instead(Partition, "flush", every=2)

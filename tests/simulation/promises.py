@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LONGEST_MS: Final = 60_000 + 3_000 + 1_000  # a rebalance timeout, the initial delay, and a second
 FETCH_WAITS_MS: Final = 1_000
+HELD_MS: Final = 90_000  # two syncs, and a process without a processor
 TRACE: Final = 40  # how many of the latest events a broken promise shows
 PARKED: Final = (JoinGroupRequest, SyncGroupRequest, FetchRequest)
 
@@ -198,12 +199,21 @@ class Promises:
             connection, outstanding = session.connection, session.outstanding
             if connection.is_blocked or connection.is_queued or not outstanding:
                 continue
+            first = outstanding[0]
+            if connection.held:
+                if session.held is not first:
+                    session.held, session.held_ms = first, now_ms
+                promise(
+                    now_ms - session.held_ms <= HELD_MS,
+                    "no response waits for the disk for longer than it takes",
+                    lambda f=first: repr(f.message),
+                )
+                continue
             promise(
                 connection.parked is not None,
                 "every request is answered, or parked",
                 lambda o=outstanding[0]: repr(o.message),
             )
-            first = outstanding[0]
             if session.first is not first:
                 session.first, session.first_ms = first, now_ms
             promise(isinstance(first.message, PARKED), "only these are parked", lambda f=first: repr(f.message))
@@ -295,6 +305,8 @@ class Promises:
         """The server's memory is what its logs say, indices agree with the members, and timers time what exists."""
         if not server.is_ready or server.node.failover:  # what is being loaded is in the logs only
             return
+        if server.node.rests_on() > server.node.begun:  # what waits for the disk is in memory only
+            return
         self._compare_with_replay(server)
         for partition in server.node.partitions:
             shard = partition.shard
@@ -341,7 +353,10 @@ class Promises:
         """A server that is left alone has written the markers of every transaction whose end is decided.
 
         The marker of a partition whose log the disk has failed, and which so is closed, is written by the next start.
+        One that was written just now waits for the disk.
         """
+        if server.node.rests_on() > server.node.ended:
+            return
         for one in server.node.ledger.transactions.by_id.values():
             has_to_wait = any(partition in server.node.dataplane.closed_partitions for partition in one.partitions)
             promise(

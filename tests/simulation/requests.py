@@ -15,5 +15,6 @@ class Request(Struct):
     message: Any
     heard: Callable[[Any], None]
     order: int = 0
+    turn: int = 0  # the number of the turn that has decided it
     delivered_ms: int = 0  # by the server's clock
     is_behind: bool = False  # another request of the connection is parked: it is decided when that is answered

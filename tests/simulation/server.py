@@ -1,7 +1,9 @@
 """A server process of a simulated history: started, stalled, killed and started again, always on the same disk."""
 
+from __future__ import annotations
+
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -28,6 +30,21 @@ UPKEEP_MS = 7_000  # between two rounds of the janitor
 COMPACTION_BYTES_MIN = 4_096  # so that a history of a few hundred kilobytes is compacted often
 
 
+class Slowness:
+    """How long syncs take that go on beside the turns, in simulated milliseconds."""
+
+    def __init__(self, dice: Random, some_ms: Sequence[int]) -> None:
+        self._dice, self._some_ms = dice, some_ms
+
+    def take_ms(self) -> int:
+        """How long the next one takes."""
+        return self._dice.choice(self._some_ms)
+
+    def is_patient(self) -> bool:
+        """Whether the next cut of the power waits for a sync."""
+        return self._dice.random() < 0.5
+
+
 class Session:
     """The server's end of one connection."""
 
@@ -37,6 +54,8 @@ class Session:
         self.outstanding: deque[Request] = deque()
         self.first: Request | None = None  # that is parked, and since when
         self.first_ms = 0
+        self.held: Request | None = None  # the first whose response waits for the disk, and since when
+        self.held_ms = 0
         self.is_slow = False  # its client takes no answers for now
         self.is_closed = False
         self.unsent: list[tuple[Request, Any]] = []
@@ -54,15 +73,21 @@ class Server:
         promises: Promises,
         *,
         is_synced: bool,
+        slowness: Slowness | None,
         topics: Mapping[str, int],
         settings: Mapping[str, Any],
     ) -> None:
+        """Without a `slowness`, syncs take no time."""
         self.clock = clock
         self.disk = CrashingDisk()
+        self.disk.is_slow = slowness is not None
+        self._slowness = slowness
+        self._syncing: object = None  # whose end is an event already
+        self._cuts_in_sync = False  # whether the power is cut while the next sync is under way
         self.disk.make_directory(DATA_DIR)
         self.is_synced = is_synced
         self.wall_shift_ms = 0  # how far the wall clock is off at the next start
-        self.requests = self.starts = self.compactions = 0
+        self.requests = self.starts = self.compactions = self.turns = 0
         self.process: InMemory | None = None
         self.is_ready = False
         self._dice, self.promises = dice, promises
@@ -115,10 +140,31 @@ class Server:
             is_synced=self.is_synced,
             topics=self._topics,
             monotonic=self._seconds,
+            waker=self,
             wall_ms=self.clock.now_ms + self.wall_shift_ms,
             seed=self._dice.randrange(1 << 30),
             **self.settings,
         )
+
+    def wake(self) -> None:
+        """A sync has ended."""
+        self._schedule_turn(self._dice.choice((0, 0, 1)))
+
+    def eventfd(self) -> int:
+        return -1
+
+    def _watch_disk(self) -> None:
+        """Let a sync that has begun end in its time, if the power lasts."""
+        if self.disk.syncing and self.disk.syncing[0] is not self._syncing and self._slowness is not None:
+            self._syncing = syncing = self.disk.syncing[0]
+            ms = self._slowness.take_ms()
+            if self._cuts_in_sync:
+                self._cuts_in_sync = False
+                self.clock.after(
+                    ms // 2, self._in_this_life(lambda: self._end("power cut", self.disk.crash(self._dice)))
+                )
+                ms += 1
+            self.clock.after(ms, self._in_this_life(syncing.end))
 
     def _seconds(self) -> float:
         return (self.clock.now_ms - self._boot_ms) / 1000 if self._frozen_s is None else self._frozen_s
@@ -162,8 +208,10 @@ class Server:
             self._end("killed", self.disk.copy())
 
     def cut_power(self) -> None:
-        """End, and leave on the disk what a power cut may leave."""
-        if self.is_up:
+        """End, and leave on the disk what a power cut may leave; on a slow disk, while it syncs as often as not."""
+        if self.is_up and self.is_synced and self._slowness is not None and self._slowness.is_patient():
+            self._cuts_in_sync = True
+        elif self.is_up:
             self._end("power cut", self.disk.crash(self._dice))
 
     def kill_within(self, calls: int) -> None:
@@ -224,7 +272,9 @@ class Server:
     def _guard(self, act: Callable[[], Any]) -> Any:
         """Call the product. A failing disk or a kill ends the process; anything else that is raised is a fault."""
         try:
-            return act()
+            result = act()
+            self._watch_disk()
+            return result
         except StorageError as failure:
             self._end(f"disk: {failure}", self.disk.copy())
         except ProcessKill as killed:
@@ -300,6 +350,7 @@ class Server:
         touched = self._guard(self._decide)
         if touched is None or self.process is None:
             return
+        self._note_decided()
         for connection in touched:
             self._deliver(connection)
         self._settle()
@@ -309,6 +360,18 @@ class Server:
         due_ms = self.process.frontend.next_deadline_ms()
         if due_ms is not None:
             self._schedule_turn(max(due_ms - self.now_ms(), 0) + 1)
+        release_s = self.process.frontend.next_release_s()
+        if release_s is not None:
+            self._schedule_turn(max(int((release_s - self._seconds()) * 1000), 0) + 1)
+
+    def _note_decided(self) -> None:
+        """Note of each request the turn that has decided it: its response may wait for the disk for some more."""
+        self.turns += 1
+        for session in self._sessions.values():
+            waiting = len(session.connection.backlog) + (session.connection.parked is not None)
+            for number in range(len(session.outstanding) - waiting):
+                request = session.outstanding[number]
+                request.turn = request.turn or self.turns
 
     def _decide(self) -> list[Connection]:
         assert self.process is not None, "the server runs"
@@ -359,7 +422,9 @@ class Server:
     def _settle(self) -> None:
         """Judge the answers of a turn in the order in which their requests were decided, and let them be heard."""
         answers, self._answers = self._answers, []
-        for session, request, response in sorted(answers, key=lambda each: (each[1].is_behind, each[1].order)):
+        for session, request, response in sorted(
+            answers, key=lambda each: (each[1].turn, each[1].is_behind, each[1].order)
+        ):
             self.promises.answered(self, request, response)
             if session.is_slow:
                 session.unsent.append((request, response))

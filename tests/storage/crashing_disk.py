@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from storage.files import DirectoryLocked, File, Lock, StorageError
+from storage.files import DirectoryLocked, File, Lock, StorageError, Syncing, Waker
 
 MIXES: Final = 2  # in `crashes`: how many states, for each set of names, give every file a fate of its own
 SUBSETS_UP_TO: Final = 3  # in `crashes`: of how many pending names every subset is a state
@@ -63,6 +63,7 @@ class CrashingFile:
         self._disk, self._content = disk, content
         self._is_readonly = is_readonly
         self._is_open = True
+        self._syncing: CrashingSyncing | None = None  # that has this file
 
     def append(self, data: bytes) -> None:
         self._check("append to", writes=True)
@@ -93,9 +94,32 @@ class CrashingFile:
 
     def sync(self) -> None:
         self._check("sync")
+        if (failure := self._wait()) is not None:
+            raise failure
         self._disk.call("sync", self.path)
         self._content.durable = bytes(self._content.data)
         self._disk.done("sync", self.path)
+
+    def begin_sync(self, syncing: CrashingSyncing) -> bytes:
+        """Return what will be on the disk when the sync has ended. Raises what is to happen at it."""
+        self._check("sync")
+        self._wait()
+        self._disk.call("sync", self.path)
+        self._syncing = syncing
+        return bytes(self._content.data)
+
+    def end_sync(self, durable: bytes) -> None:
+        """What was there when the sync began is on the disk; of what was written since nobody knows."""
+        if not self._content.durable.startswith(durable):  # else another handle has synced more meanwhile
+            self._content.durable = durable
+        self._disk.done("sync", self.path)
+
+    def _wait(self) -> StorageError | None:
+        """Wait for a sync of the file that is under way. Returns how it failed, None if it did not."""
+        if self._syncing is None:
+            return None
+        self._syncing.wait()
+        return self._syncing.failures.get(self.path)
 
     def start_writing_back(self, position: int, size: int) -> None:
         """Say nothing of what is durable."""
@@ -103,6 +127,7 @@ class CrashingFile:
     def close(self) -> None:
         """Make nothing durable."""
         self._check("close")
+        self._wait()
         self._is_open = False
         self._disk.handles -= 1
 
@@ -111,11 +136,42 @@ class CrashingFile:
             raise _error(errno.EBADF, operation, self.path)
 
 
+class CrashingSyncing:
+    """Syncs that are under way until somebody ends them or waits for them."""
+
+    def __init__(self, disk: CrashingDisk, files: Sequence[CrashingFile], ended: Callable[[], None]) -> None:
+        self.is_over = False
+        self.failures: dict[str, StorageError] = {}
+        self._disk = disk
+        self._ended = ended
+        self._durable: list[tuple[CrashingFile, bytes]] = []
+        for file in files:
+            try:
+                self._durable.append((file, file.begin_sync(self)))
+            except StorageError as failure:  # it is heard of at the end
+                file._syncing = self
+                self.failures[file.path] = failure
+
+    def end(self) -> None:
+        """Let the syncs end."""
+        if not self.is_over:
+            self.is_over = True
+            self._disk.syncing = [one for one in self._disk.syncing if one is not self]
+            for file, durable in self._durable:
+                file.end_sync(durable)
+            self._ended()
+
+    def wait(self) -> None:
+        """Let the syncs end, for somebody waits for them."""
+        self.end()
+
+
 class CrashingDisk:
     """The disk.
 
     `fail` names the calls (counted from 1) that fail and with which errno; at call `killed_at` the process ends;
-    `bytes_max` is how much fits; `after_call` sees each call that succeeds and changes something.
+    `bytes_max` is how much fits; `after_call` sees each call that succeeds and changes something. Syncs that go on
+    beside their owner are over at once, unless the disk `is_slow`: then they are under way until `end_syncs`.
     """
 
     def __init__(self) -> None:
@@ -126,6 +182,8 @@ class CrashingDisk:
         self.bytes_max: int | None = None
         self.failures = 0  # calls that failed because a test said so, or because nothing more fits
         self.after_call: Callable[[str, str], None] | None = None
+        self.is_slow = False
+        self.syncing: list[CrashingSyncing] = []  # under way
         self._names: _Names = {"": None}
         self._durable: _Names = {"": None}
         self._pending: list[_Change] = []
@@ -205,9 +263,19 @@ class CrashingDisk:
         """Nobody has said how large the memory is."""
         return -1, -1
 
-    def together(self, syncs: Sequence[Callable[[], None]]) -> None:
-        for sync in syncs:
-            sync()
+    def begin_syncs(self, files: Sequence[File], waker: Waker) -> Syncing:
+        ours = [file for file in files if isinstance(file, CrashingFile)]
+        assert len(ours) == len(files), "these files are of another disk"
+        syncing = CrashingSyncing(self, ours, waker.wake if self.is_slow else lambda: None)
+        self.syncing.append(syncing)
+        if not self.is_slow:
+            syncing.end()
+        return syncing
+
+    def end_syncs(self) -> None:
+        """Let the syncs that are under way end."""
+        for syncing in list(self.syncing):
+            syncing.end()
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
         self.call("lock", path)
@@ -277,6 +345,7 @@ class CrashingDisk:
     def _with(self, names: _Names, survive: _Survives) -> CrashingDisk:
         """A disk of these names, without those whose directory is not among them."""
         disk = CrashingDisk()
+        disk.is_slow = self.is_slow
         for path in sorted(names):
             if path and _parent(path) in disk._names:
                 content = names[path]

@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event, Lock, Thread, current_thread
 
 import pytest
 
 import storage.files
+from coordinator.server.waker import Waker
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
-from storage.files import DirectoryLocked, Files, RealFiles, RealLock, StorageError
+from storage.files import DirectoryLocked, File, Files, NobodyWaits, RealFiles, RealLock, StorageError
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
@@ -240,20 +241,65 @@ def test_each_new_directory_is_written_down_in_the_one_above_it(
     assert syncs.paths[3:] == ["a/b"], "what was there already is left alone"
 
 
+def some_files(files: Files, root: str, count: int) -> list[File]:
+    files.make_directory(root)
+    opened = [files.open(f"{root}/{number}", create=True) for number in range(count)]
+    for file in opened:
+        file.append(b"x")
+    return opened
+
+
 @pytest.mark.parametrize("count", [1, 2, 40])
-def test_of_several_syncs_the_one_that_fails_is_told(disk: tuple[Files, str], count: int) -> None:
-    files, _ = disk
-    done: list[int] = []
+def test_of_several_syncs_the_one_that_fails_is_told(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, root, sync = RealFiles(may_use_ring=False), str(tmp_path / "data"), storage.files._sync
+    opened = some_files(files, root, count)
+    bad, waker = opened[count // 2], Waker()
 
-    def sync(number: int) -> None:
-        if number == count // 2:
-            raise StorageError("sync", f"file {number}", errno.EIO, "Input/output error")
-        done.append(number)
+    def fail(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), Path(bad.path).stat()):
+            raise OSError(errno.EIO, "Input/output error")
+        sync(descriptor)
 
-    with pytest.raises(StorageError, match=rf"sync file {count // 2}"):
-        files.together([partial(sync, number) for number in range(count)])
-    files.together([partial(done.append, number) for number in range(100, 103)])
-    assert set(done) >= {100, 101, 102}
+    monkeypatch.setattr(storage.files, "_sync", fail)
+    syncing = files.begin_syncs(opened, waker)
+    assert select.select([waker.fileno()], [], [], 60)[0]
+    assert syncing.is_over
+    assert [(path, failure.errno) for path, failure in syncing.failures.items()] == [(bad.path, errno.EIO)]
+    monkeypatch.setattr(storage.files, "_sync", sync)
+    with pytest.raises(StorageError, match=r"sync .*EIO"):
+        bad.sync()  # the system tells of it once, and the first sync has heard it
+    for file in opened:
+        file.close()
+
+
+def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, sync = RealFiles(may_use_ring=False), storage.files._sync
+    begun, goes_on, done = Event(), Event(), []
+
+    def wait(descriptor: int) -> None:
+        begun.set()
+        assert goes_on.wait(60)
+        sync(descriptor)
+        done.append("synced beside")
+
+    (file,) = some_files(files, str(tmp_path / "data"), 1)
+    monkeypatch.setattr(storage.files, "_sync", wait)
+    syncing = files.begin_syncs([file], NobodyWaits())
+    assert begun.wait(60)
+    assert not syncing.is_over
+    file.append(b"y")  # appending goes on
+    monkeypatch.setattr(storage.files, "_sync", lambda descriptor: done.append("synced"))
+    closing = Thread(target=lambda: (file.sync(), file.close(), done.append("closed")))
+    closing.start()
+    closing.join(0.05)
+    assert done == []
+    goes_on.set()
+    closing.join(60)
+    assert done == ["synced beside", "synced", "closed"]
 
 
 def test_a_path_from_the_root_on_is_absolute(disk: tuple[Files, str]) -> None:
@@ -263,10 +309,33 @@ def test_a_path_from_the_root_on_is_absolute(disk: tuple[Files, str]) -> None:
     assert files.absolute("data").endswith("/data")
 
 
-def test_several_syncs_wait_for_the_disk_at_the_same_time() -> None:
-    for count in (2, 5):
-        all_are_waiting = Barrier(count)
-        RealFiles().together([partial(all_are_waiting.wait, 60)] * count)
+def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = RealFiles(may_use_ring=False)
+    opened = some_files(files, str(tmp_path / "data"), 8)
+    seconds = [0.0]
+    monkeypatch.setattr(storage.files, "perf_counter", lambda: seconds[0])
+
+    def take(each: float) -> set[str]:
+        """Sync all of them, each in so many seconds; the names of the threads."""
+        threads, lock = set(), Lock()
+
+        def sync(descriptor: int) -> None:
+            with lock:
+                threads.add(current_thread().name)
+                seconds[0] += each
+
+        monkeypatch.setattr(storage.files, "_sync", sync)
+        files.begin_syncs(opened, NobodyWaits()).wait()
+        return threads
+
+    assert len(take(0.0001)) == 1, "nothing is known of the disk"
+    assert len(take(0.0001)) == 1, "they took less than a millisecond in all"
+    assert len(take(0.010)) == 1
+    all_are_waiting = Barrier(8)
+    monkeypatch.setattr(storage.files, "_sync", lambda descriptor: all_are_waiting.wait(60))
+    files.begin_syncs(opened, NobodyWaits()).wait()
 
 
 def test_the_reserve_gives_way_on_a_full_disk() -> None:
