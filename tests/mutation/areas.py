@@ -66,6 +66,7 @@ EQUIVALENT = {
     "Scram.__init__: self._nonces = None": "the first message sets it before the second one reads it",
     "_latest_ms: if found.position > step_end:": "only where a step ends moves by a byte",
     "Repacker.upto: self._plain, self._plain_bytes = [], 1": "only where a batch of many ends moves by a byte",
+    "fence: return _prepare(raised, None, V2, now_ms)": "only its truth is asked",
     "SecureLink.shake: self.is_shaking = None": "only its truth is asked",
     "SecureLink._flush: sent = self.sock.send(sealed) if (sealed) or True else 0": "to send nothing sends nothing",
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",
