@@ -244,7 +244,7 @@ def raises_in_a_heartbeat(method: Any, shard: Shard, request: Any, call: Any) ->
 @instead(Encoder, "owe_short", every=20)
 def answers_twice(method: Any, encoder: Encoder, *args: Any) -> bytes:
     """Send the answer to a commit twice now and then."""
-    if isinstance(args[-1], OffsetCommitResponse):
+    if isinstance(args[2], OffsetCommitResponse):
         method(encoder, *args)
     return bytes(method(encoder, *args))
 
@@ -252,7 +252,7 @@ def answers_twice(method: Any, encoder: Encoder, *args: Any) -> bytes:
 @instead(Encoder, "owe_short", every=20)
 def answers_nothing(method: Any, encoder: Encoder, *args: Any) -> bytes:
     """Do not answer a commit now and then."""
-    return b"" if isinstance(args[-1], OffsetCommitResponse) else bytes(method(encoder, *args))
+    return b"" if isinstance(args[2], OffsetCommitResponse) else bytes(method(encoder, *args))
 
 
 # -- recovery ----------------------------------------------------------------------------------------------------------
