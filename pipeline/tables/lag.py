@@ -43,10 +43,11 @@ def windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFram
     The lag at a commit is measured against the newest log end seen until then; before the first one it is null.
     """
     newest = Window.partitionBy(*KEY).orderBy(F.desc("log_offset"))
-    # Tombstones are ranked with the commits, so that one pass over the history finds both: one that is not among the
-    # last `size` rows of its key lies before all commits of the window.
-    last = (
-        commits.where("effective and (is_tombstone or committed_offset is not null)")
+    dead = commits.where("effective and is_tombstone").groupBy(*KEY).agg(F.max("log_offset").alias("dead_at"))
+    alive = (
+        commits.where("effective and not is_tombstone and committed_offset is not null")
+        .join(dead, list(KEY), "left")
+        .where("dead_at is null or log_offset > dead_at")
         .withColumn("_nth", F.row_number().over(newest))
         .where(F.col("_nth") <= size)
     )
@@ -58,16 +59,8 @@ def windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFram
             F.max_by("source", "ts").alias("leo_source"),
         )
     )
-    item = F.when(~F.col("is_tombstone"), F.struct("log_offset", "commit_ts", "committed_offset"))
-    dead_at = F.max(F.when(F.col("is_tombstone"), F.col("log_offset")))
-    lists = (
-        last.groupBy(*KEY)
-        .agg(F.sort_array(F.collect_list(item)).alias("items"), dead_at.alias("dead_at"))
-        .withColumn(
-            "items", F.filter("items", lambda one: F.coalesce(one["log_offset"] > F.col("dead_at"), F.lit(True)))
-        )
-        .where(F.size("items") > 0)
-    )
+    item = F.struct("log_offset", "commit_ts", "committed_offset")
+    lists = alive.groupBy(*KEY).agg(F.sort_array(F.collect_list(item)).alias("items"))
     joined = lists.join(samples, ["topic", "partition"], "left")
     return joined.select(
         *KEY,
