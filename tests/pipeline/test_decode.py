@@ -118,10 +118,12 @@ def test_random_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[
     assert [(row[2], row[6]) for row in decoded] == [(r.timestamp, _offset(r)) for r in kept]
 
 
-_PARTS = st.sampled_from(
-    [b"", b"\0", b"\1", b"\x10", b"\x80", b"\xff", b"\0\2hi", b"\3hi", bytes(8), bytes(16), b"\1\0\x10", b"\2\5\1x"]
-)
-_VALUES = st.builds(lambda version, parts: struct.pack(">h", version) + b"".join(parts), st.integers(-1, 6), st.lists(_PARTS | st.binary(max_size=9), max_size=9))  # fmt: skip
+_LENGTHS = st.sampled_from([b"\0\0", b"\0\2hi", b"\0\x09hi", b"\xff\xff", b"\x80\0", b"\0", b"\1", b"\3hi", b"\x83\0hi", b"\x80\x80\x80\x80\x10", b"\xff\xff", b"\xff" * 6, b""])  # fmt: skip
+_TAGS = st.sampled_from([b"", b"\0", b"\1", b"\1\0\x10" + bytes(16), b"\1\0\x10" + bytes(15), b"\1\0\x0f" + bytes(16), b"\2\5\1x\0\x10" + bytes(16), b"\2\5\x7fx\0\x10", b"\x80", bytes(8)])  # fmt: skip
+_VALUES = st.builds(
+    lambda version, epoch, length, tail, tags: struct.pack(">hq", version, 7) + (epoch if version > 2 else b"") + length + tail + tags,
+    st.integers(-1, 6), st.sampled_from([bytes(4), b"\xff" * 4]), _LENGTHS, st.sampled_from([bytes(8), bytes(7), b"\xff" * 8]), _TAGS,
+) | st.binary(max_size=40)  # fmt: skip
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
