@@ -220,13 +220,14 @@ def _build(args: argparse.Namespace, out: str, progress: Progress) -> tuple[dict
     size = sum(file.size for file in Store.of(out).tree("raw"))
     form = getattr(args, "format", None) or _format(out)
     settings = _settings(args, size < SMALL_BYTES and not args.master, DELTA if form == "delta" else None)
-    with locks.lock_tables(out, locks.BUILDER, progress):
-        pass  # a build that runs is told before Spark starts; the job locks the tables for itself
-    from pipeline.jobs.build import Tables
-    from pipeline.jobs.build import build as job
+    # Locked before Spark starts, which takes long: who comes second is told at once.
+    with locks.lock_tables(out, locks.BUILDER, progress) as check, _spark(args, settings, progress) as spark:
+        from pipeline.jobs.build import Tables
+        from pipeline.jobs.build import build as job
 
-    with _spark(args, settings, progress) as spark:
-        counts = job(spark, out, events=events, ends=ends, now_ms=args.now, form=form, report=progress)
+        counts = job(
+            spark, out, events=events, ends=ends, now_ms=args.now, form=form, check_lock=check, report=progress
+        )
         problems = Tables(spark, out).read_table("log_problems").where("severity = 'problem'").count()
     return counts, problems
 

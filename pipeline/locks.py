@@ -99,8 +99,8 @@ class Claim:
             now = time.monotonic()
             for name, text in others.items():
                 known, since = watched.setdefault(name, (text, now))
-                if text != known:
-                    raise TablesInUseError(f"{self.store.display_uri} is being written to by {_owner(text)}")
+                if text != known:  # empty while it is being written, where a file is not replaced in one step
+                    raise TablesInUseError(f"{self.store.display_uri} is being written to by {_owner(text or known)}")
                 if since == now:
                     report(f"waiting for {_owner(text)}, unless it has ended: up to {LEASE_S:g} s")
                 elif now - since > LEASE_S:

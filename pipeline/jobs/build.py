@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -169,6 +170,7 @@ def build(
     ends: Path | None = None,
     now_ms: int | None = None,
     form: str | None = None,
+    check_lock: Callable[[], None] | None = None,
     report: Report = lambda _line: None,
 ) -> dict[str, int]:
     """Make all derived tables anew; their numbers of rows.
@@ -180,9 +182,11 @@ def build(
 
     `form` is parquet or delta; by default that of the build before, and parquet for the first one.
 
+    `check_lock` is what `locks.lock_tables` yields, of a caller that holds the lock already.
+
     Made of the raw tables as they are at the beginning: logs may be read into them meanwhile.
     """
-    with locks.lock_tables(out, locks.BUILDER, report) as check:
+    with nullcontext(check_lock) if check_lock else locks.lock_tables(out, locks.BUILDER, report) as check:
         tables = Tables(spark, out, form)
         made: dict[str, DataFrame] = {}
 

@@ -15,7 +15,7 @@ from coordinator.cli import pipeline as command
 from pipeline import commands, locks, manifest, published
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import OFFSET_COMMITS
-from pipeline.errors import UsageError
+from pipeline.errors import TablesInUseError, UsageError
 from pipeline.session import JavaNotFoundError, refusal
 from pipeline.synth import Writer, commit
 
@@ -170,6 +170,22 @@ def test_a_second_build_ends_before_spark_starts(
         assert muster("build", "--out", tmp_path) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == f"muster pipeline build: {tmp_path} is being written to by another process"
+
+
+def test_the_tables_are_locked_while_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two builds that begin in the same moment the second one does not wait for its Spark to be refused."""
+
+    def start(*_words: Any, **_options: Any) -> None:
+        with pytest.raises(TablesInUseError), locks.lock_tables(tmp_path, locks.BUILDER):
+            pass
+        raise UsageError("it was locked")
+
+    monkeypatch.setattr("pipeline.session.session", start)
+    manifest.save(tmp_path, manifest.Manifest())
+    assert muster("build", "--out", tmp_path) == 2
+    assert "it was locked" in capsys.readouterr().err
 
 
 WRONG_USES = """

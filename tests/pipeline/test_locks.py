@@ -1,14 +1,18 @@
-"""Locks of a set of tables where files cannot be locked: claims, of which only one is there while somebody writes."""
+"""Locks of a set of tables: files' own, and where files cannot be locked claims, of which one is there at a time."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from pipeline import locks
+from pipeline import locks, manifest, published
 from pipeline.decode.files import Store
 from pipeline.errors import TablesInUseError
 from pipeline.locks import BUILDER, CLAIMS, Claim, hold_claim
+from pipeline.synth import Plan, write_logs
+from tests.pipeline.test_ingest import read
 
 
 def claims(store: Store) -> list[str]:
@@ -106,3 +110,24 @@ def test_of_many_at_once_at_most_one_has_the_lock(tmp_path: Path, monkeypatch: p
     assert most <= 1
     assert refused > 0, "they did meet"
     assert claims(store) == []
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(900)
+def test_of_two_builds_at_once_one_is_refused_and_the_tables_are_whole(tmp_path: Path) -> None:
+    """Two processes, each with a Spark of its own if it gets so far: half a minute."""
+    write_logs(tmp_path / "logs", Plan(records=300))
+    read(tmp_path / "logs", tmp_path / "t")
+    command = [sys.executable, "-m", "coordinator", "pipeline", "build", "--out", "t", "--master", "local[1]"]
+    both = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    lines = {process: process.communicate(timeout=800)[1].splitlines() for process in both}
+    assert sorted(process.returncode for process in both) == [0, 2], lines
+    refused = max(both, key=lambda process: process.returncode)
+    assert lines[refused][-1] == "muster pipeline build: t is being written to by another process"
+    assert not any("Spark" in line for line in lines[refused]), "it did not start Spark to find that out"
+    snapshot = published.load(tmp_path / "t")
+    assert [path.name for path in (tmp_path / "t" / published.BUILDS).iterdir()] == [snapshot.build]
+    rows = {name: published.dataset(tmp_path / "t", snapshot, name).count_rows() for name in snapshot.tables}
+    assert rows == {name: table.rows for name, table in snapshot.tables.items()}
+    assert rows["offset_commits"] == manifest.load(tmp_path / "t").rows["offset_commits"]
