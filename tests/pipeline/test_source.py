@@ -1,5 +1,6 @@
 """`format("kafkalog")`: the rows that the decoder gives, however they are asked for."""
 
+import gc
 import random
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pipeline.decode.transactions import read_commits
 from pipeline.errors import UsageError
 from pipeline.options import parse
 from pipeline.pushdown import narrow
-from pipeline.source import PushingReader
+from pipeline.source import BatchReader, PushingReader, freeze_imports
 from pipeline.synth import Plan, Writer, commit, write_logs
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -132,6 +133,19 @@ def test_a_group_is_read_from_its_own_log_alone(spark: Any, logs: Path) -> None:
     got = load(spark, logs, group="group-3", num_partitions=4)
     assert got.count() == load(spark, logs).where("group = 'group-3'").count() > 0
     assert got.rdd.getNumPartitions() == 1
+
+
+def test_a_worker_does_not_search_its_imports_for_garbage_after_each_task(logs: Path) -> None:
+    reader = BatchReader(parse({"path": str(logs)}))
+    freeze_imports.cache_clear()
+    try:
+        for partition in reader.partitions():
+            assert sum(rows.num_rows for rows in reader.read(partition)) > 0
+        assert gc.get_freeze_count() > 10_000
+        frozen = freeze_imports.cache_info()
+        assert (frozen.misses, frozen.hits) == (1, len(reader.partitions()) - 1), "once a process"
+    finally:
+        gc.unfreeze()
 
 
 def test_a_wrong_option_is_named(spark: Any, logs: Path) -> None:
