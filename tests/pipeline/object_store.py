@@ -19,8 +19,8 @@ KEYS = {
 
 def start_process(log: Path, *command: str | Path) -> subprocess.Popen[bytes]:
     """Start a process of a cluster or a store; what it prints goes to `log`."""
-    environment = os.environ | {
-        "JAVA_HOME": str(java_home()), "SPARK_LOCAL_HOSTNAME": "localhost", "SPARK_DAEMON_MEMORY": "256m",
+    environment = {"SPARK_DAEMON_MEMORY": "256m"} | os.environ | {
+        "JAVA_HOME": str(java_home()), "SPARK_LOCAL_HOSTNAME": "localhost",
         "PYSPARK_PYTHON": sys.executable, **KEYS,
     }  # fmt: skip
     with log.open("wb") as file:

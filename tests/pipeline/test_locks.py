@@ -119,12 +119,12 @@ def test_of_two_builds_at_once_one_is_refused_and_the_tables_are_whole(tmp_path:
     """Two processes, each with a Spark of its own if it gets so far: half a minute."""
     write_logs(tmp_path / "logs", Plan(records=300))
     read(tmp_path / "logs", tmp_path / "t")
-    command = [sys.executable, "-m", "coordinator", "pipeline", "build", "--out", "t", "--master", "local[1]"]
+    command = [sys.executable, "-m", "coordinator", "pipeline", "build", "--out", str(tmp_path / "t")]
     both = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     lines = {process: process.communicate(timeout=800)[1].splitlines() for process in both}
     assert sorted(process.returncode for process in both) == [0, 2], lines
     refused = max(both, key=lambda process: process.returncode)
-    assert lines[refused][-1] == "muster pipeline build: t is being written to by another process"
+    assert lines[refused][-1] == f"muster pipeline build: {tmp_path / 't'} is being written to by another process"
     assert not any("Spark" in line for line in lines[refused]), "it did not start Spark to find that out"
     snapshot = published.load(tmp_path / "t")
     assert [path.name for path in (tmp_path / "t" / published.BUILDS).iterdir()] == [snapshot.build]

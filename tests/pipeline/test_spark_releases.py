@@ -1,6 +1,6 @@
-"""The DataSource and the tables on other releases of Spark 4 than the installed one, and tables in Delta's format.
+"""The DataSource and the tables on other releases of Spark 4 than the installed one, and in Delta's and Iceberg's format.
 
-Installs PySpark from the package index, and Delta's jars from Maven's: minutes, and a network.
+Installs PySpark from the package index, and jars from Maven's: minutes, and a network.
 """
 
 import json
@@ -25,6 +25,12 @@ DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
 DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+ICEBERG_CONF = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.lake.type": "hadoop",
 }
 BEGIN = """
 import json, sys
@@ -53,6 +59,17 @@ from pipeline import published
 build(spark, out, form="delta" if len(sys.argv) > 2 else None)
 published.create_views(spark, out)
 print(json.dumps([spark.table("latest_offsets").count(), spark.table("effective_commits").count()]))
+"""
+MERGES = """
+from pipeline import published
+build(spark, out)
+published.create_views(spark, out)
+for statement in sys.argv[2].split(";")[:-1]:
+    spark.sql(statement)
+table = spark.table("lake.muster.latest_offsets")
+rows = spark.table("latest")
+snapshots = [row.operation for row in spark.sql("select operation from lake.muster.latest_offsets.snapshots order by committed_at").collect()]
+print(json.dumps([rows.count(), table.count(), rows.exceptAll(table).count(), snapshots]))
 """
 
 
@@ -107,3 +124,23 @@ def test_tables_of_delta_change_only_where_rows_do(tmp_path: Path) -> None:
     assert second.tables["rebalances"] == first.tables["rebalances"], "no commit where nothing has changed"
     rows = published.dataset(out, first, "latest_offsets").to_table()
     assert len(rows) == before[0], "readers of the first build still read it"
+
+
+@pytest.mark.skipif(PIP is None, reason="no pip on this machine")
+def test_the_recipe_for_iceberg_merges_what_has_changed(tmp_path: Path) -> None:
+    blocks = (block.partition("```")[0] for block in Path("docs/pipeline.md").read_text().split("```sql\n")[1:])
+    (recipe,) = (block for block in blocks if "USING iceberg" in block)
+    logs, out = tmp_path / "logs", tmp_path / "t"
+    write_logs(logs, Plan(records=300))
+    environment = spark("4.1.4", tmp_path)
+    conf = {
+        "spark.jars.packages": ICEBERG,
+        "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
+        **ICEBERG_CONF,
+    }
+    read(logs, out)
+    rows, *found = run(MERGES, environment, [str(logs), str(out), conf], recipe)
+    assert found == [rows, 0, ["append", "append"]], "an empty table, and all rows"
+    Writer(logs / "__consumer_offsets-50").append([commit(("new", "t", 0), 1, 1_760_000_000_000)])
+    read(logs, out)
+    assert run(MERGES, environment, [str(logs), str(out), conf], recipe)[:3] == [rows + 1, rows + 1, 0]

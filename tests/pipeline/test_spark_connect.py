@@ -1,0 +1,111 @@
+"""A session of Spark Connect, whose client has no Java: the source reads there, and logs become tables.
+
+Installs what the client imports from the package index: a network.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pipeline import published
+from pipeline.session import SMALL
+from pipeline.synth import Plan, write_logs
+from pipeline.synth_groups import write_lives
+from tests.pipeline.object_store import start_process, wait_for_line
+from tests.pipeline.test_ingest import read
+from tests.pipeline.test_spark_releases import PIP
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+CLIENT = ["grpcio>=1.76", "grpcio-status>=1.76", "googleapis-common-protos>=1.71", "protobuf>=6.33", "zstandard>=0.25"]
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SCRIPT = """
+import json, sys
+from pipeline import published
+from pipeline.session import Settings, session
+
+master, logs, out = json.loads(sys.argv[1])
+spark = session(settings=Settings(master))
+source = spark.read.format("kafkalog")
+stream = spark.readStream.format("kafkalog").load(logs).writeStream.format("memory").queryName("stream")
+assert stream.trigger(availableNow=True).start().awaitTermination(300)
+found = {
+    "module": type(spark).__module__,
+    "rows": source.load(logs).count(),
+    "chosen": source.option("pushdown", "true").load(logs).where("group = 'group-1'").count(),
+    "latest": source.option("reduce", "latest").load(logs).count(),
+    "stream": spark.table("stream").count(),
+}
+published.create_views(spark, out)
+views = {name: spark.table(name).count() for name in published.load(out).tables}
+print(json.dumps(found | {"views": views}))
+"""
+
+
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """Run Spark's own Connect server on loopback; its address."""
+    import pyspark
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1", "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true", **SMALL,
+    }  # fmt: skip
+    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    log = directory / "connect.log"
+    process = start_process(log, submit, "--class", SERVER, "--master", "local[2]", *words)
+    try:
+        wait_for_line(log, "Spark Connect server started", seconds=300)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
+
+
+@pytest.mark.skipif(PIP is None, reason="no pip on this machine")
+def test_a_session_of_spark_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "t"
+    write_logs(logs, Plan(records=300))
+    write_lives(logs, groups=2, partition=9)
+    packages = tmp_path / "packages"
+    assert PIP is not None
+    subprocess.run([PIP, "install", "-q", "--target", packages, *CLIENT], check=True, timeout=900)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(packages), str(Path.cwd())]))
+    monkeypatch.setenv("SPARK_DAEMON_MEMORY", "1g")
+    with connect_server(tmp_path) as address:
+        # Its path leads to no Java: the client must not need any.
+        environment = {name: os.environ[name] for name in ("HOME", "PYTHONPATH")} | {"PATH": "/nowhere"}
+
+        def run(*words: str | Path) -> str:
+            done = subprocess.run(
+                [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=900
+            )
+            assert done.returncode == 0, done.stderr[-3000:]
+            assert "Traceback" not in done.stderr, done.stderr[-3000:]
+            return done.stdout.splitlines()[-1]
+
+        muster = ("-m", "coordinator", "pipeline")
+        run(*muster, "ingest", logs, "--out", out, "--master", address, "--json")
+        built = json.loads(run(*muster, "build", "--out", out, "--master", address, "--json"))["rows"]
+        found = json.loads(run("-c", SCRIPT, json.dumps([address, str(logs), str(out)])))
+    alone = read(logs, tmp_path / "alone").rows
+    assert found["module"].startswith("pyspark.sql.connect")
+    assert found["rows"] == found["stream"] == built["offset_commits"] == alone["offset_commits"]
+    assert 0 < found["chosen"] < found["rows"]
+    assert 0 < found["latest"] == built["latest_offsets"]
+    assert found["views"] == built
+    snapshot = published.load(out)
+    assert {name: published.dataset(out, snapshot, name).count_rows() for name in built} == built
