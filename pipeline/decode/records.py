@@ -20,7 +20,7 @@ CHUNK_INFLATED_MAX = 1 << 30  # bytes of one chunk with all its batches inflated
 class Records:
     """Records as columns: `batch` (index into `headers`), `offset`, `ts`, and starts and lengths in `data`.
 
-    `data` is followed by padding, so that numbers can be gathered near its end; a length of -1 means null.
+    `data` is followed by padding, as `kernels.copy_strings` wants it; a length of -1 means null.
     """
 
     def __init__(self, data: bytes, headers: Headers, batch: Array, fields: Array) -> None:
