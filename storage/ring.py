@@ -37,7 +37,8 @@ _OP_FSYNC, _OP_SYNC_FILE_RANGE, _OP_WRITE = 3, 8, 23
 _FSYNC_DATASYNC: Final = 1
 _SYNC_FILE_RANGE_WRITE: Final = 2
 NEXT_AFTERWARDS: Final = 1 << 3  # IOSQE_IO_HARDLINK: the next entry begins when this one has ended, well or not
-SILENT: Final = 1 << 6  # IOSQE_CQE_SKIP_SUCCESS: nobody is told of it. Nor, if it is a sync, of its failure
+SILENT: Final = 1 << 6  # IOSQE_CQE_SKIP_SUCCESS: nobody is told that it has ended, nor of some kinds that they failed
+NOBODY: Final = (1 << 64) - 1  # the user data of an entry whose failure, if the kernel tells of it, interests nobody
 _ONE = ctypes.c_uint64(1)  # what is written to an eventfd
 
 
@@ -75,11 +76,11 @@ class Ring:
     def start_writing(self, fd: int) -> None:
         """Add that the system is to begin writing a file out, but not to wait for that; what is next follows it."""
         flags = NEXT_AFTERWARDS | SILENT
-        self.push(_OP_SYNC_FILE_RANGE, fd, 0, flags=flags, op_flags=_SYNC_FILE_RANGE_WRITE)
+        self.push(_OP_SYNC_FILE_RANGE, fd, NOBODY, flags=flags, op_flags=_SYNC_FILE_RANGE_WRITE)
 
     def notify(self, eventfd: int) -> None:
         """Add that an eventfd is written to, behind what was added with `NEXT_AFTERWARDS`."""
-        self.push(_OP_WRITE, eventfd, 0, flags=SILENT, address=ctypes.addressof(_ONE), length=8)
+        self.push(_OP_WRITE, eventfd, NOBODY, flags=SILENT, address=ctypes.addressof(_ONE), length=8)
 
     def push(
         self, op: int, fd: int, user_data: int, *, flags: int = 0, op_flags: int = 0, address: int = 0, length: int = 0
@@ -98,12 +99,14 @@ class Ring:
             self._pushed -= _call(_ENTER, self._fd, self._pushed, 0, 0, None, 0)
 
     def reap(self, take: Callable[[int, int], None]) -> None:
-        """Give `take` user data and result of each that has ended; a result below 0 is an error's number."""
+        """Give `take` user data and result of each sync that has ended; a result below 0 is an error's number."""
         words = self._words
         head, tail = words[self._cq_head], words[self._cq_tail]
         while head != tail:
             at = self._completions_at + (head & self._cq_mask) * _COMPLETION.size
-            take(*_COMPLETION.unpack_from(self._queues, at))
+            user_data, result = _COMPLETION.unpack_from(self._queues, at)
+            if user_data != NOBODY:
+                take(user_data, result)
             head = (head + 1) & 0xFFFFFFFF
         words[self._cq_head] = head
 

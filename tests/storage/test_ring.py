@@ -89,3 +89,16 @@ def test_where_there_is_no_ring_threads_make_the_syncs(tmp_path: Path, monkeypat
         syncing.wait()
         assert syncing.is_over
     assert select.select([waker.fileno()], [], [], 60)[0]
+
+
+def test_what_fails_beside_the_syncs_is_not_taken_for_one(ring: Ring, tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)  # which cannot be written to
+    ring.notify(descriptor)
+    ring.sync(descriptor, 0)
+    ring.submit()
+    told: list[tuple[int, int]] = []
+    while not told:
+        ring.wait()
+        ring.reap(lambda number, result: told.append((number, result)))
+    os.close(descriptor)
+    assert told == [(0, 0)]
