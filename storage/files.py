@@ -11,20 +11,15 @@ import errno
 import fcntl
 import os
 import shutil
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from queue import SimpleQueue
-from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from storage.ring import Ring
+    from storage.syncing import Syncer, Syncing, Waker
 
-SYNCS_AT_ONCE: Final = 32
-SYNCS_SECONDS: Final = 0.002  # that the syncs of many files are to take: as many at once as that needs, and no more
 SPARES = 4
 
 
@@ -75,42 +70,6 @@ class File(Protocol):
         """Close the file, once no sync of it is under way."""
 
 
-class Syncing(Protocol):
-    """Syncs of some files that go on while their owner does something else."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all of them have ended."""
-
-    @property
-    def failures(self) -> Mapping[str, StorageError]:
-        """The syncs that have failed, by the path of the file. Whole when they are over."""
-
-    def wait(self) -> None:
-        """Return when all of them have ended."""
-
-
-class Waker(Protocol):
-    """Is told when syncs have ended."""
-
-    def wake(self) -> None:
-        """Some have ended. Any thread may call this."""
-
-    def eventfd(self) -> int:
-        """Return a descriptor to which the system writes instead, -1 where there is none."""
-
-
-class NobodyWaits:
-    """Nobody waits for syncs to end but by `Syncing.wait`."""
-
-    def wake(self) -> None:
-        """Nobody is told."""
-
-    def eventfd(self) -> int:
-        """Nobody is told."""
-        return -1
-
-
 class Files(Protocol):
     """Names are `/`-separated strings. Names that change are durable only after `sync_directory` of their directory."""
 
@@ -135,8 +94,8 @@ class Files(Protocol):
     def begin_syncs(self, files: Sequence[File], waker: Waker) -> Syncing:
         """Begin to sync these files, all that was written to them by now, and return at once.
 
-        `waker` is told when some have ended, and when all have; not if they are over when this returns. What is written
-        to the files meanwhile may or may not be on the disk then.
+        `waker` wakes the owner when some have ended, and when all have; not if they are over when this returns. What is
+        written to the files meanwhile may or may not be on the disk when they have ended.
         """
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
@@ -177,7 +136,7 @@ class RealFile:
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._syncing: Syncing | None = None  # that has this file
+        self._syncing: Syncing | None = None  # the latest one of which this file is a part
 
     def append(self, data: bytes) -> None:
         written = 0
@@ -212,7 +171,10 @@ class RealFile:
         self.sync_now()
 
     def begin_sync(self, syncing: Syncing) -> int:
-        """The file is about to be synced by others, who get its descriptor."""
+        """Return the descriptor for a sync that goes on beside the owner, as one of `syncing`.
+
+        Waits for such a sync that is under way.
+        """
         self._wait()
         self._syncing = syncing
         return self._descriptor
@@ -225,13 +187,13 @@ class RealFile:
         return self._syncing.failures.get(self.path)
 
     def start_writing(self) -> None:
-        """Ask the system to begin writing out what is to be synced. If it cannot, the sync does it."""
+        """Ask the system to begin writing the file out. If it cannot, the sync does it."""
         start = _sync_file_range()
         if start is not None:
             start(self._descriptor, 0, 0, _SYNC_FILE_RANGE_WRITE)
 
     def sync_now(self) -> None:
-        """Sync the file, whatever is under way. For the threads that make syncs."""
+        """Sync the file, without waiting for a sync that is under way. For the threads that make syncs."""
         try:
             if _SYNC_DISK is not None:
                 fcntl.fcntl(self._descriptor, _SYNC_DISK)
@@ -254,114 +216,13 @@ class RealFile:
             raise _wrap_error("close", self.path, error) from error
 
 
-class ThreadSyncing:
-    """Syncs that threads make, each of its share of the files."""
-
-    def __init__(self, files: Sequence[RealFile], threads: int, waker: Waker) -> None:
-        self.is_over = False
-        self.failures: dict[str, StorageError] = {}
-        self.seconds = 0.0  # of all syncs, one after the other
-        self.shares = [files[number::threads] for number in range(threads)]
-        self.count = len(files)
-        self._left = threads
-        self._waker = waker
-        self._lock = threading.Lock()
-        self._over = threading.Lock()
-        self._over.acquire()
-        for file in files:
-            file.begin_sync(self)
-
-    def make(self, share: Sequence[RealFile]) -> None:
-        """Sync a share of the files, in a thread of its own.
-
-        A file system writes all that is on its way to the disk with one commit of its journal. So each file is on its
-        way before the first is waited for, and the syncs behind the first one find that most of their work is done:
-        half the time of one sync after the other, and half the processor time of a thread for each.
-        """
-        began_s = perf_counter()
-        failures: dict[str, StorageError] = {}
-        if len(share) > 1:
-            for file in share:
-                file.start_writing()
-        for file in share:
-            try:
-                file.sync_now()
-            except StorageError as failure:
-                failures[file.path] = failure
-        with self._lock:
-            self.failures.update(failures)
-            self.seconds += perf_counter() - began_s
-            self._left -= 1
-            if self._left:
-                return
-        self.shares = []
-        self.is_over = True
-        self._over.release()
-        self._waker.wake()
-
-    def wait(self) -> None:
-        """Return when all of them have ended."""
-        with self._over:
-            pass
-
-
-class RingSyncing:
-    """Syncs that the kernel makes, of each share of the files one after the other."""
-
-    def __init__(self, ring: Ring, files: Sequence[RealFile], shares: int, eventfd: int) -> None:
-        from storage.ring import NEXT_AFTERWARDS  # as `RealFiles._find_ring`
-
-        self.failures: dict[str, StorageError] = {}
-        self.file_seconds = 0.0  # that the sync of one file took
-        self._ring = ring
-        self._left = len(files)
-        self._files = files
-        self._began_s = perf_counter()
-        self._shares = shares
-        for first in range(shares):
-            share = [(number, files[number].begin_sync(self)) for number in range(first, len(files), shares)]
-            for _, descriptor in share if len(share) > 1 else ():  # as `ThreadSyncing.make` does
-                ring.start_writing(descriptor)
-            last, _ = share[-1]
-            for number, descriptor in share:
-                ring.sync(descriptor, number, 0 if number == last and eventfd < 0 else NEXT_AFTERWARDS)
-            if eventfd >= 0:
-                ring.notify(eventfd)
-        ring.submit()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all of them have ended."""
-        if self._left:
-            self._ring.reap(self._take)
-        return not self._left
-
-    def _take(self, number: int, result: int) -> None:
-        self._left -= 1
-        if not self._left:
-            self.file_seconds = (perf_counter() - self._began_s) * self._shares / len(self._files)
-        if result < 0:
-            path = self._files[number].path
-            self.failures[path] = StorageError("sync", path, -result, os.strerror(-result))
-
-    def wait(self) -> None:
-        """Return when all of them have ended."""
-        while not self.is_over:
-            self._ring.wait()
-
-
 class RealFiles:
     """The operating system's files."""
 
     def __init__(self, *, may_use_ring: bool = True) -> None:
-        """Without `may_use_ring`, syncs that go on beside their owner are made by threads on every system."""
+        """Without `may_use_ring`, threads make the syncs that go on beside their owner, on every system."""
         self._may_use_ring = may_use_ring and _SYNC_DISK is None
-        self._ring: Ring | None = None  # once something was synced with it
-        self._ring_syncs_max = 0
-        self._in_ring: RingSyncing | None = None  # the latest
-        self._threads = 0  # that make syncs: a server that does not sync has none
-        self._shares: SimpleQueue[tuple[ThreadSyncing, Sequence[RealFile]]] = SimpleQueue()
-        self._latest: ThreadSyncing | None = None  # which tells how long a sync takes
+        self._syncer: Syncer | None = None  # once there was such a sync
         self._spares: list[int] = []
         """Descriptors kept for when there is no other: to sync a directory or to roll a log takes one for a moment."""
 
@@ -449,51 +310,11 @@ class RealFiles:
     def begin_syncs(self, files: Sequence[File], waker: Waker) -> Syncing:
         real = [file for file in files if isinstance(file, RealFile)]
         assert len(real) == len(files), "these files are of another disk"
-        ring = self._find_ring() if self._may_use_ring else None
-        if ring is None or len(real) > self._ring_syncs_max:
-            return self._begin_in_threads(real, waker)
-        if self._in_ring is not None:
-            self._in_ring.wait()
-        shares = self._shares_for(len(real), 0.0 if self._in_ring is None else self._in_ring.file_seconds)
-        self._in_ring = RingSyncing(ring, real, shares, waker.eventfd())
-        return self._in_ring
+        if self._syncer is None:
+            from storage.syncing import Syncer  # which imports this module
 
-    @staticmethod
-    def _shares_for(files: int, file_seconds: float) -> int:
-        """Return in how many shares files are synced at the same time, if one of them takes so long.
-
-        A file system commits its journal once for all who wait for it at the same time, so on a slow disk many syncs
-        take little longer than one. On a fast disk, each that is made beside others costs more processor time.
-        """
-        return max(1, min(1 + int(files * file_seconds / SYNCS_SECONDS), files, SYNCS_AT_ONCE))
-
-    def _find_ring(self) -> Ring | None:
-        if self._ring is None:
-            from storage.ring import SYNCS_MAX, Ring  # a server that does not sync does without
-
-            self._ring_syncs_max = SYNCS_MAX
-            try:
-                self._ring = Ring()
-            except OSError:
-                self._may_use_ring = False
-        return self._ring
-
-    def _begin_in_threads(self, files: Sequence[RealFile], waker: Waker) -> Syncing:
-        latest = self._latest
-        is_known = latest is not None and latest.is_over and latest.count
-        threads = self._shares_for(len(files), latest.seconds / latest.count if latest and is_known else 0.0)
-        self._latest = syncing = ThreadSyncing(files, threads, waker)
-        while self._threads < threads:
-            self._threads += 1
-            threading.Thread(target=self._make_syncs, name=f"sync-{self._threads}", daemon=True).start()
-        for share in syncing.shares:
-            self._shares.put((syncing, share))
-        return syncing
-
-    def _make_syncs(self) -> None:
-        while True:
-            syncing, share = self._shares.get()
-            syncing.make(share)
+            self._syncer = Syncer(may_use_ring=self._may_use_ring)
+        return self._syncer.begin(real, waker)
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
         return RealLock(path, [*_linked_directories(str(Path(path).parent)), *also])

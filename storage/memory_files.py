@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from storage.files import File, Lock, StorageError, Syncing, Waker
+from storage.files import File, Lock, StorageError
+from storage.syncing import Syncing, Waker
 
 
 class MemoryFile:

@@ -58,8 +58,9 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 from protocol.records import EndMarker
-from storage.files import File, Files, NobodyWaits, Syncing, Waker
+from storage.files import File, Files
 from storage.log import Log
+from storage.syncing import NoWaker, Syncing, Waker
 
 Replies = list[tuple[int, Any]]  # (ticket, response)
 WORK_A_TURN: Final = 1
@@ -128,7 +129,7 @@ class Engine:
         self._emit = emit
         self.is_synced = is_synced
         self.syncs = Latency()  # how long they take, in real time; decides nothing
-        self._waker = waker or NobodyWaits()
+        self._waker = waker or NoWaker()
         self._sync: Sync | None = None  # that is under way
         self.begun = self.ended = 0  # the numbers of the latest syncs that have begun and ended
         self.follows_journal = False  # a replay, which begins and ends syncs as the journal says

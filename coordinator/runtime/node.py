@@ -35,10 +35,11 @@ from coordinator.runtime.ledger import DIRECTORY, Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
 from protocol.errors import UnsupportedVersion
-from storage.files import Files, Waker
+from storage.files import Files
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.names import partition_directory
+from storage.syncing import Waker
 
 log = logging.getLogger("muster.node")
 

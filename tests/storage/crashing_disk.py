@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from storage.files import DirectoryLocked, File, Lock, StorageError, Syncing, Waker
+from storage.files import DirectoryLocked, File, Lock, StorageError
+from storage.syncing import Syncing, Waker
 
 MIXES: Final = 2  # in `crashes`: how many states, for each set of names, give every file a fate of its own
 SUBSETS_UP_TO: Final = 3  # in `crashes`: of how many pending names every subset is a state

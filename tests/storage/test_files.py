@@ -15,15 +15,17 @@ from threading import Barrier, Event, Lock, Thread, current_thread
 import pytest
 
 import storage.files
+import storage.syncing
 from coordinator.server.waker import Waker
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
-from storage.files import DirectoryLocked, File, Files, NobodyWaits, RealFiles, RealLock, StorageError
+from storage.files import DirectoryLocked, File, Files, RealFiles, RealLock, StorageError
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
 from storage.segment import base_offset_of, file_name
+from storage.syncing import NoWaker
 from tests.storage import small_disk
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -288,7 +290,7 @@ def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
 
     (file,) = some_files(files, str(tmp_path / "data"), 1)
     monkeypatch.setattr(storage.files, "_sync", wait)
-    syncing = files.begin_syncs([file], NobodyWaits())
+    syncing = files.begin_syncs([file], NoWaker())
     assert begun.wait(60)
     assert not syncing.is_over
     file.append(b"y")  # appending goes on
@@ -315,7 +317,7 @@ def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
     files = RealFiles(may_use_ring=False)
     opened = some_files(files, str(tmp_path / "data"), 8)
     seconds = [0.0]
-    monkeypatch.setattr(storage.files, "perf_counter", lambda: seconds[0])
+    monkeypatch.setattr(storage.syncing, "perf_counter", lambda: seconds[0])
 
     def take(each: float) -> set[str]:
         """Sync all of them, each in so many seconds; the names of the threads."""
@@ -327,7 +329,7 @@ def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
                 seconds[0] += each
 
         monkeypatch.setattr(storage.files, "_sync", sync)
-        files.begin_syncs(opened, NobodyWaits()).wait()
+        files.begin_syncs(opened, NoWaker()).wait()
         return threads
 
     assert len(take(0.0001)) == 1, "nothing is known of the disk"
@@ -335,7 +337,7 @@ def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
     assert len(take(0.010)) == 1
     all_are_waiting = Barrier(8)
     monkeypatch.setattr(storage.files, "_sync", lambda descriptor: all_are_waiting.wait(60))
-    files.begin_syncs(opened, NobodyWaits()).wait()
+    files.begin_syncs(opened, NoWaker()).wait()
 
 
 def test_the_reserve_gives_way_on_a_full_disk() -> None:

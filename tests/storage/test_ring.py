@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from coordinator.server.waker import Waker
-from storage.files import SYNCS_AT_ONCE, NobodyWaits, RealFiles, RingSyncing, StorageError
+from storage import syncing as syncs
+from storage.files import RealFiles, StorageError
 from storage.ring import SYNCS_MAX, Ring
+from storage.syncing import SYNCS_AT_ONCE, NoWaker, RingSyncing, count_shares
 from tests.storage.test_files import some_files
 
 
@@ -32,23 +34,23 @@ def test_many_syncs_begin_with_one_call_and_end_by_themselves(ring: Ring, count:
             assert select.select([waker.fileno()], [], [], 60)[0]
             waker.rest()
         assert not syncing.failures
-    syncing = files.begin_syncs(opened, NobodyWaits())
+    syncing = files.begin_syncs(opened, NoWaker())
     syncing.wait()
     assert syncing.is_over
 
 
 def test_more_syncs_than_the_ring_has_room_for_are_made_by_threads(ring: Ring, tmp_path: Path) -> None:
     files = RealFiles()
-    syncing = files.begin_syncs(some_files(files, str(tmp_path / "data"), SYNCS_MAX + 1), NobodyWaits())
+    syncing = files.begin_syncs(some_files(files, str(tmp_path / "data"), SYNCS_MAX + 1), NoWaker())
     assert not isinstance(syncing, RingSyncing)
     syncing.wait()
     assert not syncing.failures
 
 
 def test_on_a_slow_disk_more_syncs_are_made_at_once() -> None:
-    assert [RealFiles._shares_for(25, seconds) for seconds in (0.0, 0.0001, 0.001, 0.01)] == [1, 2, 13, 25]
-    assert RealFiles._shares_for(100, 1.0) == SYNCS_AT_ONCE
-    assert RealFiles._shares_for(1, 1.0) == 1
+    assert [count_shares(25, seconds) for seconds in (0.0, 0.0001, 0.001, 0.01)] == [1, 2, 13, 25]
+    assert count_shares(100, 1.0) == SYNCS_AT_ONCE
+    assert count_shares(1, 1.0) == 1
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -56,13 +58,13 @@ def test_on_a_slow_disk_more_syncs_are_made_at_once() -> None:
 def test_the_one_that_fails_is_told(
     ring: Ring, at: int, file_seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, shares_for = RealFiles(), RealFiles._shares_for
-    monkeypatch.setattr(files, "_shares_for", lambda count, _: shares_for(count, file_seconds))
+    files = RealFiles()
+    monkeypatch.setattr(syncs, "count_shares", lambda count, _: count_shares(count, file_seconds))
     opened = some_files(files, str(tmp_path / "data"), 3)
     bad = opened[at]
     reads, writes = os.pipe()  # which cannot be synced
     descriptor, bad._descriptor = bad._descriptor, writes  # type: ignore[attr-defined]
-    syncing = files.begin_syncs(opened, NobodyWaits())
+    syncing = files.begin_syncs(opened, NoWaker())
     syncing.wait()
     bad._descriptor = descriptor  # type: ignore[attr-defined]
     assert [(path, one.errno, one.operation) for path, one in syncing.failures.items()] == [
