@@ -85,7 +85,7 @@ def count_in_steps(
         partitions={"loading": loading, "active": len(node.partitions) - loading},
         group_offsets=group_offsets,
         traffic=node.dataplane.traffic,
-        syncs=node.syncs,
+        syncs=node.group_commit.latency,
         disk=node.dataplane.space(),
         memory_limit=memory_limit(),
         partitions_closed=node.dataplane.closed_partitions.keys(),

@@ -10,22 +10,12 @@ A turn is `handle` for each request that has come, `fire` for the timers that ar
 were parked, and `flush` to append what all of them have led to. Nothing that a turn decides may be told to anybody
 before its `flush` has returned.
 
-With --fsync nothing may be told before it is on the disk. There is one sync at a time, of all logs that were appended
-to, and turns go on beside it. What they decide is gathered, and is appended and synced when the disk is free:
-
-    turns       decide 1   | decide 2  decide 3    | decide 4          | ...
-    disk                   | append 1, sync 1 ...  | append 2+3, sync 2 ... | append 4, sync 3 ...
-
-So the coordinator's own logs never hold more that is not on the disk than one append, as if every turn had waited; only
-records of topics are appended as they are decided. Syncs are numbered: a response may leave once the sync has `ended`
-that covers all it rests on (`rests_on`, `rests_on_group`).
+With --fsync the turn does not wait for the disk: `group_commit.py` says what may be told when.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable
 from time import monotonic
 from typing import Any, Final
-
-from msgspec import Struct
 
 from coordinator.config import Config
 from coordinator.control.inputs import Kind, NoteInput, VerbInput
@@ -43,12 +33,11 @@ from coordinator.core.transactions.transaction import Transaction
 from coordinator.core.verbs import Verb
 from coordinator.dataplane.brokers import OPERATOR, Where
 from coordinator.dataplane.dataplane import NO_ANSWER, DataPlane
-from coordinator.metrics import Latency
 from coordinator.runtime.coordinators import Coordinators
 from coordinator.runtime.edge import FAILED, Edge, Failure
 from coordinator.runtime.error_response import error_response, groups_full_response
 from coordinator.runtime.failover import TRANSACTIONS, Failover
-from coordinator.runtime.gathering import Gathering
+from coordinator.runtime.group_commit import GroupCommit
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.partition import Partition
 from coordinator.runtime.partitions import Partitions
@@ -58,9 +47,9 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 from protocol.records import EndMarker
-from storage.files import File, Files
+from storage.files import Files
 from storage.log import Log
-from storage.syncing import NoWaker, Syncing, Waker
+from storage.syncing import Waker
 
 Replies = list[tuple[int, Any]]  # (ticket, response)
 WORK_A_TURN: Final = 1
@@ -68,19 +57,6 @@ WORK_A_TURN: Final = 1
 groups have patterns that are much work, a turn is no longer."""
 TIMERS_A_TURN: Final = 100
 """That fire in one turn, of all partitions together: some ten milliseconds. Thousands of members may go at once."""
-
-
-GATHERED_RECORDS_MAX: Final = 20_000
-"""Of one partition, while it waits for the disk: some two megabytes, which are one batch."""
-
-
-class Sync(Struct, frozen=True):
-    """A sync that is under way, of the coordinator's own logs and of those of topics."""
-
-    under_way: Syncing
-    own: Mapping[File, Log]
-    topics: Mapping[tuple[str, int], File]
-    began_s: float
 
 
 class Ration:
@@ -113,7 +89,7 @@ class Engine:
         waker: Waker | None = None,
         real_s: Callable[[], float] = monotonic,
     ) -> None:
-        """`waker` is told when a sync has ended, so that a turn goes on with what rests on it."""
+        """Without `is_synced` nothing waits for the disk. `waker` and `real_s` are for `GroupCommit`."""
         self.config = config
         self.edge = Edge()
         self.offered: dict[int, range] = {}  # versions by API key
@@ -125,26 +101,15 @@ class Engine:
         self.coordinators = Coordinators(config.node_ids, 0)
         self.failover: Failover  # made by the node
         self.dataplane: DataPlane  # once the node is open
-        self._files = files
         self._emit = emit
         self.is_synced = is_synced
-        self.syncs = Latency()  # how long they take, in real time; decides nothing
-        self._waker = waker or NoWaker()
-        self._sync: Sync | None = None  # that is under way
-        self.begun = self.ended = 0  # the numbers of the latest syncs that have begun and ended
-        self.follows_journal = False  # a replay, which begins and ends syncs as the journal says
-        self._real_s = real_s
-        self._gathering = Gathering()
-        self._gathered: set[str | Partition] = set()  # groups, and partitions with all of theirs, that have changed
-        self._covered: set[str | Partition] = set()  # the same, as far as the sync that is under way covers it
+        self.group_commit = GroupCommit(self, files, waker, real_s)
         self._groups_bytes_max: int = config["groups.max.bytes"]
         self.note_input: NoteInput | None = None  # of a journal that may be replayed
         self._held_bytes = 0
         self._replies: Replies = []
         self._steps = Steps()
-        self._dirty: dict[Partition, None] = {}
         self._first = 0  # of the partitions, when timers fire
-        self._lost: frozenset[tuple[str, int]] = frozenset()  # of topics: closed before they were synced
         self._due_ms: int | None = None  # not later than the next timer; earlier does no harm
 
     @staticmethod
@@ -290,10 +255,11 @@ class Engine:
 
         With a `group_id` the result has changed no other group."""
         if result.records:
-            self._dirty[partition] = None
+            group_commit = self.group_commit
+            group_commit.dirty[partition] = None
             if self.is_synced:
-                self._gathered.add(partition if group_id is None else group_id)
-                self._gathering.changes += 1
+                group_commit.changed.add(partition if group_id is None else group_id)
+                group_commit.gathering.changes += 1
         if result.effects:
             for effect in result.effects:
                 if type(effect) is Reply:
@@ -356,7 +322,7 @@ class Engine:
         self._held_bytes = unsent_bytes
         self.dataplane.note_unsent(unsent_bytes)
 
-    # -- the end of a turn, and the disk -------------------------------------------------------------------------------
+    # -- the end of a turn ---------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Append what the turn has led to, once a log. With --fsync that waits until the disk is free.
@@ -367,134 +333,19 @@ class Engine:
             self.note_input(Kind.FLUSH, None)
         self.dataplane.end_turn()
         if self.is_synced:
-            self.go_on_with_disk()
+            self.group_commit.continue_syncs()
         else:
-            self._append_gathered()
+            self.group_commit.append()
             self.dataplane.forget_written()
             self.ledger.settle()
 
     def append(self) -> None:
         """Append what was decided so far, in the middle of a step as well, and with --fsync wait for the disk."""
-        if not self.is_synced:
-            self._append_gathered()
+        if self.is_synced:
+            self.group_commit.sync_everything()
+        else:
+            self.group_commit.append()
             self.ledger.settle()
-        while self._sync is not None or (self.is_synced and self._has_gathered):
-            if self._sync is None:
-                self.begin_sync()
-            else:
-                self._sync.under_way.wait()
-                self.end_sync()
-
-    def go_on_with_disk(self) -> None:
-        """Make true what rests on the sync that is over, and begin the next one, when it is time for that.
-
-        A replay does so when the journal says.
-        """
-        if self.follows_journal:
-            return
-        self._end_sync_if_over()
-        self._gathering.changes += self.dataplane.take_appends()
-        if self._sync is None and self._has_gathered and self._gathering.is_over(self._real_s()):
-            self.begin_sync()
-            self._end_sync_if_over()
-
-    def _end_sync_if_over(self) -> None:
-        if self._sync is not None and self._sync.under_way.is_over:
-            self.end_sync()
-
-    def next_sync_s(self) -> float | None:
-        """Return when the next sync begins at the latest, by the real clock; None while there is nothing to begin."""
-        return self._gathering.until_s if self._sync is None and self._has_gathered else None
-
-    def rests_on(self) -> int:
-        """Return the number of the sync that covers all that was decided so far."""
-        return self.begun + self._has_gathered
-
-    def rests_on_group(self, group_id: str) -> int:
-        """Return the number of the sync that covers all that was decided so far of a group, 0 if that is on the
-        disk."""
-        partition = self.partitions.owner(group_id)
-        if group_id in self._gathered or partition in self._gathered:
-            return self.begun + 1
-        return self.begun if group_id in self._covered or partition in self._covered else 0
-
-    @property
-    def has_gathered_much(self) -> bool:
-        """Whether so much waits to be appended that the next turn is to wait for the disk."""
-        return any(partition.gathered_records > GATHERED_RECORDS_MAX for partition in self._dirty)
-
-    def take_lost(self) -> frozenset[tuple[str, int]]:
-        """Return the partitions of topics that were closed before they were synced, since this was last asked: of what
-        was appended to them, and rests on a sync that has not ended or on this one, nobody may be told
-        (`DataPlane.withdraw`)."""
-        lost, self._lost = self._lost, frozenset()
-        return lost
-
-    @property
-    def _has_gathered(self) -> bool:
-        """Whether something was decided that no sync covers which has begun."""
-        return bool(self._dirty) or self.ledger.has_gathered or self.dataplane.has_written
-
-    def _append_gathered(self) -> list[Log]:
-        """Append what was decided so far, once a log. Returns the logs that are to be synced."""
-        self.ledger.flush()
-        dirty, self._dirty = self._dirty, {}
-        has_log, begun = self.ledger.catalog.has_log, []
-        for partition in dirty:
-            self.dataplane.wake_fetches_of_offsets(partition.index, partition.flush())
-            if not has_log(OFFSETS_TOPIC, partition.index):
-                begun.append((OFFSETS_TOPIC, partition.index, partition.log.segments[-1].max_timestamp))
-        for topic, index, timestamp in (*begun, *self.dataplane.take_begun_logs()):
-            # Behind the log itself: the catalog must not say of a log that it is there before its directory is.
-            self.ledger.complete(Result(records=self.ledger.catalog.logs_of([(topic, index)])), timestamp)
-        catalog = self.ledger.begin_sync()
-        return [*([catalog] if catalog else ()), *[partition.log for partition in dirty]]
-
-    def begin_sync(self) -> None:
-        """Append what was gathered, and begin to sync it."""
-        if self._sync is not None:
-            return
-        if self.note_input is not None:
-            self.note_input(Kind.SYNC, None)
-        own = {log.file_to_sync(): log for log in self._append_gathered()}
-        topics = self.dataplane.begin_sync()
-        self._note_lost()
-        self.begun += 1
-        self._covered, self._gathered = self._gathered, set()
-        began_s = self._real_s()
-        self._gathering.end()
-        self._sync = Sync(self._files.begin_syncs([*own, *topics.values()], self._waker), own, topics, began_s)
-
-    def end_sync(self) -> None:
-        """The sync is over: make true what rests on it. Raises StorageError for the coordinator's own logs."""
-        sync, self._sync = self._sync, None
-        if sync is None:
-            return
-        if self.note_input is not None:
-            self.note_input(Kind.SYNCED, None)
-        now_s = self._real_s()
-        self.syncs.observe(now_s - sync.began_s)
-        self._gathering.begin(now_s, now_s - sync.began_s)
-        failures = sync.under_way.failures
-        for file, log in sync.own.items():
-            if (failure := failures.get(file.path)) is not None:
-                log.fail(failure)
-                raise failure
-        self.dataplane.end_sync(
-            {partition: failures[file.path] for partition, file in sync.topics.items() if file.path in failures}
-        )
-        self.ledger.end_sync()
-        self._note_lost()
-        self._covered = set()
-        self.ended = self.begun
-        if self.ledger.settle():
-            self.ledger.sync()  # before the producer begins its next transaction, whose records rest on it
-
-    def _note_lost(self) -> None:
-        """Note which partitions of topics were closed before they were synced."""
-        if lost := self.dataplane.take_lost():
-            self.ledger.leave_prepared(lost)
-            self._lost |= lost
 
     # -- within --------------------------------------------------------------------------------------------------------
 
@@ -548,7 +399,7 @@ class Engine:
     def write_marker(self, partition: Partition, producer_id: int, committed: bool, batch: bytes) -> None:
         """End a producer's transaction in a partition of `__consumer_offsets`, which is loaded."""
         partition.end_transaction(producer_id, committed, batch)
-        self._dirty[partition] = None
+        self.group_commit.dirty[partition] = None
 
 
 def marker(producer_id: int, producer_epoch: int, committed: bool, now_ms: int) -> bytes:

@@ -17,7 +17,7 @@ class Gathering:
     """The changes since a sync has ended. Times are seconds of the real clock."""
 
     def __init__(self) -> None:
-        self.changes = 0  # that were decided since the last sync has ended
+        self.changes = 0  # how many were decided since
         self.until_s = 0.0  # when the next sync begins at the latest
         self._before = 0  # how many of its changes were decided before that
         self._wanted = 0  # how many the last sync has covered
@@ -25,7 +25,7 @@ class Gathering:
         self._left = 0  # syncs that begin at once
 
     def begin(self, now_s: float, seconds: float) -> None:
-        """A sync has ended, which took so long."""
+        """Begin to gather, after a sync that took so many seconds."""
         self._before, self.changes = self.changes, 0
         self._has_waited = False
         if self._left:
@@ -34,13 +34,13 @@ class Gathering:
         self.until_s = now_s + min(seconds * FACTOR, WAIT_S)
 
     def is_over(self, now_s: float) -> bool:
-        """Return whether the next sync is to begin."""
+        """Return whether it is time for the next sync."""
         is_over = self.changes >= self._wanted or now_s >= self.until_s
         self._has_waited |= not is_over
         return is_over
 
     def end(self) -> None:
-        """The next sync begins."""
+        """End the gathering: the next sync begins, and covers all changes."""
         if self._has_waited and 2 * self.changes < self._wanted:
             self._left = AT_ONCE
         self._wanted = self._before + self.changes

@@ -107,12 +107,14 @@ class Ledger:
 
     @property
     def has_gathered(self) -> bool:
-        """Whether there is something that no sync covers that was begun."""
+        """Whether something was gathered, or appended, that no sync covers which has begun."""
         return bool(self._waiting or self._last) or max(self._synced, self._syncing) < self._appends
 
     def begin_sync(self) -> Log | None:
-        """The sync of all logs begins, what rests on them will be true when it has ended. Returns the log if it is one
-        of them."""
+        """Note that a sync of all logs begins, which covers what was given to `complete`.
+
+        Returns the log if it is to be synced as well.
+        """
         self._resting += self._last
         self._last = []
         if max(self._synced, self._syncing) == self._appends:
@@ -121,7 +123,7 @@ class Ledger:
         return self.log
 
     def end_sync(self) -> None:
-        """The sync that was begun last has ended."""
+        """Note that the sync that began last has ended."""
         self._synced = max(self._synced, self._syncing)
 
     def leave_prepared(self, lost: Container[tuple[str, int]]) -> None:
@@ -141,7 +143,7 @@ class Ledger:
         ]
 
     def settle(self) -> bool:
-        """Make true and append what rested on the sync that has ended; whether there was anything."""
+        """Apply and append the records of `complete` that the sync covers which has ended; whether there were any."""
         if not self._resting:
             return False
         resting, self._resting = self._resting, []

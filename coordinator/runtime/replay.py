@@ -75,7 +75,7 @@ class Replay:
             topics=origin.topics,
         )
         self.node = Node(setup)
-        self.node.follows_journal = True
+        self.node.group_commit.follows_journal = True
         self.node.open(origin.opened_ms)
 
     def run(self) -> list[Difference]:
@@ -215,8 +215,8 @@ _PERFORM: Final[dict[Kind, Perform]] = {
     Kind.FORGET: Replay._forget,
     Kind.HELD: lambda replay, held: replay.node.note_unsent(held),
     Kind.FLUSH: lambda replay, value: replay.node.flush(),
-    Kind.SYNC: lambda replay, value: replay.node.begin_sync(),
-    Kind.SYNCED: lambda replay, value: replay.node.end_sync(),
+    Kind.SYNC: lambda replay, value: replay.node.group_commit.begin_sync(),
+    Kind.SYNCED: lambda replay, value: replay.node.group_commit.end_sync(),
     Kind.VERB: _verb,
     Kind.ASK: Replay._ask,
     Kind.ADVANCE: Replay._begin_advance,

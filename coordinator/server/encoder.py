@@ -242,8 +242,9 @@ class Encoder:
                     self._drop(connection, request)
 
     def end_turn(self) -> None:
-        """What this turn's responses rest on is in the logs, or will be on the disk once a sync has ended."""
-        rests_on, ended = self.node.rests_on(), self.node.ended
+        """Note on which sync this turn's responses rest, and forget those whose sync has ended."""
+        group_commit = self.node.group_commit
+        rests_on, ended = group_commit.find_covering_sync(), group_commit.last_ended
         while self._held and self._held[0][0] <= ended:
             self._held.popleft()
         if self._resting:

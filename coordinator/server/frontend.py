@@ -300,7 +300,7 @@ class Frontend:
         """Return when a client or a response is held back no longer, by the real clock; None if none is.
 
         What waits for a sync that is under way has no time: the poller is woken when it is over."""
-        next_s = self.node.next_sync_s() if self.is_synced else None
+        next_s = self.node.group_commit.next_sync_s() if self.is_synced else None
         for holder in self._holders:
             at_s = holder.next_s
             if at_s is not None and (next_s is None or at_s < next_s):
@@ -310,20 +310,21 @@ class Frontend:
     # -- the disk ------------------------------------------------------------------------------------------------------
 
     def _look_at_disk(self) -> None:
-        """Begin the next sync if one is over. If too much waits for the disk, wait for it."""
-        if sum(self._held_bytes.values()) > HELD_BYTES_MAX or self.node.has_gathered_much:
+        """Complete the sync that is over, and begin the next one. If too much waits for the disk, wait for it."""
+        if sum(self._held_bytes.values()) > HELD_BYTES_MAX or self.node.group_commit.has_gathered_much:
             self.sync()
-        self.node.go_on_with_disk()
+        self.node.group_commit.continue_syncs()
 
     def _wait_for_disk(self) -> None:
         """Hold the responses that rest on what is not on the disk, and let those go that rest on what is by now."""
         node, touched = self.node, self.connections.touched
-        if lost := node.take_lost():
+        group_commit = node.group_commit
+        if lost := group_commit.take_lost():
             for number, (ticket, response) in enumerate(self._replies):
                 self._replies[number] = ticket, node.dataplane.withdraw(response, lost)
             self.encoder.withdraw(lost)
         self.encoder.end_turn()
-        everything, ended = node.rests_on(), node.ended
+        everything, ended = group_commit.find_covering_sync(), group_commit.last_ended
         for connection in touched:
             rests_on, connection.rests_on = min(connection.rests_on, everything), 0
             if connection.owed and (connection.held or rests_on > ended):

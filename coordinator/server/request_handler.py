@@ -97,7 +97,9 @@ class RequestHandler:
         if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
             rests_on = 0
             if self.node.is_synced:
-                rests_on = self.node.rests_on_group(request.body.group_id) if api_key in OF_ITS_GROUP else EVERYTHING
+                rests_on = EVERYTHING
+                if api_key in OF_ITS_GROUP:
+                    rests_on = self.node.group_commit.find_covering_sync_of(request.body.group_id)
             data = self._encoder.owe_short(connection, request, response, rests_on)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self._turn.now_ms)

@@ -318,7 +318,7 @@ def test_a_latency_ends_with_the_sync() -> None:
     assert server.stats.latency[8].sum == before
     end_sync(disk, server)
     assert server.stats.latency[8].sum == before + 3.0
-    assert server.node.syncs.longest == 3.0
+    assert server.node.group_commit.latency.longest == 3.0
 
 
 def test_a_server_that_stops_has_everything_on_the_disk() -> None:

@@ -17,6 +17,7 @@ from coordinator.core.result import Reply, Result
 from coordinator.core.shard import Shard
 from coordinator.core.timers import Timers
 from coordinator.runtime.engine import Engine
+from coordinator.runtime.group_commit import GroupCommit
 from coordinator.runtime.ledger import Ledger
 from coordinator.runtime.node import Node
 from coordinator.runtime.partition import Partition
@@ -184,29 +185,29 @@ def never_ends_a_join_phase(method: Any, timers: Timers, key: Any, at_ms: int) -
 # -- the node, its ledger and its frontend -----------------------------------------------------------------------------
 
 
-@instead(Engine, "_append_gathered")
-def syncs_no_groups(method: Any, engine: Engine) -> list[Log]:
+@instead(GroupCommit, "append")
+def syncs_no_groups(method: Any, group_commit: GroupCommit) -> list[Log]:
     """With --fsync, do not wait for the disk."""
-    method(engine)
+    method(group_commit)
     return []
 
 
-@instead(Engine, "rests_on")
-def answers_before_a_sync_has_ended(method: Any, engine: Engine) -> int:
+@instead(GroupCommit, "find_covering_sync")
+def answers_before_a_sync_has_ended(method: Any, group_commit: GroupCommit) -> int:
     """Take a sync that is under way for one that has ended."""
-    return engine.ended
+    return group_commit.last_ended
 
 
-@instead(Engine, "rests_on")
-def answers_for_the_sync_that_is_under_way(method: Any, engine: Engine) -> int:
+@instead(GroupCommit, "find_covering_sync")
+def answers_for_the_sync_that_is_under_way(method: Any, group_commit: GroupCommit) -> int:
     """Take what was decided while a sync is under way for what it covers."""
-    return engine.begun
+    return group_commit.last_begun
 
 
-@instead(Engine, "rests_on_group")
-def answers_groups_before_a_sync_has_ended(method: Any, engine: Engine, group_id: str) -> int:
+@instead(GroupCommit, "find_covering_sync_of")
+def answers_groups_before_a_sync_has_ended(method: Any, group_commit: GroupCommit, group_id: str) -> int:
     """Take what was decided of a group for what is on the disk."""
-    return engine.ended
+    return group_commit.last_ended
 
 
 @instead(Partition, "flush", every=2)

@@ -305,7 +305,8 @@ class Promises:
         """The server's memory is what its logs say, indices agree with the members, and timers time what exists."""
         if not server.is_ready or server.node.failover:  # what is being loaded is in the logs only
             return
-        if server.node.rests_on() > server.node.begun:  # what waits for the disk is in memory only
+        group_commit = server.node.group_commit
+        if group_commit.find_covering_sync() > group_commit.last_begun:  # what waits for the disk is in memory only
             return
         self._compare_with_replay(server)
         for partition in server.node.partitions:
@@ -355,7 +356,8 @@ class Promises:
         The marker of a partition whose log the disk has failed, and which so is closed, is written by the next start.
         One that was written just now waits for the disk.
         """
-        if server.node.rests_on() > server.node.ended:
+        group_commit = server.node.group_commit
+        if group_commit.find_covering_sync() > group_commit.last_ended:
             return
         for one in server.node.ledger.transactions.by_id.values():
             has_to_wait = any(partition in server.node.dataplane.closed_partitions for partition in one.partitions)

@@ -1,0 +1,204 @@
+"""Group commit: what turns decide is gathered, appended once a log, and with --fsync synced beside the turns.
+
+Without --fsync each turn ends with `append`. With --fsync nothing may be told before it is on the disk. There is one
+sync at a time, of all logs that were appended to, and turns go on beside it. What they decide is gathered, and is
+appended and synced when the disk is free:
+
+    turns       decide 1   | decide 2  decide 3    | decide 4          | ...
+    disk                   | append 1, sync 1 ...  | append 2+3, sync 2 ... | append 4, sync 3 ...
+
+So the coordinator's own logs never hold more that is not on the disk than one append, as if every turn had waited; only
+records of topics are appended as they are decided. `gathering.py` says when the next sync begins.
+
+Syncs are numbered. A response rests on the sync that covers all that it tells of: on that of its group's latest record
+if it tells of a single group, else on that of everything. It may leave once this sync has ended.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from coordinator.control.inputs import Kind
+from coordinator.core.catalog.names import OFFSETS_TOPIC
+from coordinator.core.result import Result
+from coordinator.metrics import Latency
+from coordinator.runtime.gathering import Gathering
+from coordinator.runtime.partition import Partition
+from storage.files import File, Files
+from storage.log import Log
+from storage.syncing import NoWaker, Syncing, Waker
+
+if TYPE_CHECKING:
+    from coordinator.runtime.engine import Engine
+
+GATHERED_RECORDS_MAX: Final = 20_000
+"""Of one partition, while it waits for the disk: some two megabytes, which are one batch."""
+
+
+class Sync(Struct, frozen=True):
+    """A sync that is under way, of the coordinator's own logs and of those of topics."""
+
+    under_way: Syncing
+    own: Mapping[File, Log]
+    topics: Mapping[tuple[str, int], File]
+    began_s: float
+
+
+class GroupCommit:
+    """What an engine has decided and not yet appended, and with --fsync the syncs of what is appended.
+
+    The engine notes here what it decides, without a call of its own: `dirty`, and with --fsync `changed` and the number
+    of changes of `gathering`.
+    """
+
+    def __init__(self, engine: "Engine", files: Files, waker: Waker | None, real_s: Callable[[], float]) -> None:
+        """`waker` wakes the owner of the engine when a sync has ended, so that a turn sends what rests on it."""
+        self.dirty: dict[Partition, None] = {}  # partitions that have something to append
+        self.changed: set[str | Partition] = set()  # since the last sync began: groups, and partitions with all theirs
+        self.gathering = Gathering()
+        self.latency = Latency()  # of the syncs, in real time; decides nothing
+        self.last_begun = self.last_ended = 0  # numbers of the last sync that has begun, and of the last that has ended
+        self.follows_journal = False  # a replay, which begins and ends syncs as the journal says
+        self._engine = engine
+        self._files = files
+        self._waker = waker or NoWaker()
+        self._real_s = real_s
+        self._sync: Sync | None = None  # that is under way
+        self._covered: set[str | Partition] = set()  # as `changed`, of what the sync that is under way covers
+        self._lost: frozenset[tuple[str, int]] = frozenset()  # partitions of topics, closed before they were synced
+
+    # -- which sync covers what ----------------------------------------------------------------------------------------
+
+    def find_covering_sync(self) -> int:
+        """Return the number of the sync that covers all that was decided so far."""
+        return self.last_begun + self._has_gathered
+
+    def find_covering_sync_of(self, group_id: str) -> int:
+        """Return the number of the sync that covers all that was decided so far of a group, 0 if that is on the
+        disk."""
+        partition = self._engine.partitions.owner(group_id)
+        if group_id in self.changed or partition in self.changed:
+            return self.last_begun + 1
+        return self.last_begun if group_id in self._covered or partition in self._covered else 0
+
+    @property
+    def _has_gathered(self) -> bool:
+        """Whether something was decided that no sync covers which has begun."""
+        return bool(self.dirty) or self._engine.ledger.has_gathered or self._engine.dataplane.has_written
+
+    @property
+    def has_gathered_much(self) -> bool:
+        """Whether so much waits to be appended that the next turn is to wait for the disk."""
+        return any(partition.gathered_records > GATHERED_RECORDS_MAX for partition in self.dirty)
+
+    def next_sync_s(self) -> float | None:
+        """Return when the next sync begins at the latest, by the real clock; None while there is nothing to begin."""
+        return self.gathering.until_s if self._sync is None and self._has_gathered else None
+
+    def take_lost(self) -> frozenset[tuple[str, int]]:
+        """Return the partitions of topics that were closed before they were synced, since this was last asked.
+
+        Nobody may be told of what was appended to them and is not on the disk: `DataPlane.withdraw` takes it out of the
+        responses.
+        """
+        lost, self._lost = self._lost, frozenset()
+        return lost
+
+    # -- append and sync -----------------------------------------------------------------------------------------------
+
+    def append(self) -> list[Log]:
+        """Append what was decided so far, once a log. Returns the coordinator's own logs that are to be synced.
+
+        Raises StorageError.
+        """
+        ledger, dataplane = self._engine.ledger, self._engine.dataplane
+        ledger.flush()
+        dirty, self.dirty = self.dirty, {}
+        has_log, begun = ledger.catalog.has_log, []
+        for partition in dirty:
+            dataplane.wake_fetches_of_offsets(partition.index, partition.flush())
+            if not has_log(OFFSETS_TOPIC, partition.index):
+                begun.append((OFFSETS_TOPIC, partition.index, partition.log.segments[-1].max_timestamp))
+        for topic, index, timestamp in (*begun, *dataplane.take_begun_logs()):
+            # Behind the log itself: the catalog must not say of a log that it is there before its directory is.
+            ledger.complete(Result(records=ledger.catalog.logs_of([(topic, index)])), timestamp)
+        catalog = ledger.begin_sync()
+        return [*([catalog] if catalog else ()), *[partition.log for partition in dirty]]
+
+    def sync_everything(self) -> None:
+        """Append what was decided so far, and return when it is on the disk."""
+        while self._sync is not None or self._has_gathered:
+            if self._sync is None:
+                self.begin_sync()
+            else:
+                self._sync.under_way.wait()
+                self.end_sync()
+
+    def continue_syncs(self) -> None:
+        """Complete the sync that is under way if the disk has ended it, and begin the next one when it is time.
+
+        Does nothing in a replay, which calls `begin_sync` and `end_sync` where the journal has them.
+        """
+        if self.follows_journal:
+            return
+        self._end_sync_if_over()
+        self.gathering.changes += self._engine.dataplane.take_appends()
+        if self._sync is None and self._has_gathered and self.gathering.is_over(self._real_s()):
+            self.begin_sync()
+            self._end_sync_if_over()
+
+    def _end_sync_if_over(self) -> None:
+        if self._sync is not None and self._sync.under_way.is_over:
+            self.end_sync()
+
+    def begin_sync(self) -> None:
+        """Append what was gathered, and begin to sync it. Does nothing while a sync is under way."""
+        if self._sync is not None:
+            return
+        if self._engine.note_input is not None:
+            self._engine.note_input(Kind.SYNC, None)
+        own = {log.file_to_sync(): log for log in self.append()}
+        topics = self._engine.dataplane.begin_sync()
+        self._note_lost()
+        self.last_begun += 1
+        self._covered, self.changed = self.changed, set()
+        began_s = self._real_s()
+        self.gathering.end()
+        self._sync = Sync(self._files.begin_syncs([*own, *topics.values()], self._waker), own, topics, began_s)
+
+    def end_sync(self) -> None:
+        """Complete the sync that was under way: close the logs of topics that it has failed to write, and apply the
+        records of the ledger that waited for it.
+
+        Raises StorageError if it has failed to write one of the coordinator's own logs.
+        """
+        sync, self._sync = self._sync, None
+        if sync is None:
+            return
+        ledger, dataplane, note_input = self._engine.ledger, self._engine.dataplane, self._engine.note_input
+        if note_input is not None:
+            note_input(Kind.SYNCED, None)
+        now_s = self._real_s()
+        self.latency.observe(now_s - sync.began_s)
+        self.gathering.begin(now_s, now_s - sync.began_s)
+        failures = sync.under_way.failures
+        for file, log in sync.own.items():
+            if (failure := failures.get(file.path)) is not None:
+                log.fail(failure)
+                raise failure
+        dataplane.end_sync(
+            {partition: failures[file.path] for partition, file in sync.topics.items() if file.path in failures}
+        )
+        ledger.end_sync()
+        self._note_lost()
+        self._covered = set()
+        self.last_ended = self.last_begun
+        if ledger.settle():
+            ledger.sync()  # before the producer begins its next transaction, whose records rest on it
+
+    def _note_lost(self) -> None:
+        """Note which partitions of topics were closed before they were synced."""
+        if lost := self._engine.dataplane.take_lost():
+            self._engine.ledger.leave_prepared(lost)
+            self._lost |= lost
