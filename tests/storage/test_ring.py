@@ -2,7 +2,6 @@
 
 import errno
 import os
-import select
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from storage import syncing as syncs
 from storage.files import RealFiles, StorageError
 from storage.ring import SYNCS_MAX, Ring
 from storage.syncing import SYNCS_AT_ONCE, NoWaker, RingSyncing, count_shares
-from tests.storage.test_files import some_files
+from tests.storage.test_files import is_woken, some_files
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def test_many_syncs_begin_with_one_call_and_end_by_themselves(ring: Ring, count:
         syncing = files.begin_syncs(opened, waker)
         assert isinstance(syncing, RingSyncing)
         while not syncing.is_over:
-            assert select.select([waker.fileno()], [], [], 60)[0]
+            assert is_woken(waker)
             waker.rest()
         assert not syncing.failures
     syncing = files.begin_syncs(opened, NoWaker())
@@ -90,7 +89,7 @@ def test_where_there_is_no_ring_threads_make_the_syncs(tmp_path: Path, monkeypat
         assert not isinstance(syncing, RingSyncing)
         syncing.wait()
         assert syncing.is_over
-    assert select.select([waker.fileno()], [], [], 60)[0]
+    assert is_woken(waker)
 
 
 def test_what_fails_beside_the_syncs_is_not_taken_for_one(ring: Ring, tmp_path: Path) -> None:
