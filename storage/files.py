@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import shutil
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -216,6 +217,11 @@ class RealFile:
             raise _wrap_error("close", self.path, error) from error
 
 
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
 class RealFiles:
     """The operating system's files."""
 
@@ -225,6 +231,7 @@ class RealFiles:
         self._syncer: Syncer | None = None  # once there was such a sync
         self._spares: list[int] = []
         """Descriptors kept for when there is no other: to sync a directory or to roll a log takes one for a moment."""
+        weakref.finalize(self, _close_all, self._spares)
 
     def _descriptor(self, path: str, flags: int) -> int:
         """Open a file, in place of a spare descriptor if there is no other. Raises OSError."""

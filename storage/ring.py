@@ -17,6 +17,7 @@ import mmap
 import os
 import struct
 import sys
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
@@ -49,13 +50,13 @@ class Ring:
         """Raise OSError where there is none: another system, an old one, or a container that may not use it."""
         params = ctypes.create_string_buffer(_PARAMS.size)
         self._fd = _call(_SETUP, ENTRIES, params)
+        weakref.finalize(self, os.close, self._fd)
         (
             entries, completions, _, _, _, features, _,
             _, sq_tail, sq_mask, _, _, _, array, _, _, _,
             cq_head, cq_tail, cq_mask, _, _, self._completions_at, _, _, _, _,
         ) = _PARAMS.unpack(params.raw)  # fmt: skip
         if features & _FEATURES != _FEATURES:
-            os.close(self._fd)
             raise OSError(errno.ENOSYS, "io_uring is too old")
         size = max(array + 4 * entries, self._completions_at + _COMPLETION.size * completions)
         self._queues = mmap.mmap(self._fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)

@@ -148,7 +148,7 @@ def test_a_full_disk_costs_no_descriptors(there: bytes, tmp_path: Path, monkeypa
             log.flush()
             if number == 0:  # the first use of the files takes the spare descriptors
                 before = open_descriptors()
-        assert open_descriptors() == before
+        assert open_descriptors() <= before  # others may be closed meanwhile
     assert log.lost == 10
     log.add(encoded(11))
     log.close()

@@ -15,7 +15,7 @@ from tests.simulation.clock import EventQueue
 from tests.simulation.members import REQUEST_MS, ClassicMember, ConsumerMember, Member
 from tests.simulation.network import Link, Network
 from tests.simulation.promises import Broken, Promises
-from tests.simulation.server import Server
+from tests.simulation.server import Server, Slowness
 
 GROUP: Final = "g0"
 TOPICS: Final = ("t", "u")
@@ -35,6 +35,7 @@ class Life:
             dice,
             self.promises,
             is_synced=is_synced,
+            slowness=Slowness(Random(2), (0, 1, 5, 40)) if is_synced else None,
             topics=dict.fromkeys(TOPICS, 3),
             settings={"offsets_topic_num_partitions": 1, "group_initial_rebalance_delay_ms": 0},
         )

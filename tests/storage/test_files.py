@@ -20,13 +20,14 @@ from coordinator.server.waker import Waker
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage import reserve
-from storage.files import DirectoryLocked, File, Files, RealFiles, RealLock, StorageError
+from storage.files import DirectoryLocked, Files, RealFiles, RealLock, StorageError
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from storage.names import partition_directory, partition_of
 from storage.segment import base_offset_of, file_name
 from storage.syncing import NoWaker
 from tests.storage import small_disk
+from tests.storage.conftest import SomeFiles
 from tests.storage.crashing_disk import CrashingDisk
 
 
@@ -243,14 +244,6 @@ def test_each_new_directory_is_written_down_in_the_one_above_it(
     assert syncs.paths[3:] == ["a/b"], "what was there already is left alone"
 
 
-def some_files(files: Files, root: str, count: int) -> list[File]:
-    files.make_directory(root)
-    opened = [files.open(f"{root}/{number}", create=True) for number in range(count)]
-    for file in opened:
-        file.append(b"x")
-    return opened
-
-
 def is_woken(waker: Waker) -> bool:
     """Whether the waker wakes somebody within a minute. `select.select` takes no descriptor beyond 1,023."""
     poll = select.poll()
@@ -260,7 +253,7 @@ def is_woken(waker: Waker) -> bool:
 
 @pytest.mark.parametrize("count", [1, 2, 40])
 def test_of_several_syncs_the_one_that_fails_is_told(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some_files: SomeFiles, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, root, sync = RealFiles(may_use_ring=False), str(tmp_path / "data"), storage.files._sync
     opened = some_files(files, root, count)
@@ -279,8 +272,6 @@ def test_of_several_syncs_the_one_that_fails_is_told(
     monkeypatch.setattr(storage.files, "_sync", sync)
     with pytest.raises(StorageError, match=r"sync .*EIO"):
         bad.sync()  # the system tells of it once, and the first sync has heard it
-    for file in opened:
-        file.close()
 
 
 def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
@@ -295,7 +286,8 @@ def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
         sync(descriptor)
         done.append("synced beside")
 
-    (file,) = some_files(files, str(tmp_path / "data"), 1)
+    file = files.open(str(tmp_path / "log"), create=True)
+    file.append(b"x")
     monkeypatch.setattr(storage.files, "_sync", wait)
     syncing = files.begin_syncs([file], NoWaker())
     assert begun.wait(60)
@@ -319,7 +311,7 @@ def test_a_path_from_the_root_on_is_absolute(disk: tuple[Files, str]) -> None:
 
 
 def test_syncs_of_many_files_take_as_many_threads_as_the_disk_is_slow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some_files: SomeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = RealFiles(may_use_ring=False)
     opened = some_files(files, str(tmp_path / "data"), 8)

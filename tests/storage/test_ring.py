@@ -11,7 +11,8 @@ from storage import syncing as syncs
 from storage.files import RealFiles, StorageError
 from storage.ring import SYNCS_MAX, Ring
 from storage.syncing import SYNCS_AT_ONCE, NoWaker, RingSyncing, count_shares
-from tests.storage.test_files import is_woken, some_files
+from tests.storage.conftest import SomeFiles
+from tests.storage.test_files import is_woken
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def ring() -> Ring:
 
 
 @pytest.mark.parametrize("count", [1, 2, 40, SYNCS_MAX])
-def test_many_syncs_begin_with_one_call_and_end_by_themselves(ring: Ring, count: int, tmp_path: Path) -> None:
+def test_many_syncs_begin_with_one_call_and_end_by_themselves(
+    some_files: SomeFiles, ring: Ring, count: int, tmp_path: Path
+) -> None:
     files, waker = RealFiles(), Waker()
     opened = some_files(files, str(tmp_path / "data"), count)
     for _ in range(3):
@@ -38,7 +41,9 @@ def test_many_syncs_begin_with_one_call_and_end_by_themselves(ring: Ring, count:
     assert syncing.is_over
 
 
-def test_more_syncs_than_the_ring_has_room_for_are_made_by_threads(ring: Ring, tmp_path: Path) -> None:
+def test_more_syncs_than_the_ring_has_room_for_are_made_by_threads(
+    some_files: SomeFiles, ring: Ring, tmp_path: Path
+) -> None:
     files = RealFiles()
     syncing = files.begin_syncs(some_files(files, str(tmp_path / "data"), SYNCS_MAX + 1), NoWaker())
     assert not isinstance(syncing, RingSyncing)
@@ -55,7 +60,7 @@ def test_on_a_slow_disk_more_syncs_are_made_at_once() -> None:
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("file_seconds", [0.0, 1.0])
 def test_the_one_that_fails_is_told(
-    ring: Ring, at: int, file_seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some_files: SomeFiles, ring: Ring, at: int, file_seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = RealFiles()
     monkeypatch.setattr(syncs, "count_shares", lambda count, _: count_shares(count, file_seconds))
@@ -78,7 +83,9 @@ def test_the_one_that_fails_is_told(
         os.close(each)
 
 
-def test_where_there_is_no_ring_threads_make_the_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_ring_threads_make_the_syncs(
+    some_files: SomeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(self: Ring) -> None:
         raise OSError(errno.EPERM, "a container may not")
 
