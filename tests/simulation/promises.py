@@ -244,6 +244,7 @@ class Promises:
             if group_id not in server.node.partitions.owner(group_id).shard.groups:
                 self._forget(group_id)  # it is gone: another of that name counts anew
         self._forget_groups_that_ended(server)
+        commit = server.node.group_commit
         for partition in server.node.partitions:
             for group_id, group in partition.shard.groups.items():
                 kind, before = self._latest.get(group_id, (None, 0))
@@ -256,6 +257,8 @@ class Promises:
                     self._owners.pop(group_id, None)
                 if isinstance(group, ClassicGroup) and group.state not in (State.STABLE, State.EMPTY):
                     continue  # what an unfinished rebalance has counted is not in the log
+                if server.is_synced and commit.find_covering_sync_of(group_id) > commit.last_ended:
+                    continue  # nor is what waits for a sync: a power cut takes it, and nobody was told
                 number = group.generation if isinstance(group, ClassicGroup) else group.epoch
                 self.generations += number != before
                 self._latest[group_id] = (type(group), number)
