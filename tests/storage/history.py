@@ -108,6 +108,9 @@ def _difference(expected: State, found: State) -> str | None:
     return "; ".join(f"{key!r} is {found.get(key)!r} instead of {expected.get(key)!r}" for key in keys[:3]) or None
 
 
+STEPS = 3  # of a compaction behind each operation: it ends before the log is opened again, which gives it up
+
+
 class History:
     """Plays the operations of one seed on a disk. `models` says at any moment what may be found there."""
 
@@ -132,9 +135,10 @@ class History:
                 self._reopen()
             if number % 29 == 28 and self._compaction is None:
                 self._compaction = cleaner.compact(self._logs[OFFSETS], self._now_ms, step_bytes=900)
-            if self._compaction is not None and next(self._compaction, self) is self:
-                self._compaction = None
-                self.compactions += 1
+            for _ in range(STEPS):
+                if self._compaction is not None and next(self._compaction, self) is self:
+                    self._compaction = None
+                    self.compactions += 1
             if number % 4 == 3:
                 self._data()
             else:
