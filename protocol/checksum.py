@@ -14,7 +14,7 @@ Checksum = Callable[..., int]
 """Given bytes, and of what stands before them the checksum: that of both."""
 
 
-def _find_compiled() -> Checksum | None:
+def _import_extension() -> Checksum | None:
     """Return the function of the compiled module, None if the package is built in another way."""
     package = find_spec("crc32c")
     folders = package.submodule_search_locations if package else None
@@ -28,7 +28,7 @@ def _find_compiled() -> Checksum | None:
 
 
 def _find() -> Checksum:
-    compiled = _find_compiled()
+    compiled = _import_extension()
     if compiled is not None:
         return compiled
     from crc32c import crc32c

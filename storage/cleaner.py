@@ -118,7 +118,7 @@ def _sync_ahead(files: Files, path: str) -> Wait:
 
 
 @contextmanager
-def _held(files: Files, path: str) -> Iterator[Wait]:
+def hold_open(files: Files, path: str) -> Iterator[Wait]:
     """Hold a file that is about to be removed, until the function is called, or the block ends."""
     file: File | None = files.open(path, readonly=True)
 
@@ -197,7 +197,7 @@ def _rewritten(
         if any(segment not in log.segments for segment in group):
             return None
         largest = max(group, key=lambda segment: segment.size).path
-        with _held(log.files, largest) as let_go:  # to free the blocks of a file takes milliseconds
+        with hold_open(log.files, largest) as let_go:  # to free the blocks of a file takes milliseconds
             target.swap_in()
             log.replace(group, target.segment)
             yield let_go

@@ -200,14 +200,14 @@ class Timers:
 
     def of_group(self, group_id: str) -> list[tuple[TimerKey, int]]:
         """The timers of a group and of its members, earliest first."""
-        return self._sorted(self._timers[key] for key in self._by_group.get(group_id, ()))
+        return self._sort_by_deadline(self._timers[key] for key in self._by_group.get(group_id, ()))
 
     def items(self) -> list[tuple[TimerKey, int]]:
         """Return all (key, deadline), earliest first: for tests and for people."""
-        return self._sorted(self._timers.values())
+        return self._sort_by_deadline(self._timers.values())
 
     @staticmethod
-    def _sorted(timers: Iterable[Timer]) -> list[tuple[TimerKey, int]]:
+    def _sort_by_deadline(timers: Iterable[Timer]) -> list[tuple[TimerKey, int]]:
         found = [(timer.key, timer.at_ms) for timer in timers if timer.at_ms is not None]
         return sorted(found, key=lambda item: (item[1], item[0]))
 

@@ -140,9 +140,9 @@ class DataPlane:
         """Whether a log was written to since `begin_sync`."""
         return self._state.logs.has_written
 
-    def forget_written(self) -> None:
-        """Nobody waits for the disk: what was written is as good as synced."""
-        self._state.logs.forget_written()
+    def forget_writes(self) -> None:
+        """Forget what was written since the last sync: no sync of it is needed."""
+        self._state.logs.forget_writes()
 
     def begin_sync(self) -> dict[TopicPartition, File]:
         """Return the files that are to be synced, of the logs that were written to since this was last asked."""

@@ -172,8 +172,8 @@ class TopicLogs:
         """Whether a log was written to since `begin_sync`."""
         return bool(self._dirty)
 
-    def forget_written(self) -> None:
-        """Nobody waits for the disk: what was written is as good as synced."""
+    def forget_writes(self) -> None:
+        """Forget what was written since the last sync: no sync of it is needed."""
         self._dirty.clear()
 
     def begin_sync(self) -> dict[TopicPartition, File]:

@@ -336,7 +336,7 @@ class Engine:
             self.group_commit.continue_syncs()
         else:
             self.group_commit.append()
-            self.dataplane.forget_written()
+            self.dataplane.forget_writes()
             self.ledger.settle()
 
     def append(self) -> None:

@@ -112,9 +112,8 @@ class Frontend:
         self.is_synced = node.is_synced
         self._held: dict[int, dict[Connection, None]] = {}  # those whose responses wait for a sync, by its number
         self._held_bytes: dict[int, int] = {}  # of these responses
-        self._unsynced: deque[tuple[int, DecidedRequests]] = (
-            deque()
-        )  # whose responses do, to be counted when they leave
+        # Requests whose responses wait for a sync, by its number: they are counted when the responses leave.
+        self._unsynced: deque[tuple[int, DecidedRequests]] = deque()
 
     def set_gate(self, gate: "Gate") -> None:
         """Let requests and responses pass a gate, once the handler's `is_gated` says so."""
@@ -333,14 +332,14 @@ class Frontend:
                 self._held.setdefault(rests_on, {})[connection] = None
                 self._held_bytes[rests_on] = self._held_bytes.get(rests_on, 0) + size
         if everything > ended:
-            self._unsynced.append((everything, self.turn.take_decided()))
+            self._unsynced.append((everything, self.turn.take_decided_requests()))
         for number in sorted([number for number in self._held if number <= ended]):
             del self._held_bytes[number]
             for connection in self._held.pop(number):
                 connection.release(ended)
                 touched[connection] = None
         while self._unsynced and self._unsynced[0][0] <= ended:
-            self.turn.count_decided(self._unsynced.popleft()[1])
+            self.turn.count_decided_requests(self._unsynced.popleft()[1])
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 

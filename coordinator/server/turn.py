@@ -80,11 +80,11 @@ class Turn:
     def count_latencies(self) -> None:
         """Count the latencies of what was decided: from the arrival of the request to the end of the append."""
         if self.decided or self.decided_late:
-            self.count_decided(DecidedRequests(self.began_s, self.decided, self.decided_late))
+            self.count_decided_requests(DecidedRequests(self.began_s, self.decided, self.decided_late))
             self.decided.clear()
             self.decided_late.clear()
 
-    def take_decided(self) -> "DecidedRequests":
+    def take_decided_requests(self) -> "DecidedRequests":
         """Return what was decided and waits for the disk, to be counted when that is over. Heartbeats hardly ever
         do."""
         waiting = DecidedRequests(
@@ -96,7 +96,7 @@ class Turn:
         self.decided_late = [late for late in self.decided_late if late[0] in HEARTBEATS]
         return waiting
 
-    def count_decided(self, requests: "DecidedRequests") -> None:
+    def count_decided_requests(self, requests: "DecidedRequests") -> None:
         """Count the latencies of requests whose responses leave now."""
         now_s, stats = self.real_s(), self._stats
         for api_key, times in requests.at_once.items():

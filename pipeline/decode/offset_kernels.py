@@ -15,9 +15,10 @@ KEY, KEY_LENGTH, VALUE, VALUE_LENGTH = 2, 3, 4, 5  # columns of the records that
 
 
 class Columns(NamedTuple):
-    """What is read of each commit. Numbers of a value that is not `readable` mean nothing.
+    """The columns of a batch's commits. Numbers of a value that is not `readable` mean nothing.
 
-    A text is where it begins and its length in bytes, below 0 for null; `topic_id` where 16 bytes begin, or -1.
+    A text is the position where it begins and its length in bytes, below 0 for null; `topic_id` is the position of its
+    16 bytes, or -1.
     """
 
     group: Array

@@ -243,7 +243,7 @@ class SimulatedGroup:
             client.member_id = answers[client.name].member_id
             self.generation = answers[client.name].generation_id
         before = {client.name: client.owned for client in self.clients}
-        shares = {client.name: self._allowed(client, before) for client in self.clients}
+        shares = {client.name: self._find_share(client, before) for client in self.clients}
         given = tuple(share(client.member_id, shares[client.name]) for client in self.clients)
         for client, _ in tickets:
             leads = answers[client.name].leader == client.member_id
@@ -266,8 +266,8 @@ class SimulatedGroup:
                 self.engine.changed_metadata = "subscription_change"
                 return
 
-    def _allowed(self, client: Client, before: dict[str, Shares]) -> Shares:
-        """What a member may have now: each topic's partitions in turns to those who want it.
+    def _find_share(self, client: Client, before: dict[str, Shares]) -> Shares:
+        """Return what a member may have now: each topic's partitions in turns to those who want it.
 
         In a cooperative group that is nothing that another member has not given up yet.
         """

@@ -137,7 +137,7 @@ def falls_back_an_epoch(method: Any, shard: Shard, group: Any) -> None:
 
 
 @instead(Shard, "_put")
-def miscounts_the_joined(method: Any, shard: Shard, group: Any) -> None:
+def miscounts_joined_members(method: Any, shard: Shard, group: Any) -> None:
     """Believe that one more has joined than has."""
     if isinstance(group, ClassicGroup) and group.joined == 1 and len(group.members) > 1:
         group = replace(group, joined=2)
@@ -165,7 +165,7 @@ def keeps_timers_of_members_who_left(method: Any, timers: Timers, group_id: str,
 
 
 @instead(Timers, "cancel_group")
-def keeps_timers_of_groups_that_ended(method: Any, timers: Timers, group_id: str) -> None:
+def keeps_timers_of_deleted_groups(method: Any, timers: Timers, group_id: str) -> None:
     """Cancel nothing when a group changes its class or ends."""
 
 

@@ -243,7 +243,7 @@ class Promises:
                 return
             if group_id not in server.node.partitions.owner(group_id).shard.groups:
                 self._forget(group_id)  # it is gone: another of that name counts anew
-        self._forget_groups_that_ended(server)
+        self._forget_ended_groups(server)
         commit = server.node.group_commit
         for partition in server.node.partitions:
             for group_id, group in partition.shard.groups.items():
@@ -268,7 +268,7 @@ class Promises:
                     lambda g=group_id, n=number, b=before: f"{g} is at {n} after {b}",
                 )
 
-    def _forget_groups_that_ended(self, server: Server) -> None:
+    def _forget_ended_groups(self, server: Server) -> None:
         """Forget groups that others of their names have replaced, as empty ones are when the protocol changes."""
         for event in server.take_events():
             is_replaced = event.cause is Cause.PROTOCOL_UPGRADED and event.before == "Empty"
@@ -282,7 +282,7 @@ class Promises:
 
     def ended(self, server: Server, how: str, lost: list[Request]) -> None:
         """The process has ended."""
-        self._forget_groups_that_ended(server)
+        self._forget_ended_groups(server)
         if server.is_up:
             self.offsets.note_clock(self._order, server.now_ms())
         self.note(server.clock.now_ms, how)

@@ -350,7 +350,7 @@ class Server:
         touched = self._guard(self._decide)
         if touched is None or self.process is None:
             return
-        self._note_decided()
+        self._note_decided_requests()
         for connection in touched:
             self._deliver(connection)
         self._settle()
@@ -364,7 +364,7 @@ class Server:
         if release_s is not None:
             self._schedule_turn(max(int((release_s - self._seconds()) * 1000), 0) + 1)
 
-    def _note_decided(self) -> None:
+    def _note_decided_requests(self) -> None:
         """Note of each request the turn that has decided it: its response may wait for the disk for some more."""
         self.turns += 1
         for session in self._sessions.values():

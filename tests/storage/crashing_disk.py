@@ -110,7 +110,7 @@ class CrashingFile:
         return bytes(self._content.data)
 
     def end_sync(self, durable: bytes) -> None:
-        """What was there when the sync began is on the disk; of what was written since nobody knows."""
+        """Make durable what the file held when the sync began. Bytes written since may be on the disk, or not."""
         if not self._content.durable.startswith(durable):  # else another handle has synced more meanwhile
             self._content.durable = durable
         self._disk.done("sync", self.path)

@@ -265,7 +265,7 @@ def test_what_a_compaction_waits_for_can_be_synced_before_its_next_step() -> Non
 
 @pytest.mark.parametrize("is_called", [True, False])
 def test_the_file_that_is_replaced_is_held_until_it_is_let_go(is_called: bool) -> None:
-    """Whoever lets it go last waits for the system to free its blocks."""
+    """The last one to close it waits for the system to free its blocks."""
     disk = CrashingDisk()
     log = Log.open(disk, DIRECTORY)
     put(log, (b"a", b"1"), (b"a", b"2"))

@@ -20,7 +20,7 @@ CONFIG = LogConfig(segment_bytes=500)
 FOR_EVER = -1
 
 
-def may_be_outdated(
+def has_outdated(
     files: CrashingDisk, now_ms: int, retention_ms: int, retention_bytes: int, asked: OutdatedRecords | None = None
 ) -> bool:
     steps = (asked or OutdatedRecords(files)).may_be(DIRECTORY, now_ms, retention_ms, retention_bytes)
@@ -47,13 +47,13 @@ def test_it_says_so_exactly_where_the_log_itself_would_delete(seed: int) -> None
             dice.choice((FOR_EVER, 0, 400, 900, 5000)),
         )
         log = Log.open(files.copy(), DIRECTORY, CONFIG)
-        assert may_be_outdated(files, *rule) == (log.retain(*rule) > 0), (seed, rule)
+        assert has_outdated(files, *rule) == (log.retain(*rule) > 0), (seed, rule)
 
 
 def test_what_is_young_is_told_by_its_first_header() -> None:
     files = a_log(*range(0, 4000, 10))
     before = files.calls
-    assert not may_be_outdated(files, 3_600_000, 3_600_000, FOR_EVER)
+    assert not has_outdated(files, 3_600_000, 3_600_000, FOR_EVER)
     assert 2 <= files.calls - before <= 3
 
 
@@ -64,8 +64,8 @@ def test_the_header_counts_though_the_checksum_does_not_fit() -> None:
     data = bytearray(files.contents()[path])
     data[80] ^= 1
     files.put(path, bytes(data))
-    assert not may_be_outdated(files, 60, 50, FOR_EVER)
-    assert may_be_outdated(files, 121, 50, FOR_EVER)
+    assert not has_outdated(files, 60, 50, FOR_EVER)
+    assert has_outdated(files, 121, 50, FOR_EVER)
 
 
 def test_what_had_to_be_read_is_remembered_until_the_log_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +74,12 @@ def test_what_had_to_be_read_is_remembered_until_the_log_is_gone(monkeypatch: py
     asked = OutdatedRecords(files)
     assert len(list(asked.may_be(DIRECTORY, 90, 50, FOR_EVER))) >= 1
     before = files.calls
-    assert not may_be_outdated(files, 120, 50, FOR_EVER, asked)
-    assert may_be_outdated(files, 121, 50, FOR_EVER, asked)
+    assert not has_outdated(files, 120, 50, FOR_EVER, asked)
+    assert has_outdated(files, 121, 50, FOR_EVER, asked)
     assert files.calls - before == 2, "the names, twice"
     removal.remove_directory(files, DIRECTORY)
     asked.forget(DIRECTORY)
-    assert not may_be_outdated(files, 1000, 50, FOR_EVER, asked)
+    assert not has_outdated(files, 1000, 50, FOR_EVER, asked)
     assert asked._latest == {}
 
 
@@ -87,8 +87,8 @@ def test_a_segment_that_cannot_be_read_is_to_be_opened() -> None:
     files = a_log(0, 70)
     (path,) = [path for path in files.contents() if path.endswith(".log")]
     files.put(path, files.contents()[path][:-1])
-    assert may_be_outdated(files, 100, 50, FOR_EVER)
-    assert not may_be_outdated(files, 100, 100, FOR_EVER)
+    assert has_outdated(files, 100, 50, FOR_EVER)
+    assert not has_outdated(files, 100, 100, FOR_EVER)
 
 
 def test_size_and_end_are_those_of_the_log_when_it_is_open() -> None:
