@@ -5,6 +5,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.core.consumer.commands import parts
 from tests.core.world import Words, World, command
 
 JOIN, SYNC, BEAT, LEAVE = 9, 5, 4, 5  # the versions, where `v=` does not say
@@ -12,7 +13,10 @@ JOIN, SYNC, BEAT, LEAVE = 9, 5, 4, 5  # the versions, where `v=` does not say
 
 @command("join")
 def join(world: World, words: Words) -> list[str]:
-    """`join client=a member=a-1 session=10s rebalance=60s protocols=range,roundrobin topics=t,u`, or `metadata=x`."""
+    """`join client=a member=a-1 session=10s rebalance=60s protocols=range,roundrobin`; `join a-1` is the member in short.
+
+    It subscribes to `topics=t,u` and says that it has `owned=t/0-2`, in version 1 unless `embedded=` says another.
+    """
     protocols = tuple(
         JoinGroupRequestProtocol(name, metadata(words)) for name in words.list("protocols", "range") if name != "none"
     )
@@ -20,7 +24,7 @@ def join(world: World, words: Words) -> list[str]:
         group_id=words.text("group", "g"),
         session_timeout_ms=words.ms("session", "10s"),
         rebalance_timeout_ms=words.ms("rebalance", "60s"),
-        member_id=words.text("member"),
+        member_id=words.member(),
         group_instance_id=words.maybe("instance"),
         protocol_type=words.text("type", "consumer"),
         protocols=protocols,
@@ -30,29 +34,40 @@ def join(world: World, words: Words) -> list[str]:
 
 
 def metadata(words: Words) -> bytes:
-    """A subscription of version 1 to `topics=`, or the very bytes of `metadata=`."""
+    """The subscription, or the very bytes of `metadata=`."""
     raw = words.maybe("metadata")
-    topics = tuple(words.list("topics", "t"))
-    if raw is not None:
-        return raw.encode()
-    return embedded.write(embedded.ConsumerProtocolSubscription(topics=topics), 1)
+    subscription = embedded.ConsumerProtocolSubscription(
+        topics=tuple(name for name in words.list("topics", "t") if name != "none"),
+        owned_partitions=tuple(
+            embedded.ConsumerProtocolSubscriptionTopicPartition(*entry)
+            for entry in parts(words.text("owned", "nothing")).items()
+        ),
+        rack_id=words.maybe("rack"),
+    )
+    return embedded.write(subscription, words.number("embedded", 1)) if raw is None else raw.encode()
 
 
 @command("sync")
 def sync(world: World, words: Words) -> list[str]:
-    """`sync client=a member=a-1 generation=1 assign=a-1:t0,b-2:t1`; with `v=5` also `type=` and `protocol=`."""
-    assignments = tuple(
-        SyncGroupRequestAssignment(member_id, assignment.encode())
-        for member_id, _, assignment in (word.partition(":") for word in words.list("assign"))
-    )
+    """`sync client=a member=a-1 generation=1 assign=a-1:t0,b-2:t1`, or `share=a-1:t/0-2` for what members can read.
+
+    With `v=5` also `type=` and `protocol=`; `sync a-1` is the member in short.
+    """
+    assigned = [word.partition(":") for word in words.list("assign")]
+    assignments = [SyncGroupRequestAssignment(member_id, share.encode()) for member_id, _, share in assigned]
+    if shared := words.maybe("share"):
+        member_id, _, owned = shared.partition(":")
+        entries = tuple(embedded.ConsumerProtocolAssignmentTopicPartition(*entry) for entry in parts(owned).items())
+        data = embedded.ConsumerProtocolAssignment(entries, (words.maybe("userdata") or "").encode() or None)
+        assignments.append(SyncGroupRequestAssignment(member_id, embedded.write(data, 1)))
     request = SyncGroupRequest(
         group_id=words.text("group", "g"),
         generation_id=words.number("generation", 1),
-        member_id=words.text("member"),
+        member_id=words.member(),
         group_instance_id=words.maybe("instance"),
         protocol_type=None if words.text("type", "consumer") == "null" else words.text("type", "consumer"),
         protocol_name=None if words.text("protocol", "range") == "null" else words.text("protocol", "range"),
-        assignments=assignments,
+        assignments=tuple(assignments),
     )
     return world.ask(words, SYNC, request)
 

@@ -48,6 +48,13 @@ class Words:
         value = self._keyed.get(key)
         return None if value == "null" else value
 
+    def member(self) -> str:
+        """The plain word, by which it is also told who is answered; or `member=`."""
+        if not self.plain:
+            return self.text("member")
+        self._keyed.setdefault("as", self.plain[0])
+        return self.plain[0]
+
     def number(self, key: str, default: int) -> int:
         return int(self.text(key, str(default)))
 

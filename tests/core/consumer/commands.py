@@ -23,9 +23,8 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from protocol.messages.sync_group import SyncGroupResponse
 from tests.core import rendering
 from tests.core.world import START_MS, Words, World, command, topic_id
 
@@ -78,58 +77,6 @@ def told_partitions(owned: Mapping[str, Collection[int]]) -> tuple[ConsumerGroup
     return tuple(
         ConsumerGroupHeartbeatRequestTopicPartitions(topic_id(name), tuple(numbers)) for name, numbers in owned.items()
     )
-
-
-@command("cjoin")
-def classic_join(world: World, words: Words) -> list[str]:
-    """`cjoin a topics=t owned=t/0-2`: JoinGroup of a classic member, with a subscription of version 1 (`embedded=`)."""
-    member_id = words.plain[0] if words.plain else ""
-    subscription = embedded.ConsumerProtocolSubscription(
-        topics=tuple(name for name in words.list("topics", "t") if name != "none"),
-        owned_partitions=tuple(
-            embedded.ConsumerProtocolSubscriptionTopicPartition(name, numbers)
-            for name, numbers in parts(words.text("owned", "nothing")).items()
-        ),
-        rack_id=words.maybe("rack"),
-    )
-    raw = words.maybe("metadata")
-    data = embedded.write(subscription, words.number("embedded", 1)) if raw is None else raw.encode()
-    names = words.list("protocols", "range")
-    request = JoinGroupRequest(
-        group_id=words.text("group", "g"),
-        session_timeout_ms=words.ms("session", "10s"),
-        rebalance_timeout_ms=words.ms("rebalance", "20s"),
-        member_id=member_id,
-        group_instance_id=words.maybe("instance"),
-        protocol_type=words.text("type", "consumer"),
-        protocols=tuple(JoinGroupRequestProtocol(name, data) for name in names if name != "none"),
-    )
-    words._keyed.setdefault("as", member_id or "new")
-    return world.ask(words, 9, request)
-
-
-@command("csync")
-def classic_sync(world: World, words: Words) -> list[str]:
-    """`csync a generation=2`; a leader of a classic group adds `assign=a:t/0-2;b:t/3-5`."""
-    (member_id,) = words.plain
-    assignments = []
-    for word in words.text("assign").split(";"):
-        name, colon, owned = word.partition(":")
-        if colon:
-            entries = tuple(embedded.ConsumerProtocolAssignmentTopicPartition(t, p) for t, p in parts(owned).items())
-            data = embedded.ConsumerProtocolAssignment(entries, (words.maybe("userdata") or "").encode() or None)
-            assignments.append(SyncGroupRequestAssignment(name, embedded.write(data, 1)))
-    request = SyncGroupRequest(
-        group_id="g",
-        generation_id=words.number("generation", 1),
-        member_id=member_id,
-        group_instance_id=words.maybe("instance"),
-        protocol_type=None if (kind := words.text("type", "consumer")) == "null" else kind,
-        protocol_name=None if (name := words.text("protocol", "range")) == "null" else name,
-        assignments=tuple(assignments),
-    )
-    words._keyed.setdefault("as", member_id)
-    return world.ask(words, 5, request)
 
 
 @command("strange")
