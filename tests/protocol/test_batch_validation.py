@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import cramjam
 import pytest
@@ -10,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from protocol import record_batch, records
+from protocol import record_batch
 from protocol.batch_validation import AcceptedBatch, Allowance, Refusal, Rules, validate, validate_in_steps
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.record_batch import HEADER_BYTES, encode, header_at, seal
 from protocol.record_walk import HEADERS_MAX, NAMED_MAX, RecordWalk
 from protocol.records import Record, varint
+from tests.protocol.test_record_batch import RECORDS
 from tests.steps import count_steps
 
 NOW = 1_700_000_000_000
@@ -169,25 +171,22 @@ def sized(size: int) -> bytes:
     return varint(size) + bytes(size)
 
 
-HEADERS = {
-    "one": varint(1) + b"\2h\2v",
-    "without a value": varint(1) + b"\2h\1",
-    "long": varint(2) + sized(200) + sized(20_000) + b"\2h\0",
-}
 SIZES = (0, 1, 63, 64, 8191, 8192, 70_000)
+TIMES = (-(2**63), -(2**40), -8193, -65, -1, 0, 63, 64, 8191, 8192, 2**40, 2**63 - 1)
+PARTS = [
+    *({"key": sized(size)} for size in SIZES),
+    *({"value": sized(size)} for size in SIZES),
+    *({"time": time} for time in TIMES),
+    {"headers": varint(1) + b"\2h\2v"},
+    {"headers": varint(1) + b"\2h\1"},
+    {"headers": varint(2) + sized(200) + sized(20_000) + b"\2h\0"},
+]
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_lengths_of_one_two_and_three_bytes(size: int) -> None:
-    for parts in ({"key": sized(size)}, {"value": sized(size)}):
-        data = record(**parts)
-        assert results_of(walk(data, 0, len(data), 1)) == (0, [], None)
-
-
-@pytest.mark.parametrize("number", [-(2**63), -(2**40), -8193, -65, -1, 0, 63, 64, 8191, 8192, 2**40, 2**63 - 1])
-def test_times_of_every_length(number: int) -> None:
-    data = record(time=number)
-    assert results_of(walk(data, 0, len(data), 1)) == (number, [], None)
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: str(parts)[:20])
+def test_parts_of_every_length_are_passed_over(parts: dict[str, Any]) -> None:
+    data = record(**parts)
+    assert results_of(walk(data, 0, len(data), 1)) == (parts.get("time", 0), [], None)
 
 
 def test_places_of_every_length() -> None:
@@ -198,65 +197,32 @@ def test_places_of_every_length() -> None:
         assert walk(data, 0, len(data), 1).misplaced == 0
 
 
-@pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
-def test_headers_are_passed_over(headers: bytes) -> None:
-    data = record(headers=headers)
-    assert results_of(walk(data, 0, len(data), 1)) == (0, [], None)
+@given(st.lists(RECORDS, min_size=1, max_size=5), st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3))
+def test_what_the_walk_accepts_can_be_read_and_says_the_same(
+    facts: list[Record], changes: list[tuple[int, int]]
+) -> None:
+    raw = bytearray(encode(facts))
+    for at, byte in changes:
+        raw[HEADER_BYTES + at % (len(raw) - HEADER_BYTES)] = byte
+    header = header_at(bytes(raw))
+    try:
+        found = walk(bytes(raw), HEADER_BYTES, len(raw), header.count)
+    except ProtocolError:
+        assert changes
+        return
+    read = record_batch.read(bytes(raw), 0, header)
+    assert found.latest == max(record.timestamp - header.base_timestamp for record in read)
+    assert found.keyless == [index for index, record in enumerate(read) if record.key is None]
+    assert (found.misplaced is None) == ([record.offset for record in read] == list(range(len(read))))
+    if not changes:
+        judgement = validate(bytes(raw), VERSION, Rules(after_max_ms=None), NOW)
+        assert judgement == AcceptedBatch(header, max(record.timestamp for record in read))
 
 
-BROKEN = {
-    "fewer bytes than records": (record(), 2),
-    "a negative count": (record(), -1),
-    "longer than its batch": (record(extra=1), 1),
-    "shorter than its fields": (record(extra=-1), 1),
-    "a negative length": (b"\1" + record()[1:], 1),
-    "a key of -2": (record(key=b"\3"), 1),
-    "a value of -2": (record(value=b"\3"), 1),
-    "cut off": (b"\x0e\0\0\0\0\0\x80\x80", 1),
-    "bytes behind the last": (record() + b"\0", 1),
-    "a number without an end": (b"\x20\0" + b"\xff" * 16, 1),
-    "a number of more than 64 bits": (b"\x20\0" + b"\xff" * 9 + b"\x02" + bytes(6), 1),
-    "a negative number of headers": (record(headers=varint(-1)), 1),
-    "more headers than bytes": (record(headers=varint(1000) + bytes(4)), 1),
-    "a header without a name": (record(headers=varint(1) + b"\1\0"), 1),
-    "a header's value of -2": (record(headers=varint(1) + b"\2h\3"), 1),
-    "a header beyond its record": (record(headers=varint(1) + b"\2h\x10"), 1),
-}
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_what_no_reader_can_read_is_not_walk(what: str) -> None:
-    data, count = BROKEN[what]
-    with pytest.raises(ProtocolError):
-        walk(data, 0, len(data), count)
-    with pytest.raises(ProtocolError):
-        records.read(data, 0, len(data), count, 0, 0)
-
-
-@given(
-    st.lists(
-        st.builds(
-            Record,
-            key=st.none() | st.binary(max_size=300),
-            value=st.none() | st.binary(max_size=300),
-            headers=st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=90)), max_size=2).map(tuple),
-            timestamp=st.integers(0, 2**60),
-        ),
-        min_size=1,
-        max_size=5,
-    )
-)
-def test_the_walk_says_what_the_records_say(facts: list[Record]) -> None:
-    data = encode(facts)
-    header = header_at(data)
-    times = [fact.timestamp - header.base_timestamp for fact in facts]
-    keyless = [index for index, fact in enumerate(facts) if fact.key is None]
-    assert results_of(walk(data, HEADER_BYTES, len(data), len(facts))) == (max(times), keyless, None)
-    assert validate(data, VERSION, Rules(after_max_ms=None), NOW) == AcceptedBatch(header, max(map(_time, facts)))
-
-
-def _time(fact: Record) -> int:
-    return fact.timestamp
+def test_a_time_of_more_than_64_bits_is_refused() -> None:
+    data = b"\x1e\0" + b"\xff" * 9 + b"\x02" + bytes(4)
+    with pytest.raises(ProtocolError, match="64 bits"):
+        walk(data, 0, len(data), 1)
 
 
 # -- how much a request may hold ---------------------------------------------------------------------------------------

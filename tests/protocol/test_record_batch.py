@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from protocol import record_batch, records
 from protocol.errors import ProtocolError
 from protocol.record_batch import HEADER, HEADER_BYTES, HEADER_FAST, BatchHeader, batches, encode, header_at, read
+from protocol.record_walk import RecordWalk
 from protocol.records import EndMarker, Record, end_marker, read_end_marker, varint
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -269,12 +270,14 @@ def test_a_record_cut_anywhere(cut: int) -> None:
 @pytest.mark.parametrize("at", range(len(WHOLE)))
 @pytest.mark.parametrize("value", [0x00, 0x01, 0x03, 0x7E, 0x7F, 0x80, 0xFF])
 def test_a_record_with_any_byte_changed_is_read_or_refused(at: int, value: int) -> None:
-    raw = bytearray(WHOLE)
-    raw[at] = value
+    raw = WHOLE[:at] + bytes([value]) + WHOLE[at + 1 :]
     try:
-        [record] = records.read(bytes(raw), 0, len(raw), 1, 0, 0)
+        [record] = records.read(raw, 0, len(raw), 1, 0, 0)
     except ProtocolError:
+        with pytest.raises(ProtocolError):
+            RecordWalk(raw, 0, len(raw), 1).advance(9)
         return
+    assert RecordWalk(raw, 0, len(raw), 1).advance(9)
     assert len(records.write(record, 0, 0)) <= len(raw) + 8
 
 
@@ -306,10 +309,12 @@ def test_any_bytes_are_records_or_a_protocol_error(data: bytes, count: int) -> N
         ("1800ffffffffffffffffffff00", 1, "more than 10 bytes"),
     ],
 )
-def test_what_is_wrong_is_said(raw: str, count: int, says: str) -> None:
+def test_what_is_wrong_is_said_and_not_walked_over(raw: str, count: int, says: str) -> None:
     data = bytes.fromhex(raw)
     with pytest.raises(ProtocolError, match=says):
         records.read(data, 0, len(data), count, 0, 0)
+    with pytest.raises(ProtocolError):
+        RecordWalk(data, 0, len(data), count).advance(9)
 
 
 # -- control records ---------------------------------------------------------------------------------------------------
