@@ -19,6 +19,7 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
 )
+from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
@@ -28,13 +29,13 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.schema import Message
 from storage.memory_files import MemoryFiles
 from tests import requests
 from tests.dataplane.broker import batch
 from tests.protocol.values import Choices, value_of
 from tests.requests import produce
 from tests.server.in_memory import DATA_DIR, InMemory, Peer
+from tests.simulation.promises import codes_in
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OPEN = {  # to everybody: what comes before a client is known, and tokens, of which there are none
@@ -90,18 +91,6 @@ def test_every_api_is_in_the_table_or_open_to_everybody() -> None:
 def test_without_an_authorizer_no_handler_has_a_guard() -> None:
     """Switched off, it costs nothing: the routes are the handlers themselves."""
     assert all(route.handle is HANDLERS[route.api] for route in routes(supported_versions("4.3"), None).values())
-
-
-def codes_in(message: Any) -> set[int]:
-    """All error codes of a response."""
-    found: set[int] = set()
-    for name in message.__struct_fields__:
-        value = getattr(message, name)
-        if name.endswith("error_code"):
-            found.add(value)
-        elif isinstance(value, tuple):
-            found.update(*(codes_in(one) for one in value if isinstance(one, Message)))
-    return found
 
 
 def test_a_quota_that_may_not_be_altered_is_named() -> None:
@@ -208,13 +197,7 @@ def test_a_producer_that_wants_no_answer_gets_none_of_a_denial_either() -> None:
         peer = user(one)
         assert peer.ask(produce("orders", {0: batch("a")}, transactional_id, acks=0), 11) is None
         assert peer.connection.parked is None and not peer.connection.closing
-        assert peer.ask(*_versions()) is not None, "and the connection goes on"
-
-
-def _versions() -> tuple[Message, int]:
-    from protocol.messages.api_versions import ApiVersionsRequest
-
-    return ApiVersionsRequest("test", "1"), 3
+        assert peer.ask(ApiVersionsRequest(), 3) is not None, "and the connection goes on"
 
 
 def test_names_of_the_table_are_apis() -> None:

@@ -19,6 +19,7 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.records import Record
+from storage.files import Files, RealFiles
 from storage.layout import DamagedLog
 from storage.log import Log
 from storage.memory_files import MemoryFiles
@@ -29,6 +30,7 @@ from tests.storage.test_repair import muster_log
 
 OFFSETS, CATALOG = "data/__consumer_offsets-0", "data/__muster_catalog-0"
 ONE = {"offsets_topic_num_partitions": 1}
+FUTURE = record_batch.encode([Record(b"\0\x0bfuture", b"")])  # of a kind that is not known yet
 
 
 def group_that_ends_before_its_member() -> bytes:
@@ -58,12 +60,20 @@ def records_cut_short() -> bytes:
     return bytes(batch)
 
 
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealFiles:
+    """The files of this directory, which the command `muster log` can read too."""
+    monkeypatch.chdir(tmp_path)
+    return RealFiles()
+
+
 @pytest.mark.parametrize(
     ("directory", "batch", "reason"),
     [
         (OFFSETS, group_that_ends_before_its_member, "group g is deleted and still has members"),
         (OFFSETS, written(b"\0\1\0\1g", None), "offset"),
         (OFFSETS, written(None, b"v"), "ends too early"),
+        (OFFSETS, written(b"\0\2\0\1g", b"\0\x09future"), "version"),
         (OFFSETS, records_cut_short, "record"),
         (CATALOG, written(None, b"v"), "a catalog record without a key"),
         (CATALOG, written(b"\0\x63", None), "the unknown kind 99"),
@@ -71,74 +81,30 @@ def records_cut_short() -> bytes:
         (CATALOG, records_cut_short, "record"),
     ],
 )
-def test_it_says_where_and_why(directory: str, batch: Callable[[], bytes], reason: str) -> None:
-    files = MemoryFiles()
-    server = InMemory(files, **ONE)
+def test_a_start_says_where_and_why_and_a_repair_what_is_lost(
+    files: RealFiles, capsys: pytest.CaptureFixture[str], directory: str, batch: Callable[[], bytes], reason: str
+) -> None:
+    InMemory(files, **ONE)
     log = Log.open(files, directory)
     first, position = log.end_offset, log.size
     log.append(batch())
+    if directory == OFFSETS:
+        log.append(FUTURE)
+    end = log.end_offset
+    log.close()
     with pytest.raises(DamagedLog, match=reason) as damage:
         InMemory(files, **ONE)
-    assert damage.value.path == f"{directory}/{0:020d}.log"
-    assert damage.value.position == position
+    assert (damage.value.path, damage.value.position) == (f"{directory}/{0:020d}.log", position)
     assert damage.value.reason.startswith(f"offset {first}: ")
     assert "\n" not in str(damage.value)
-    assert server.node.partitions[0].is_loaded
-
-
-@pytest.mark.parametrize(
-    ("directory", "batch"),
-    [
-        (OFFSETS, group_that_ends_before_its_member),
-        (OFFSETS, written(b"\0\1\0\1g", None)),
-        (OFFSETS, written(None, b"v")),
-        (OFFSETS, written(b"\0\2\0\1g", b"\0\x09future")),
-        (OFFSETS, records_cut_short),
-        (CATALOG, written(None, b"v")),
-        (CATALOG, written(b"\0\x63", None)),
-        (CATALOG, unknown_state),
-        (CATALOG, records_cut_short),
-    ],
-)
-def test_a_repair_says_what_of_it_is_lost_and_then_the_server_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], directory: str, batch: Callable[[], bytes]
-) -> None:
-    files = MemoryFiles()
-    InMemory(files, **ONE)
-    log = Log.open(files, directory)
-    good = record_batch.encode([Record(b"\0\x0bfuture", b"")]) if directory == OFFSETS else None
-    first = log.append(batch())
-    if good is not None:
-        log.append(good)
-    end = log.end_offset
-    copy_out(files, tmp_path)
-    name = str(tmp_path / directory)
-    assert muster_log("verify", name) == 3
+    assert muster_log("verify", directory) == 3
     assert f"offset {first}" in capsys.readouterr().err
-    assert muster_log("repair", name) == 3
+    assert muster_log("repair", directory) == 3
     assert f"LOSES offset {first}" in capsys.readouterr().out.replace("offsets", "offset")
-    assert muster_log("repair", name, "--accept-loss") == 0
-    assert muster_log("verify", name) == 0
-    again = MemoryFiles()
-    copy_in(tmp_path, again)
-    InMemory(again, **ONE)
-    assert Log.open(again, directory).end_offset >= end
-
-
-def copy_out(files: MemoryFiles, root: Path) -> None:
-    for directory in files.list("data"):
-        (root / "data" / directory).mkdir(parents=True)
-        for name in files.list(f"data/{directory}"):
-            file = files.open(f"data/{directory}/{name}")
-            (root / "data" / directory / name).write_bytes(file.pread(0, file.size()))
-
-
-def copy_in(root: Path, files: MemoryFiles) -> None:
-    for path in (root / "data").rglob("*"):
-        if path.is_dir():
-            files.make_directory(f"data/{path.name}")
-        elif path.parent.name != "data":
-            files.open(f"data/{path.parent.name}/{path.name}", create=True).append(path.read_bytes())
+    assert muster_log("repair", directory, "--accept-loss") == 0
+    assert muster_log("verify", directory) == 0
+    InMemory(files, **ONE)
+    assert Log.open(files, directory).end_offset >= end
 
 
 @pytest.mark.parametrize("left", [[], [f"{CATALOG}/muster.checkpoint"]])
@@ -146,7 +112,7 @@ def test_a_missing_catalog_beside_logs_of_this_server_is_damage(left: list[str])
     """A start without it would make the topic of offsets anew, with another number of partitions."""
     files = MemoryFiles()
     server = InMemory(files, **ONE)
-    Log.open(files, OFFSETS).append(record_batch.encode([Record(b"\0\x0bfuture", b"")]))
+    Log.open(files, OFFSETS).append(FUTURE)
     del server
     for name in files.list(CATALOG):
         if f"{CATALOG}/{name}" not in left:
@@ -168,7 +134,7 @@ def produce(server: InMemory, partition: int = 0) -> int:
     return int(answer.responses[0].partition_responses[0].error_code)
 
 
-def lose(files: MemoryFiles, directory: str) -> None:
+def lose(files: Files, directory: str) -> None:
     for name in files.list(directory):
         files.remove(f"{directory}/{name}")
     files.remove_directory(directory)
@@ -205,7 +171,7 @@ def test_a_log_that_the_catalog_does_not_know_is_noted_by_a_start() -> None:
     """As it is in a directory of an earlier version, and where a crash came between the log and the catalog."""
     files = MemoryFiles()
     InMemory(files, **ONE)
-    Log.open(files, OFFSETS).append(record_batch.encode([Record(b"\0\x0bfuture", b"")]))
+    Log.open(files, OFFSETS).append(FUTURE)
     InMemory(files, **ONE)
     lose(files, OFFSETS)
     with pytest.raises(DamagedLog, match="missing"):
@@ -225,31 +191,27 @@ def test_a_topic_that_was_deleted_and_made_anew_has_no_missing_log() -> None:
 
 @pytest.mark.parametrize("directory", [OFFSETS, "data/orders-0"])
 def test_a_repair_says_which_log_is_gone_and_then_it_begins_anew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], directory: str
+    files: RealFiles, capsys: pytest.CaptureFixture[str], directory: str
 ) -> None:
-    files = MemoryFiles()
     server = InMemory(files, **ONE)
     commit(server)
     produce(server)
+    server.node.close()
     lose(files, directory)
-    copy_out(files, tmp_path)
-    data, name = str(tmp_path / "data"), str(tmp_path / directory)
-    assert muster_log("verify", data) == 3
-    assert f"{name}:0: the log is missing" in capsys.readouterr().err
-    assert muster_log("repair", data) == 3
-    assert f"{name}: LOSES all records" in capsys.readouterr().out
-    assert muster_log("verify", data) == 3, "nothing was changed"
-    assert muster_log("repair", data, "--accept-loss") == 0
-    assert muster_log("verify", data) == 0
-    again = MemoryFiles()
-    copy_in(tmp_path, again)
-    server = InMemory(again, **ONE)
+    assert muster_log("verify", "data") == 3
+    assert f"{directory}:0: the log is missing" in capsys.readouterr().err
+    assert muster_log("repair", "data") == 3
+    assert f"{directory}: LOSES all records" in capsys.readouterr().out
+    assert muster_log("verify", "data") == 3, "nothing was changed"
+    assert muster_log("repair", "data", "--accept-loss") == 0
+    assert muster_log("verify", "data") == 0
+    server = InMemory(files, **ONE)
     commit(server)
     assert produce(server) == ErrorCode.NONE
 
 
 def test_logs_of_another_broker_need_no_catalog() -> None:
     files = MemoryFiles()
-    Log.open(files, OFFSETS).append(record_batch.encode([Record(b"\0\x0bfuture", b"")]))
+    Log.open(files, OFFSETS).append(FUTURE)
     files.remove(f"{OFFSETS}/muster.checkpoint")
     InMemory(files, **ONE)
