@@ -1,11 +1,12 @@
 """The tests of an area inside one pytest: collected once, then run in a forked process for each mutant."""
 
+import contextlib
 import os
 import resource
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from multiprocessing import get_context
@@ -20,6 +21,7 @@ from tests.mutation.mutants import Candidate, plant_probes
 OPTIONS = ("-n", "0", "-q", "-m", "not long", "-p", "no:cacheprovider", "--timeout=600")
 CPU_SECONDS = 15  # of tests that are run against one mutant: what only longer ones would find counts as not found
 CPU_FACTOR = 4  # by which a mutant that loops for ever exceeds that
+TEST_SECONDS = 180  # after which a test against a mutant is given up, wherever it waits
 MEMORY_BYTES = 6 << 30  # which a mutant may fill
 FORK = get_context("fork")
 
@@ -34,7 +36,6 @@ class Trials:
 
     def __init__(self, area: Area, measure: Callable[["Trials"], None]) -> None:
         self._measure = measure
-        self._needs_spark = area.needs_spark
         self._items: dict[str, pytest.Item] = {}
         self._has_failed = False
         self._context = ""  # the test that runs; its file while a fixture is set up, which other tests may use as well
@@ -45,15 +46,16 @@ class Trials:
 
     def record(self, candidates: Sequence[Candidate]) -> None:
         """Run all tests once, to know what each costs, and which of the mutants it reaches."""
-        failed, self._contexts, self._seconds = in_fork(partial(self._record, candidates))
-        if failed is not None:
-            raise SystemExit(f"{failed} fails without any mutant")
+        *_, last = in_fork(partial(self._record, candidates))
+        if not isinstance(last, tuple):
+            raise SystemExit(f"{last} fails without any mutant")
+        self._contexts, self._seconds = last
 
     def is_found(self, candidate: Candidate) -> bool:
-        """Plant a mutant, and run the tests that reach it, the quickest first, until one fails.
+        """Plant a mutant, and run the tests that reach it, the quickest first, until one fails or does not end.
 
         That one must pass without the mutant, and fail with it once more: a test that fails now and then, or because
-        the machine is busy, finds nothing. A mutant that loops is given up by the time of the processor alone.
+        the machine is busy, finds nothing.
         """
         contexts = self._contexts[candidate.name]
         tests = [test for test in self._seconds if test in contexts or file_of(test) in contexts]
@@ -61,37 +63,36 @@ class Trials:
         costs = accumulate(self._seconds[test] for test in tests)
         tests = [test for test, cost in zip(tests, costs, strict=True) if cost <= CPU_SECONDS]
 
-        def try_mutant(tests: list[str]) -> str | None:
-            return in_fork(partial(self._run, tests, candidate), CPU_FACTOR * CPU_SECONDS)
+        def find_failing(tests: list[str], mutant: Candidate | None = None) -> str | None:
+            *_, last = in_fork(partial(self._run, tests, mutant), CPU_FACTOR * CPU_SECONDS, TEST_SECONDS)
+            return last
 
-        try:
-            while tests and (failed := try_mutant(tests)):
-                if in_fork(partial(self._run, [failed])) is None and try_mutant([failed]):
-                    return True
-                tests = tests[tests.index(failed) + 1 :]
-        except EOFError:  # the process has died
-            return True
+        while tests and (failed := find_failing(tests, candidate)):
+            if find_failing([failed]) is None and find_failing([failed], candidate):
+                return True
+            tests = tests[tests.index(failed) + 1 :]
         return False
 
-    def _record(
-        self, candidates: Iterable[Candidate]
-    ) -> tuple[str | None, defaultdict[str, set[str]], dict[str, float]]:
+    def _record(self, candidates: Iterable[Candidate]) -> Iterator[object]:
         plant_probes(candidates, lambda name: self._contexts[name].add(self._context))
-        return self._run(self._items), self._contexts, self._seconds
+        yield from self._run(self._items)
+        if not self._has_failed:
+            yield self._contexts, self._seconds
 
-    def _run(self, tests: Iterable[str], candidate: Candidate | None = None) -> str | None:
-        """Run tests until one fails, and return that one."""
+    def _run(self, tests: Iterable[str], candidate: Candidate | None = None) -> Iterator[str | None]:
+        """Run tests until one fails. Yield each before it runs, and None when all have passed."""
         if candidate is not None:
             candidate.plant()
         for test, following in pairwise([*tests, None]):
             assert test is not None, "only the last one is followed by none"
+            yield test
             item, before = self._items[test], time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=self._items.get(following or ""))
             self._seconds[test] = time.process_time() - before
             if self._has_failed:
                 item.session._setupstate.teardown_exact(None)
-                return test
-        return None
+                return
+        yield None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -101,10 +102,6 @@ class Trials:
         capture.suspend_global_capture()
         session.config.pluginmanager.unregister(name="terminalreporter")
         self._items = {item.nodeid: item for item in session.items}
-        if self._needs_spark:
-            from tests.mutation.spark import share_session
-
-            share_session(session.config._tmp_path_factory.mktemp("spark"))
         self._measure(self)
         return True
 
@@ -124,26 +121,31 @@ def file_of(test: str) -> str:
     return test.partition("::")[0]
 
 
-def in_fork(run: Callable[[], T], cpu_seconds: float = 0) -> T:
-    """Run something in a process of its own, and return what it returns. Raises EOFError if the process dies.
+def in_fork(run: Callable[[], Iterable[T]], cpu_seconds: float = 0, seconds: float | None = None) -> Iterator[T]:
+    """Run something in a process of its own, and yield what it yields, until it ends or dies.
 
-    A process that is killed from outside says nothing: the machine had no memory left.
+    It is ended, and prints where each of its threads stands, when nothing comes for so many seconds. What it has
+    started ends with it. A process that is killed from outside says nothing: the machine had no memory left.
     """
 
     def work(sender: Connection) -> None:
+        os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
-        sender.send(run())
+        for one in run():
+            sender.send(one)
         os._exit(0)  # whatever threads it has left
 
     receiver, sender = FORK.Pipe(duplex=False)
     process = FORK.Process(target=work, args=[sender])
     process.start()
     sender.close()
-    try:
-        result: T = receiver.recv()
-        return result
-    finally:
-        process.join()
-        if process.exitcode == -signal.SIGKILL:
-            raise SystemExit("a mutant was killed from outside")
+    with contextlib.suppress(EOFError):
+        while receiver.poll(seconds):
+            yield receiver.recv()
+        os.kill(process.pid, signal.SIGABRT)
+    process.join()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    if process.exitcode == -signal.SIGKILL:
+        raise SystemExit("a mutant was killed from outside")
