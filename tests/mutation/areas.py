@@ -13,7 +13,7 @@ class Area(Struct, frozen=True):
 
 
 PROCESSES = (
-    *(f"tests/server/test_{name}.py" for name in ("bad_input", "crowd", "live", "neighbours")),
+    *(f"tests/server/test_{name}.py" for name in ("live", "live_fuzz", "locked_crowd", "neighbours")),
     *(f"tests/admin/test_{name}.py" for name in ("control", "metrics_formats", "page", "watch")),
 )
 """Tests of a server in a process of its own: which lines they reach is not seen."""

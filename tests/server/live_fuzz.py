@@ -24,8 +24,8 @@ from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.live import WAIT_SECONDS, Muster
 from tests.protocol.mutate import mutated
+from tests.server.bystander import Bystander
 from tests.server.sasl_clients import plain
-from tests.server.test_bad_input import Bystander
 
 FOLDER = Path(__file__).parent.parent / "protocol" / "golden"
 CONNECTIONS = 16  # of each kind at a time

@@ -5,9 +5,8 @@ What a heartbeat and a turn took is the server's own processor time: a busy mach
 
 import contextlib
 import random
-import resource
 import socket
-import ssl
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,15 +16,17 @@ import pytest
 from benchmarks.member import Member, p99
 from benchmarks.server import resident_mib
 from benchmarks.stalls import LONGEST_MS, P99_MS
+from coordinator.client import Client
 from protocol.codec import encode_request
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.live import WAIT_SECONDS, Muster, wait_until
 from tests.server import openssl
-from tests.server.certificates import certificates, client_context
+from tests.server.bystander import descriptors
+from tests.server.certificates import certificates, client_context, client_hello
+from tests.server.in_memory import Dialogue
 from tests.server.sasl_clients import plain
-from tests.server.test_crowd import hostile
 
 CROWD = 300
 HEARTBEATS_MIN = 50  # beside one kind of abuse, which is repeated until then
@@ -35,11 +36,10 @@ LATE_MAX = 3  # heartbeats that may take longer than the p99, on a machine that 
 GROWTH_MIB_MAX = 96
 AUTHENTICATION_MS = 8_000
 KIB = {"PLAINTEXT": 4, "SSL": 60}  # that an idle connection may take
-IDLE, IDLE_LONG = 1_000, 10_000
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 
-VERSIONS = encode_request(18, 3, 1, "crowd", ApiVersionsRequest("crowd", "1"))
+VERSIONS = (ApiVersionsRequest("crowd", "1"), 3)
 HANDSHAKE = encode_request(17, 1, 2, "crowd", SaslHandshakeRequest("PLAIN"))
 WRONG = encode_request(36, 2, 3, "crowd", SaslAuthenticateRequest(plain("alice", "wrong")))
 SCRAM = encode_request(17, 1, 2, "crowd", SaslHandshakeRequest("SCRAM-SHA-512"))
@@ -47,19 +47,8 @@ FIRST = encode_request(36, 2, 3, "crowd", SaslAuthenticateRequest(b"n,,n=alice,r
 
 
 @pytest.fixture
-def files() -> Iterator[int]:
-    """As many descriptors as this process may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    yield hard
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@pytest.fixture
-def muster(tmp_path: Path, files: int) -> Iterator[Muster]:
+def muster(tmp_path: Path) -> Iterator[Muster]:
     """A server with a listener without doors, for metrics of it, one with TLS, and one with TLS and SASL."""
-    if files < 3 * CROWD:
-        pytest.skip(f"a process may have {files} descriptors here")
     users = tmp_path / "users"
     users.write_text("alice:secret\n")
     settings = {
@@ -69,7 +58,8 @@ def muster(tmp_path: Path, files: int) -> Iterator[Muster]:
     }
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     words += [word for name in ("PLAINTEXT", "SSL", "SASL_SSL") for word in ("--listen", f"{name}://127.0.0.1:0")]
-    with Muster(tmp_path, "--ephemeral", "--log-level", "error", *words, has_listen=False) as server:
+    options = ("--ephemeral", "--log-level", "error", *words)
+    with descriptors(3 * CROWD), Muster(tmp_path, *options, has_listen=False) as server:
         yield server
 
 
@@ -92,17 +82,9 @@ def connect(muster: Muster, listener: str) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port(muster, listener)), timeout=WAIT_SECONDS)
 
 
-def hello() -> bytes:
-    """A client's first message of a handshake."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with contextlib.suppress(ssl.SSLWantReadError):
-        client_context().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
-    return outgoing.read()
-
-
 def send_slowly(muster: Muster, stack: ExitStack) -> None:
     """Hundreds of handshakes, a few bytes at a time, and none of them complete."""
-    message = hello()
+    message = client_hello()
     socks = [stack.enter_context(connect(muster, "SASL_SSL")) for _ in range(CROWD)]
     step = -(-len(message) // PIECES)
     for at in range(0, len(message), step):
@@ -113,7 +95,7 @@ def send_slowly(muster: Muster, stack: ExitStack) -> None:
 
 def leave_in_the_middle(muster: Muster, stack: ExitStack) -> None:
     """Hundreds of clients that say hello, take the server's certificate, and say no more."""
-    message = hello()
+    message = client_hello()
     for sock in [stack.enter_context(connect(muster, "SASL_SSL")) for _ in range(CROWD)]:
         sock.sendall(message)
 
@@ -142,7 +124,7 @@ def send_noise(muster: Muster, stack: ExitStack) -> None:
     for number in range(CROWD):
         sock = stack.enter_context(connect(muster, "SASL_SSL"))
         with contextlib.suppress(OSError):
-            sock.sendall(hello()[: 20 + number] + bytes(range(256)) * 64)
+            sock.sendall(client_hello()[: 20 + number] + bytes(range(256)) * 64)
 
 
 def update_keys(muster: Muster, stack: ExitStack) -> None:
@@ -153,6 +135,18 @@ def update_keys(muster: Muster, stack: ExitStack) -> None:
         for _ in range(2_000):
             if not client.update_keys(openssl.REQUESTED):
                 break
+
+
+def hostile(dice: random.Random) -> bytes:
+    """What nobody should send: noise, lengths that lie, frames that are never finished."""
+    head = struct.pack(">hhih", dice.randrange(0, 75), dice.randrange(0, 18), 7, -1)
+    body = head + b"\xff" * dice.randrange(0, 200)
+    return dice.choice([
+        dice.randbytes(dice.randrange(1, 4_096)),
+        struct.pack(">i", dice.choice([0, -1, 2**31 - 1, 8 * 1024 * 1024 + 1])),
+        struct.pack(">i", 8 * 1024 * 1024) + dice.randbytes(60_000),
+        struct.pack(">i", len(body)) + body,
+    ])  # fmt: skip
 
 
 def send_hostile_frames(muster: Muster, stack: ExitStack) -> None:
@@ -173,7 +167,7 @@ def take_nothing(muster: Muster, stack: ExitStack) -> None:
         sock = context.wrap_socket(connect(muster, "SSL"), server_hostname="localhost")
         stack.enter_context(sock).settimeout(1)
         with contextlib.suppress(OSError):  # it is not read any more
-            sock.sendall(VERSIONS * 8_000)
+            sock.sendall(Dialogue().chunk(VERSIONS) * 8_000)
 
 
 ABUSES: dict[str, Callable[[Muster, ExitStack], None]] = {
@@ -209,16 +203,6 @@ def test_a_member_beside_a_crowd_is_not_late(what: str, muster: Muster, command_
     print(f"{what}: p99 {p99(member.heartbeats.own_ms):.1f}, longest {max(member.heartbeats.own_ms):.1f} ms")
 
 
-def read(sock: socket.socket) -> bytes:
-    """One response."""
-    data = b""
-    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
-        chunk = sock.recv(65_536)
-        assert chunk, "the server has closed the connection"
-        data += chunk
-    return data[4:]
-
-
 def kib_of_idle(muster: Muster, listener: str, count: int, stack: ExitStack) -> float:
     """Open so many connections, each of which asks once. Returns the memory that each takes."""
     context = client_context()
@@ -228,38 +212,23 @@ def kib_of_idle(muster: Muster, listener: str, count: int, stack: ExitStack) -> 
             before = resident_mib(muster.pid)
         sock = connect(muster, listener)
         sock = sock if listener == "PLAINTEXT" else context.wrap_socket(sock, server_hostname="localhost")
-        stack.enter_context(sock).sendall(VERSIONS)
-        read(sock)
+        Client(stack.enter_context(sock)).ask(*VERSIONS)
     return (resident_mib(muster.pid) - before) * 1024 / count
 
 
-def check_idle(muster: Muster, listener: str, count: int, command_config: Path) -> None:
-    """So many idle connections take little memory, and a member beside them is not late."""
+@pytest.mark.parametrize("listener", KIB)
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_idle_connections_take_little_memory(listener: str, count: int, muster: Muster, command_config: Path) -> None:
+    """R18, with doors that are locked. A member beside them is not late."""
     address = f"127.0.0.1:{port(muster, 'SASL_SSL')}"
-    with ExitStack() as stack:
+    with descriptors(count), ExitStack() as stack:
         kib = kib_of_idle(muster, listener, count, stack)
         assert kib <= KIB[listener]
         with Member(address, muster.pid, command_config) as member, connect(muster, "PLAINTEXT") as sock:
+            client = Client(sock)
             for _ in range(100):
-                sock.sendall(VERSIONS)
-                read(sock)
+                client.ask(*VERSIONS)
         assert member.heartbeats.errors == 0
         assert max(member.heartbeats.own_ms, default=0) < LONGEST_MS
         assert muster.metric("muster_connections") >= count
     print(f"{listener}: {count} idle connections, {kib:.1f} KiB each")
-
-
-@pytest.mark.parametrize("listener", KIB)
-def test_idle_connections_take_little_memory(listener: str, muster: Muster, command_config: Path) -> None:
-    """R18, with doors that are locked."""
-    check_idle(muster, listener, IDLE, command_config)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("listener", KIB)
-def test_ten_thousand_idle_connections_take_little_memory(
-    listener: str, muster: Muster, command_config: Path, files: int
-) -> None:
-    if files < IDLE_LONG + 200:
-        pytest.skip(f"a process may have {files} descriptors here")
-    check_idle(muster, listener, IDLE_LONG, command_config)

@@ -6,8 +6,6 @@ and random mixes of them, are in `benchmarks/stalls`.
 
 import json
 import os
-import resource
-import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,14 +23,16 @@ from benchmarks.member import Member, p99
 from benchmarks.server import cpu_seconds, resident_mib
 from benchmarks.stalls import LONGEST_MS, P99_MS, beside
 from coordinator.client import Client
-from protocol.codec import decode_response, encode_request
+from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.records import Record
+from tests import requests
 from tests.live import WAIT_SECONDS, Muster, wait_until
 from tests.requests import join
-from tests.server.test_bad_input import Bystander
+from tests.server.bystander import Bystander, descriptors
 
 TURN_S_MAX = 0.25
 CONNECTS, FILES_MAX = 5_000, 1_000
@@ -93,36 +94,31 @@ def test_a_member_beside_each_offender_is_not_late_and_memory_is_bounded(name: s
     assert beside(tmp_path, name, [offenders.OFFENDERS[name]], "unread" in name).missed() == []
 
 
-def test_unfinished_frames_are_bounded_over_all_connections(muster: Muster, member: Bystander) -> None:
-    before = resident_mib(muster.pid)
-    with ExitStack() as stack:
-        size = 8 * 1024 * 1024
-        data = size.to_bytes(4, "big") + bytes(4 * 1024 * 1024)
-        for _ in range(30):
-            offenders.send(offenders.connect(muster.address, stack), data)
-        wait_until(
-            "some are closed", lambda: muster.metric("muster_connections_closed_total", reason="request memory") > 10
-        )
-        assert muster.metric("muster_held_bytes", what="requests") <= 64 * 1024 * 1024
-        assert resident_mib(muster.pid) - before < 256
-        assert member.is_well()
-    wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what="requests") == 0)
-    wait_until("its memory goes back", lambda: resident_mib(muster.pid) - before < BACK_MIB)
+def leave_frames_unfinished(address: tuple[str, int], stack: ExitStack) -> None:
+    data = (8 * 1024 * 1024).to_bytes(4, "big") + bytes(4 * 1024 * 1024)
+    for _ in range(30):
+        offenders.send(offenders.connect(address, stack), data)
 
 
-def test_responses_that_are_not_taken_are_bounded_over_all_connections(muster: Muster, member: Bystander) -> None:
+@pytest.mark.parametrize(
+    ("what", "offend", "closed_min"),
+    [("request", leave_frames_unfinished, 10), ("response", offenders.unread_lists, 2)],
+)
+def test_what_is_held_is_bounded_over_all_connections(
+    what: str, offend: offenders.Offender, closed_min: int, muster: Muster, member: Bystander
+) -> None:
+    """Frames that are not finished, and responses that are not taken."""
     with ExitStack() as stack:
         offenders.make_groups(muster.address, stack, 300, offenders.LONG_ID)  # a list of 9.6 MB
     before = resident_mib(muster.pid)
     with ExitStack() as stack:
-        offenders.unread_lists(muster.address, stack)
-        wait_until(
-            "some are closed", lambda: muster.metric("muster_connections_closed_total", reason="response memory") > 2
-        )
-        assert muster.metric("muster_held_bytes", what="responses") <= 64 * 1024 * 1024
+        offend(muster.address, stack)
+        closed = partial(muster.metric, "muster_connections_closed_total", reason=f"{what} memory")
+        wait_until("some are closed", lambda: closed() > closed_min)
+        assert muster.metric("muster_held_bytes", what=f"{what}s") <= 64 * 1024 * 1024
         assert resident_mib(muster.pid) - before < 256
         assert member.is_well()
-    wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what="responses") == 0)
+    wait_until("nothing is held", lambda: muster.metric("muster_held_bytes", what=f"{what}s") == 0)
     wait_until("its memory goes back", lambda: resident_mib(muster.pid) - before < BACK_MIB)
     assert longest_turn_s(muster) < TURN_S_MAX
 
@@ -134,93 +130,42 @@ def test_slow_readers_cost_no_copies(muster: Muster, member: Bystander) -> None:
     assert longest_turn_s(muster) < TURN_S_MAX
 
 
-def test_more_clients_than_descriptors_keep_nobody_out_who_is_in(tmp_path: Path) -> None:
-    """5,000 connects to a server that may have 1,000 descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < CONNECTS + 200:
-        pytest.skip(f"a process may have {hard} descriptors here")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, CONNECTS + 200), hard))
-    try:
-        with Muster(tmp_path, "--log-level", "warning", files_max=FILES_MAX) as muster:
-            member, before = Bystander(muster), resident_mib(muster.pid)
-            with ExitStack() as stack:
-                for _ in range(CONNECTS):
-                    sock = stack.enter_context(socket.socket())
-                    sock.setblocking(False)
-                    sock.connect_ex(muster.address)  # many are never accepted
-                wait_until("accepting is paused", lambda: "accept paused" in muster.log())
-                assert member.is_well()
-                assert muster.get("/healthz") == "ok\n"
-                assert muster.metric("muster_connections") < FILES_MAX
-                assert resident_mib(muster.pid) - before < 64
-            wait_until("they are gone", lambda: muster.metric("muster_connections") <= 1)
-            with Client.to(muster.kafka, seconds=WAIT_SECONDS) as client:
-                assert client.ask(ApiVersionsRequest("test", "1"), version=3).error_code == ErrorCode.NONE
+def produce(client: Client, partition: int, size: int) -> None:
+    data = record_batch.encode([Record(None, bytes(size), timestamp=1)])
+    answer = client.ask(requests.produce("t", {partition: data}, acks=1), version=9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def test_more_clients_than_descriptors_take_none_from_the_logs_and_keep_nobody_out_who_is_in(tmp_path: Path) -> None:
+    """R20: clients past the bound wait, and each segment and checkpoint that is to be written finds its descriptor."""
+    options = ("--log-level", "warning", "--set", "log.segment.bytes=1048576")
+    with (
+        descriptors(CONNECTS),
+        Muster(tmp_path, *options, files_max=FILES_MAX) as muster,
+        Client.to(muster.kafka) as early,
+    ):
+        member, before = Bystander(muster), resident_mib(muster.pid)
+        with ExitStack() as stack:
+            for _ in range(CONNECTS):
+                sock = stack.enter_context(socket.socket())
+                sock.setblocking(False)
+                sock.connect_ex(muster.address)  # many are never accepted
+            wait_until("accepting is paused", lambda: "accept paused" in muster.log())
+            assert resident_mib(muster.pid) - before < 64
+            topic = CreateTopicsRequestCreatableTopic("t", 100, 1)
+            assert early.ask(CreateTopicsRequest((topic,))).topics[0].error_code == ErrorCode.NONE
+            for partition in range(100):
+                produce(early, partition, 10)
+            for partition in (0, 0, 99, 99):
+                produce(early, partition, 600_000)  # the second one begins a segment
             assert member.is_well()
-            assert longest_turn_s(muster) < TURN_S_MAX
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-MEMBERS, GROUPS, SESSION_MS = 2_500, 5, 15_000
-
-
-@pytest.mark.long
-def test_nobody_expires_whose_heartbeat_waits_for_a_server_that_was_stopped(tmp_path: Path) -> None:
-    """2,500 members in 5 groups. The server stops for longer than their sessions, and all of them send a heartbeat."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < MEMBERS + 200:
-        pytest.skip(f"a process may have {hard} descriptors here")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, MEMBERS + 200), hard))
-    options = ("--ephemeral", "--log-level", "error", "--set", "group.initial.rebalance.delay.ms=3000")
-    with Muster(tmp_path, *options) as muster, ExitStack() as stack:
-        socks = [stack.enter_context(muster.connect()) for _ in range(MEMBERS)]
-        beats = join_all(socks)
-        assert not any(answers_to(socks, beats))
-        os.kill(muster.pid, signal.SIGSTOP)
-        try:
-            for sock, beat in zip(socks, beats, strict=True):
-                sock.sendall(beat)  # the kernel holds it
-            time.sleep(SESSION_MS / 1000 + 1)
-        finally:
-            os.kill(muster.pid, signal.SIGCONT)
-        errors = [error_of(sock) for sock in socks]
-        assert not any(errors), f"{sum(map(bool, errors))} heartbeats were refused"
-        assert muster.metric("muster_group_events_total", cause="session_expired") == 0
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def join_all(socks: list[socket.socket]) -> list[bytes]:
-    """Make a member on each connection, all of them in the first generations of the groups. Returns their heartbeats."""
-    groups = [f"group-{number % GROUPS}" for number in range(len(socks))]
-    for sock, group in zip(socks, groups, strict=True):
-        joining = join(group, session_ms=SESSION_MS, rebalance_ms=60_000)
-        sock.sendall(encode_request(11, 3, 1, "test", joining))
-    joined = [decode_response(11, 3, whole(sock)).body for sock in socks]
-    for sock, group, one in zip(socks, groups, joined, strict=True):
-        sock.sendall(encode_request(14, 3, 1, "test", SyncGroupRequest(group, one.generation_id, one.member_id)))
-    for sock in socks:
-        assert decode_response(14, 3, whole(sock)).body.error_code == ErrorCode.NONE
-    return [
-        encode_request(12, 4, 1, "test", HeartbeatRequest(group, one.generation_id, one.member_id))
-        for group, one in zip(groups, joined, strict=True)
-    ]
-
-
-def answers_to(socks: list[socket.socket], beats: list[bytes]) -> list[int]:
-    for sock, beat in zip(socks, beats, strict=True):
-        sock.sendall(beat)
-    return [error_of(sock) for sock in socks]
-
-
-def whole(sock: socket.socket) -> bytes:
-    sock.settimeout(WAIT_SECONDS)
-    size = int.from_bytes(sock.recv(4, socket.MSG_WAITALL), "big")
-    return sock.recv(size, socket.MSG_WAITALL)
-
-
-def error_of(sock: socket.socket) -> int:
-    return int(decode_response(12, 4, whole(sock)).body.error_code)
+            assert muster.get("/healthz") == "ok\n"
+            assert muster.metric("muster_connections") < FILES_MAX
+        wait_until("they are gone", lambda: muster.metric("muster_connections") <= 2)
+        with Client.to(muster.kafka, seconds=WAIT_SECONDS) as client:
+            assert client.ask(ApiVersionsRequest("test", "1"), version=3).error_code == ErrorCode.NONE
+        assert member.is_well()
+        assert longest_turn_s(muster) < TURN_S_MAX
 
 
 def test_a_session_ends_after_a_restart_though_nobody_connects(tmp_path: Path) -> None:
