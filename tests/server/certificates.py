@@ -1,5 +1,6 @@
 """An authority and certificates of it, made once in a run: keys for a server, clients `alice` and `bob`, a stranger."""
 
+import contextlib
 import functools
 import ssl
 import tempfile
@@ -40,3 +41,11 @@ def client_context(client: str | None = None, *, highest: ssl.TLSVersion = ssl.T
     if client is not None:
         context.load_cert_chain(certificates() / f"{client}.pem")
     return context
+
+
+def client_hello() -> bytes:
+    """A client's first message of a handshake."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client_context().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from coordinator.config import Config
 from coordinator.core.events import Event
+from coordinator.core.result import Call
 from coordinator.core.timers import IMMEDIATELY
 from coordinator.dataplane.brokers import Broker
 from coordinator.metrics import Stats
@@ -39,15 +40,13 @@ class Receiver(Protocol):
         """Take what the server has sent."""
 
 
-class Peer:
-    """A client: what it sends, and what it has got."""
+class Dialogue:
+    """What a client sends, and what it has got: requests become bytes, and bytes become answers."""
 
-    def __init__(self, server: "InMemory", client_id: str = "test", *, broker: int = 0) -> None:
-        self._server = server
+    def __init__(self, client_id: str = "test") -> None:
         self._client_id = client_id
         self._frames = FrameBuffer(1 << 24)
         self._sent: dict[int, tuple[int, int]] = {}  # (API key, version) by correlation id
-        self.connection = server.attach(self, broker=broker)
         self.answers: list[tuple[int, Any]] = []  # (correlation id, message) in the order of arrival
 
     def frame(self, message: Message, version: int, correlation_id: int) -> bytes:
@@ -56,18 +55,10 @@ class Peer:
         self._sent[correlation_id] = (key, version)
         return encode_request(key, version, correlation_id, self._client_id, message)
 
-    def send(self, *requests: tuple[Message, int]) -> None:
-        """Send requests, one after the other in one chunk; correlation ids go up from the last one."""
+    def chunk(self, *requests: tuple[Message, int]) -> bytes:
+        """The bytes of requests, one after the other; correlation ids go up from the last one."""
         first = len(self._sent) + 1
-        frames = [self.frame(message, version, first + at) for at, (message, version) in enumerate(requests)]
-        self._server.frontend.receive(self.connection, b"".join(frames))
-
-    def ask(self, message: Message, version: int) -> Any:
-        """Send one request, end the turn, and return its answer; None when there is none yet."""
-        before = len(self.answers)
-        self.send((message, version))
-        self._server.turn()
-        return self.answers[before][1] if len(self.answers) > before else None
+        return b"".join(self.frame(message, version, first + at) for at, (message, version) in enumerate(requests))
 
     def receive(self, data: bytes) -> None:
         """Read what the server has sent."""
@@ -76,6 +67,26 @@ class Peer:
             correlation_id = int.from_bytes(frame[:4], "big")
             key, version = self._sent[correlation_id]
             self.answers.append((correlation_id, decode_response(key, version, frame).body))
+
+
+class Peer(Dialogue):
+    """A client of a server in memory."""
+
+    def __init__(self, server: "InMemory", client_id: str = "test", *, broker: int = 0) -> None:
+        super().__init__(client_id)
+        self._server = server
+        self.connection = server.attach(self, broker=broker)
+
+    def send(self, *requests: tuple[Message, int]) -> None:
+        """Send requests, one after the other in one chunk."""
+        self._server.frontend.receive(self.connection, self.chunk(*requests))
+
+    def ask(self, message: Message, version: int) -> Any:
+        """Send one request, end the turn, and return its answer; None when there is none yet."""
+        before = len(self.answers)
+        self.send((message, version))
+        self._server.turn()
+        return self.answers[before][1] if len(self.answers) > before else None
 
 
 def _listener(node_id: int, host: str, port: int) -> Listener:
@@ -170,6 +181,23 @@ class InMemory:
             if not connection.is_blocked:
                 self._receivers[connection].receive(b"".join(connection.take()))
         return touched
+
+    def rest(self) -> None:
+        """Have turns until there is nothing to do."""
+        self.turn()
+        while self.frontend.has_work:
+            self.turn()
+
+    def note_handled(self) -> list[tuple[Any, Call]]:
+        """Return what will hold each request that is decided from now on, with its call."""
+        handled, handle = list[tuple[Any, Call]](), self.node.handle
+
+        def note(api_key: int, request: Any, call: Call, where: Where) -> Any:
+            handled.append((request, call))
+            return handle(api_key, request, call, where)
+
+        self.node.handle = note
+        return handled
 
     def advance(self, seconds: float) -> None:
         """Move the clock, and do what is due by then."""

@@ -10,7 +10,7 @@ from typing import Any
 from coordinator.config import Config
 from coordinator.server.sasl.issuer import Issuer
 from coordinator.server.sasl.listener import Sasl
-from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="other";'
@@ -39,6 +39,11 @@ class ScramClient:
         self.first = f"n={user},r=clientnonce"
         self.signature = b""
 
+    def begin(self, peer: Any) -> bytes:
+        """Choose the mechanism, send the first message, and return the server's."""
+        shake_hands(peer, f"SCRAM-SHA-{self._digest.removeprefix('sha')}")
+        return bytes(authenticate(peer, b"n,," + self.first.encode()).auth_bytes)
+
     def final(self, challenge: bytes, *, nonces: str | None = None) -> bytes:
         """The token that answers the server's."""
         facts = dict(part.split("=", 1) for part in challenge.decode().split(","))
@@ -59,13 +64,12 @@ def shake_hands(peer: Any, mechanism: str, version: int = 1) -> Any:
     return peer.ask(SaslHandshakeRequest(mechanism), version)
 
 
-def authenticate(peer: Any, token: bytes) -> SaslAuthenticateResponse | None:
+def authenticate(peer: Any, token: bytes) -> Any:
     """Send a token, and return the response, None while there is none."""
-    found: SaslAuthenticateResponse | None = peer.ask(SaslAuthenticateRequest(token), 2)
-    return found
+    return peer.ask(SaslAuthenticateRequest(token), 2)
 
 
-def log_in(peer: Any, user: str = "alice", password: str = "secret") -> SaslAuthenticateResponse | None:
+def log_in(peer: Any, user: str = "alice", password: str = "secret") -> Any:
     """Authenticate by PLAIN."""
     shake_hands(peer, "PLAIN")
     return authenticate(peer, plain(user, password))

@@ -1,6 +1,7 @@
 """Large responses are encoded in steps, and members do not wait for clients that ask for them."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from coordinator.server import encoder
 from coordinator.server.encoding import ENCODINGS_MAX
 from protocol.encoder import PIECE_ELEMENTS
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestCreatableTopic,
@@ -28,31 +28,22 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from tests.log_lines import log_lines
-from tests.requests import commit
+from tests.requests import commit, fetch_offsets
 from tests.server.in_memory import InMemory, Peer
+from tests.server.listening import VERSIONS
 
 PARTITIONS = 5 * PIECE_ELEMENTS
 ALL_TOPICS = (MetadataRequest(topics=None), 9)
 BEAT = (HeartbeatRequest("nobody", 1, "m"), 4)
-VERSIONS = (ApiVersionsRequest("test", "1"), 3)
-
-
-class Ticking:
-    """A clock on which every look takes 0.1 ms."""
-
-    def __init__(self) -> None:
-        self._now_s = 0.0
-
-    def __call__(self) -> float:
-        self._now_s += 0.0001
-        return self._now_s
+TOPIC = OffsetFetchRequestTopics("wide", b"x" * 16, partition_indexes=tuple(range(PARTITIONS)))
+UNKNOWN_TOPIC = (OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=(TOPIC,)),)), 10)
 
 
 def hurried() -> InMemory:
     """A server whose turns are over after five looks at the clock."""
     server = InMemory(topics={"wide": PARTITIONS})
     server.frontend.turn.seconds = 0.0005
-    server.frontend.turn.real_s = Ticking()
+    server.frontend.turn.real_s = count(0.0, 0.0001).__next__
     return server
 
 
@@ -66,13 +57,6 @@ def play(server: InMemory, peer: Peer) -> int:
     return turns
 
 
-def rest(server: InMemory) -> None:
-    """Have turns until there is nothing to do."""
-    server.turn()
-    while server.frontend.has_work:
-        server.turn()
-
-
 def test_a_large_response_is_encoded_in_steps() -> None:
     server = hurried()
     peer = server.connect()
@@ -82,15 +66,14 @@ def test_a_large_response_is_encoded_in_steps() -> None:
     assert [one.partition_index for one in response.topics[0].partitions] == list(range(PARTITIONS))
     assert not server.frontend.connections.parked
     assert sum(server.stats.latency[3].buckets) == 1
-    rest(server)
+    server.rest()
     assert [number for number, _ in peer.answers] == [1, 2], "what is behind it waits"
 
 
 def test_error_codes_of_a_large_response_are_counted() -> None:
     server = hurried()
     peer = server.connect()
-    topic = OffsetFetchRequestTopics("wide", b"x" * 16, partition_indexes=tuple(range(PARTITIONS)))
-    peer.send((OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=(topic,)),)), 10))
+    peer.send(UNKNOWN_TOPIC)
     assert play(server, peer) > 1
     assert server.stats.errors == {(9, ErrorCode.UNKNOWN_TOPIC_ID): PARTITIONS}
 
@@ -113,7 +96,7 @@ def test_a_response_that_no_budget_has_room_for_closes_the_connection(caplog: py
     server.frontend.connections.responses.bytes_max = 100_000
     peer = server.connect()
     peer.send(ALL_TOPICS)
-    rest(server)
+    server.rest()
     assert peer.connection.closing
     assert not peer.answers
     assert server.stats.connections_closed == {"response memory": 1}
@@ -162,19 +145,12 @@ def test_what_members_send_does_not_wait_for_many_that_ask_for_much() -> None:
 def test_a_long_request_gives_way_whatever_it_is(long: tuple[Any, int]) -> None:
     server = InMemory()
     peer, member = server.connect(), server.connect()
-    decided: list[Any] = []
-    handle = server.node.handle
-
-    def note(api_key: int, body: Any, *more: Any) -> Any:
-        decided.append(body.group_id)
-        return handle(api_key, body, *more)
-
-    server.node.handle = note
+    handled = server.note_handled()
     peer.send(long)
     member.send((HeartbeatRequest("short", 1, "member"), 4))
     member.send((OffsetFetchRequest("short", (OffsetFetchRequestTopic("orders", tuple(range(110))),)), 7))
     server.turn()
-    assert decided == ["short", "short", "long"], "in one turn, if there is time"
+    assert [request.group_id for request, _ in handled] == ["short", "short", "long"], "in one turn, if there is time"
 
 
 def test_to_fetch_all_offsets_of_a_group_gives_way_if_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,8 +165,8 @@ def test_to_fetch_all_offsets_of_a_group_gives_way_if_they_are_many(monkeypatch:
         return fetch_offsets(wanted, *more, **named)
 
     monkeypatch.setattr(shard, "fetch_offsets", note)
-    for group, count in (("few", 10), ("many", 30)):
-        peer.ask(commit(group, {"orders": dict.fromkeys(range(count), 1)}), 8)
+    for group, partitions in (("few", 10), ("many", 30)):
+        peer.ask(commit(group, {"orders": dict.fromkeys(range(partitions), 1)}), 8)
     peer.send((OffsetFetchRequest("many", None), 7))
     other.send((OffsetFetchRequest("few", None), 7))
     server.turn()
@@ -205,7 +181,7 @@ UNWRITABLE = "x" * 40_000  # no string of these versions may be so long
     ("key", "request_", "version", "unwritable"),
     [
         (15, DescribeGroupsRequest(("g",)), 4, {"group_state": UNWRITABLE}),
-        (9, OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g"),)), 8, {"group_id": UNWRITABLE}),
+        (9, fetch_offsets("g"), 8, {"group_id": UNWRITABLE}),
     ],
 )
 def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_on(
@@ -228,7 +204,7 @@ def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_
 
     monkeypatch.setattr(server.node, "handle", handle_badly)
     peer.send((request_, version), VERSIONS)
-    rest(server)
+    server.rest()
     (_, described), (_, versions) = peer.answers
     assert [(one.group_id, one.error_code) for one in described.groups] == [("g", ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert not versions.error_code
@@ -241,8 +217,6 @@ def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_
 def test_a_large_read_whose_last_piece_has_no_bytes_is_answered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     server = hurried()
     peer = server.connect()
-    topic = OffsetFetchRequestTopics("wide", b"x" * 16, partition_indexes=tuple(range(PARTITIONS)))
-    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=(topic,)),))
     encode = encoder.encode_response_in_pieces
 
     def break_off(*arguments: Any) -> Iterator[bytes]:
@@ -252,8 +226,8 @@ def test_a_large_read_whose_last_piece_has_no_bytes_is_answered_as_well(monkeypa
         raise ProtocolError("a mistake")
 
     monkeypatch.setattr(encoder, "encode_response_in_pieces", break_off)
-    peer.send((request, 10))
-    rest(server)
+    peer.send(UNKNOWN_TOPIC)
+    server.rest()
     ((_, response),) = peer.answers
     assert response.groups[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert not peer.connection.closing
@@ -274,7 +248,7 @@ def test_a_change_whose_response_has_no_bytes_closes_the_connection(monkeypatch:
 
     monkeypatch.setattr(server.node, "handle", handle_badly)
     peer.send((CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", 1, 1),)), 4), VERSIONS)
-    rest(server)
+    server.rest()
     assert peer.connection.closing
     assert peer.answers == []
     assert "new" in server.node.ledger.catalog.topics

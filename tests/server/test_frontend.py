@@ -3,18 +3,17 @@
 import errno
 import struct
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from coordinator.core.principal import ANONYMOUS, Principal
-from coordinator.core.result import Call
 from coordinator.dataplane.long_polls import deadline_ms
 from coordinator.server.connection import BACKLOG_FRAMES
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -25,9 +24,8 @@ from storage.files import StorageError
 from tests.log_lines import log_lines
 from tests.requests import commit, fetch, fetch_offsets
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
+from tests.server.listening import VERSIONS
 from tests.storage.crashing_disk import CrashingDisk
-
-VERSIONS = (ApiVersionsRequest("test", "1"), 3)
 
 
 def joining(group: str = "shop", member_id: str = "", session_ms: int = 10_000) -> tuple[JoinGroupRequest, int]:
@@ -48,22 +46,14 @@ def correlation_ids(peer: Peer) -> list[int]:
 
 
 @pytest.mark.rule("G-003 G-054 K-370 K-372")
-def test_requests_of_one_connection_are_answered_in_their_order() -> None:
-    server = InMemory()
-    peer = server.connect()
-    peer.send(VERSIONS, committing(), VERSIONS, committing(6), VERSIONS)
-    server.turn()
-    assert correlation_ids(peer) == [1, 2, 3, 4, 5]
-
-
 def test_commits_and_fetches_of_one_chunk_are_answered_in_one_turn_and_in_their_order() -> None:
     server = InMemory()
     peer = server.connect()
     fetching = fetch_offsets("simple", {"orders": (0,)}), 8
-    peer.send(committing(5), fetching, committing(6), fetching)
+    peer.send(VERSIONS, committing(5), fetching, VERSIONS, committing(6), fetching)
     server.turn()
-    assert correlation_ids(peer) == [1, 2, 3, 4]
-    fetched = [peer.answers[at][1].groups[0].topics[0].partitions[0].committed_offset for at in (1, 3)]
+    assert correlation_ids(peer) == [1, 2, 3, 4, 5, 6]
+    fetched = [peer.answers[at][1].groups[0].topics[0].partitions[0].committed_offset for at in (2, 5)]
     assert fetched == [5, 6], "each fetch has what was committed before it"
 
 
@@ -92,28 +82,23 @@ def test_several_parked_requests_on_one_connection_are_answered_in_order() -> No
     assert correlation_ids(peer) == [1, 2, 3, 4]
 
 
+def stable_member(server: InMemory, peer: Peer) -> tuple[HeartbeatRequest, int]:
+    """Make the peer the only member of a group. Returns its heartbeat."""
+    joined = peer.ask(*joining())
+    peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
+    return HeartbeatRequest("shop", joined.generation_id, joined.member_id), 3
+
+
 def test_timers_fire_after_what_has_arrived_is_decided() -> None:
     """A member whose heartbeat is there is not thrown out, though its session is over by the server's clock."""
     server = InMemory()
     peer = server.connect()
-    joined = peer.ask(*joining())
-    peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
+    beat = stable_member(server, peer)
+    assert server.frontend.next_deadline_ms() <= server.clock.now_ms() + 10_000, "no later than the end of the session"
     server.seconds += 11  # nobody had a turn for eleven seconds
-    peer.send((HeartbeatRequest("shop", joined.generation_id, joined.member_id), 3))
-    server.turn()
-    assert peer.answers[-1][1].error_code == ErrorCode.NONE
+    assert peer.ask(*beat).error_code == ErrorCode.NONE
     server.advance(10)
-    assert peer.ask(HeartbeatRequest("shop", 1, joined.member_id), 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_the_next_deadline_is_never_later_than_the_session() -> None:
-    server = InMemory()
-    peer = server.connect()
-    joined = peer.ask(*joining())
-    peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
-    due_ms = server.frontend.next_deadline_ms()
-    assert due_ms is not None
-    assert due_ms <= server.clock.now_ms() + 10_000
+    assert peer.ask(*beat).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_offsets_expire_though_nobody_is_a_member() -> None:
@@ -279,12 +264,8 @@ def test_a_stalled_frame_is_told_from_a_busy_client() -> None:
     server.frontend.receive(busy.connection, whole[:5])
     for second in range(40):
         now_ms = server.clock.now_ms()
-        slow_is_stalled, busy_is_stalled = (
-            slow.connection.is_stalled(now_ms, 30_000),
-            busy.connection.is_stalled(now_ms, 30_000),
-        )
-        assert slow_is_stalled == (second >= 30)
-        assert not busy_is_stalled
+        assert slow.connection.is_stalled(now_ms, 30_000) == (second >= 30)
+        assert not busy.connection.is_stalled(now_ms, 30_000)
         server.advance(1)
         server.frontend.receive(busy.connection, whole[5:] + whole[:5])
 
@@ -299,33 +280,10 @@ def test_half_a_frame_that_is_not_read_is_no_stalled_one() -> None:
     assert [peer.connection.is_stalled(seconds, 30) for seconds in (0.0, 29.0, 31.0, 100.0)] == [False] * 4
 
 
-def test_requests_and_errors_are_counted() -> None:
-    server = InMemory()
-    peer = server.connect()
-    peer.send(VERSIONS, (HeartbeatRequest("nobody", 1, "m"), 4), (HeartbeatRequest("nobody", 1, "m"), 4))
-    server.turn()
-    assert sum(server.stats.latency[12].buckets) == 2
-    assert server.stats.errors[12, ErrorCode.UNKNOWN_MEMBER_ID] == 2
-
-
-class Ticking:
-    """Seconds of which each look takes one: a machine on which nothing is quick."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self.step_s = 0.0
-
-    def __call__(self) -> float:
-        self.now_s += self.step_s
-        return self.now_s
-
-
 def hurried(step_s: float = 0.004, **values: Any) -> InMemory:
     """A server whose requests take `step_s` each, so that few of them fit into a turn."""
     server = InMemory(**values)
-    ticking = Ticking()
-    server.frontend.turn.real_s = ticking
-    ticking.step_s = step_s
+    server.frontend.turn.real_s = count(0.0, step_s).__next__  # each look takes so long
     return server
 
 
@@ -339,8 +297,7 @@ def test_a_turn_is_over_in_time_and_no_request_is_lost_or_reordered() -> None:
     server.turn()
     assert correlation_ids(other) == [1], "it does not wait for those that were there before"
     assert len(flood.answers) < 10
-    while server.frontend.has_work:
-        server.turn()
+    server.rest()
     assert correlation_ids(flood) == list(range(1, 21))
 
 
@@ -351,8 +308,7 @@ def test_a_connection_in_the_middle_of_its_backlog_is_not_read_and_goes_on_by_it
     server.turn()
     assert peer.connection.is_full
     assert server.frontend.has_work
-    while server.frontend.has_work:
-        server.turn()
+    server.rest()
     assert not peer.connection.is_full
     assert server.frontend.connections.requests.total == 0
 
@@ -374,8 +330,7 @@ def test_expensive_connections_have_their_turns_one_request_each() -> None:
         served += [n for n in range(3) for _ in range(len(heavy[n].answers) - before[n])]
     assert len(served) == 6, "one of them in each turn"
     assert set(served[:3]) == {0, 1, 2}, served
-    while server.frontend.has_work:
-        server.turn()
+    server.rest()
     assert [correlation_ids(peer) for peer in heavy] == [[1, 2, 3, 4]] * 3
 
 
@@ -388,9 +343,7 @@ def test_a_connection_is_not_heavy_because_the_machine_is_busy() -> None:
     server.turn()
     assert peer.connection.backlog, "the turn is over by the real clock"
     assert peer.connection.heavy_until_s == 0
-    spent = Ticking()
-    spent.step_s = 0.02
-    server.frontend.turn.cpu_s = spent
+    server.frontend.turn.cpu_s = count(0.0, 0.02).__next__
     server.turn()
     assert peer.connection.heavy_until_s > 0
 
@@ -398,40 +351,25 @@ def test_a_connection_is_not_heavy_because_the_machine_is_busy() -> None:
 def test_a_burst_of_one_connection_gives_way_to_what_comes_behind_it() -> None:
     server = hurried(step_s=0.0001)
     flood, member = server.connect(), server.connect()
-    decided: list[str] = []
-    handle = server.node.handle
-
-    def note(api_key: int, body: Any, *more: Any) -> Any:
-        decided.append(body.member_id)
-        return handle(api_key, body, *more)
-
-    server.node.handle = note
+    handled = server.note_handled()
     flood.send(*[(HeartbeatRequest("nobody", 1, "flood"), 4)] * 40)
     member.send((HeartbeatRequest("nobody", 1, "member"), 4))
     server.turn()
+    decided = [request.member_id for request, _ in handled]
     assert decided.index("member") < 10
     assert len(decided) > 20, "it goes on in the same turn"
-    while server.frontend.has_work:
-        server.turn()
+    server.rest()
     assert correlation_ids(flood) == list(range(1, 41))
-
-
-def stable_member(server: InMemory, peer: Peer) -> HeartbeatRequest:
-    joined = peer.ask(*joining())
-    peer.ask(SyncGroupRequest("shop", joined.generation_id, joined.member_id), 3)
-    return HeartbeatRequest("shop", joined.generation_id, joined.member_id)
 
 
 def test_timers_wait_for_what_has_arrived_and_not_for_a_flood() -> None:
     server = InMemory()
     member, flood = server.connect(), server.connect()
     beat = stable_member(server, member)
-    ticking = Ticking()
-    server.frontend.turn.real_s = ticking
-    ticking.step_s = 0.004
+    server.frontend.turn.real_s = count(0.0, 0.004).__next__
     server.seconds += 11  # the process was stopped for longer than the session
     flood.send(*[VERSIONS] * 100)
-    member.send(*[VERSIONS] * 3, (beat, 3))
+    member.send(*[VERSIONS] * 3, beat)
     while len(member.answers) < 6:
         server.turn()
         assert server.frontend.has_work
@@ -452,7 +390,7 @@ def test_timers_fire_only_for_a_time_by_which_everything_was_read() -> None:
     read_by_ms = server.clock.now_ms()
     server.seconds += 11
     server.frontend.finish(read_by_ms)
-    member.send((beat, 3))
+    member.send(beat)
     server.turn()
     assert member.answers[-1][1].error_code == ErrorCode.NONE
 
@@ -471,12 +409,8 @@ def test_over_the_budget_of_requests_the_largest_is_closed(caplog: pytest.LogCap
     assert [peer.connection.closing for peer in peers] == [False, True, False, False]
     assert server.frontend.connections.requests.total == 80_000
     assert server.stats.connections_closed == {"request memory": 1}
-    assert log_lines(caplog) == [
-        (
-            "connection closed: it holds the most of too many bytes of requests (queued.max.request.bytes)",
-            {"client": peers[1].connection.host, "bytes": 30_100},
-        )
-    ]
+    told = "connection closed: it holds the most of too many bytes of requests (queued.max.request.bytes)"
+    assert log_lines(caplog) == [(told, {"client": peers[1].connection.host, "bytes": 30_100})]
     for peer in peers:
         server.frontend.disconnect(peer.connection)
     assert server.frontend.connections.requests.total == 0
@@ -509,23 +443,15 @@ def test_parked_requests_are_counted_apart_from_work() -> None:
     assert server.stats.waits[11].sum == pytest.approx(3)
 
 
-def test_handlers_learn_who_asks_and_by_which_listener(monkeypatch: pytest.MonkeyPatch) -> None:
-    server, calls = InMemory(), list[Call]()
-    handle = server.node.handle
-
-    def note(api_key: int, request: Any, call: Call, where: Any) -> Any:
-        calls.append(call)
-        return handle(api_key, request, call, where)
-
-    monkeypatch.setattr(server.node, "handle", note)
+def test_handlers_learn_who_asks_and_by_which_listener() -> None:
+    server = InMemory()
+    handled = server.note_handled()
     alice, stranger = server.connect(), server.connect()
     alice.connection.principal = Principal("User", "alice")
     alice.ask(*VERSIONS)
     stranger.ask(*VERSIONS)
-    assert [(str(call.principal), call.listener) for call in calls] == [
-        ("User:alice", "PLAINTEXT"),
-        (str(ANONYMOUS), "PLAINTEXT"),
-    ]
+    names = [(str(call.principal), call.listener) for _, call in handled]
+    assert names == [("User:alice", "PLAINTEXT"), (str(ANONYMOUS), "PLAINTEXT")]
 
 
 @pytest.mark.parametrize(("address", "host"), [("127.0.0.1", "/127.0.0.1"), ("fe80::1%eth0", "/fe80::1")])

@@ -1,11 +1,13 @@
 """With --fsync turns go on while the disk syncs: who waits for it, in which order, and what a power cut may take."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
 import pytest
+import trio
 
 from coordinator.server import frontend as frontends
 from coordinator.server.waker import Waker
@@ -13,16 +15,14 @@ from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.schema import Message
 from storage.files import StorageError
 from tests.dataplane.test_failed_sync import codes, fail, fetching, producing
 from tests.dataplane.test_transactions import of
-from tests.requests import commit
+from tests.requests import commit, fetch_offsets, produce
 from tests.server.in_memory import InMemory, Peer
-from tests.server.listening import listening
-from tests.storage.crashing_disk import CrashingDisk
+from tests.server.listening import Caller, Listening, listening, until
+from tests.storage.crashing_disk import HOLE, CrashingDisk
 
 LOG = "data/__consumer_offsets-0/00000000000000000000.log"
 
@@ -47,8 +47,7 @@ def beating(group: str) -> tuple[Message, int]:
 
 
 def reading(group: str) -> tuple[Message, int]:
-    groups = (OffsetFetchRequestGroup(group, None, -1, (OffsetFetchRequestTopics("t", partition_indexes=(0,)),)),)
-    return OffsetFetchRequest(groups=groups), 8
+    return fetch_offsets(group, {"t": (0,)}), 8
 
 
 def end_sync(disk: CrashingDisk, server: InMemory) -> None:
@@ -56,13 +55,17 @@ def end_sync(disk: CrashingDisk, server: InMemory) -> None:
     server.turn()
 
 
+def crashes_in_order(disk: CrashingDisk) -> list[tuple[str, CrashingDisk]]:
+    """What a crash may leave on a file system that grows a file in order, and so leaves no hole in it."""
+    return [(how, left) for how, left in disk.crashes() if HOLE not in how]
+
+
 def kinds(peer: Peer) -> list[str]:
     return [type(answer).__name__.removesuffix("Response") for _, answer in peer.answers]
 
 
 def offset_in(answer: Any) -> int:
-    offset: int = answer.groups[0].topics[0].partitions[0].committed_offset
-    return offset
+    return int(answer.groups[0].topics[0].partitions[0].committed_offset)
 
 
 def test_a_commit_is_answered_when_its_sync_has_ended_and_others_are_decided_meanwhile() -> None:
@@ -144,9 +147,8 @@ def test_a_record_is_told_once_it_is_on_the_disk_though_the_next_one_is_appended
     assert second.ask(*producing(0)) is None
     path = "data/t-0/00000000000000000000.log"
     assert len(disk.contents()[path]) == 3 * disk.synced_size(path), "both are in the file, and neither is safe"
-    for how, left in disk.crashes():
-        if "hole" not in how:  # which no file system leaves that grows a file in order
-            InMemory(left, is_synced=True, topics={"t": 3})
+    for _, left in crashes_in_order(disk):
+        InMemory(left, is_synced=True, topics={"t": 3})
     end_sync(disk, server)
     assert (codes(first), codes(second)) == ([(0, 0)], [])
     assert disk.synced_size(path) == 2 * len(disk.contents()[path]) // 3
@@ -208,81 +210,21 @@ def test_a_transaction_is_complete_once_its_markers_are_on_the_disk(committed: b
     peer, other = server.connect(), server.connect()
     producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
     records = of((producer.producer_id, producer.producer_epoch), "b")
-    data = ProduceRequestTopicData("t", partition_data=(ProduceRequestPartitionData(0, records),))
-    peer.ask(ProduceRequest("x", -1, 0, (data,)), 12)
+    peer.ask(produce("t", {0: records}, "x"), 12)
     disk.is_slow = True
     other.ask(*committing("g", 2))  # so that the disk is busy
     ending = (EndTxnRequest("x", producer.producer_id, producer.producer_epoch, committed), 5)
     assert peer.ask(*ending) is None
 
-    def check(is_decided: bool) -> None:
-        for how, left in disk.crashes():
-            if "hole" in how:
-                continue
+    for is_prepared in (True, True, False):  # its decision is on the disk, then its markers are
+        for how, left in crashes_in_order(disk):
             after = InMemory(left, is_synced=True, topics={"t": 3})
             (read,) = after.connect().ask(*fetching(0, 1, level=1)).responses[0].partitions
-            if is_decided:
-                assert bool(read.aborted_transactions) is not committed, how
+            assert bool(read.aborted_transactions) is not committed, how
             assert not after.node.ledger.transactions.find_prepared(), how
-
-    check(is_decided=True)
-    assert server.node.ledger.transactions.by_id["x"].state.is_prepared
-    end_sync(disk, server)
-    assert server.node.ledger.transactions.by_id["x"].state.is_prepared, "its markers are not on the disk"
-    check(is_decided=True)
-    end_sync(disk, server)
-    assert not server.node.ledger.transactions.by_id["x"].state.is_prepared
-    assert kinds(peer)[-1] == "EndTxn"
-    check(is_decided=True)
-
-
-def random_load(seed: int) -> Iterator[tuple[CrashingDisk, dict[tuple[str, int], int]]]:
-    """Commits and records at random, on a disk that is slow at random; after each step, what was acknowledged."""
-    dice = Random(seed)
-    disk, server = serving(offsets_topic_segment_bytes=4_096, log_segment_bytes=1_024)
-    peers = [server.connect() for _ in range(4)]
-    sent: dict[tuple[Peer, int], tuple[tuple[str, int], int]] = {}
-    known: dict[tuple[str, int], int] = {}
-    appended = dict.fromkeys(range(3), 1)
-    for offset in range(2, 60):
-        peer, group, partition = dice.choice(peers), dice.choice("gh"), dice.randrange(3)
-        if dice.random() < 0.6:
-            sent[peer, len(peer._sent) + 1] = ("offset", ord(group)), offset
-            peer.send(committing(group, offset))
-        else:
-            appended[partition] += 1
-            sent[peer, len(peer._sent) + 1] = ("end", partition), appended[partition]
-            peer.send(producing(partition))
-        if dice.random() < 0.5:
-            server.turn()
-        if dice.random() < 0.3:
-            end_sync(disk, server)
-        for one in peers:
-            for number, _ in one.answers:
-                if (found := sent.pop((one, number), None)) is not None:
-                    known[found[0]] = max(known.get(found[0], 0), found[1])
-        yield disk, known
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_what_was_acknowledged_survives_a_power_cut(seed: int) -> None:
-    dice = Random(seed)
-    acknowledged = cuts = 0
-    for disk, known in random_load(seed):
-        if dice.random() < 0.4:
-            continue
-        cuts += bool(disk.syncing)
-        after = InMemory(disk.crash(dice), is_synced=True, topics={"t": 3})
-        for (kind, which), least in known.items():
-            if kind == "offset":
-                assert offset_in(after.connect().ask(*reading(chr(which)))) >= least
-            else:
-                assert (after.node.dataplane.end_offset("t", which) or 0) >= 0
-                (read,) = after.connect().ask(*fetching(which, 0)).responses[0].partitions
-                assert read.high_watermark >= least
-            acknowledged += 1
-    assert acknowledged > 50
-    assert cuts > 10, "power is cut while a sync is under way"
+        assert server.node.ledger.transactions.by_id["x"].state.is_prepared == is_prepared
+        assert (kinds(peer)[-1] == "EndTxn") != is_prepared
+        end_sync(disk, server)
 
 
 def test_a_client_that_leaves_is_owed_nothing() -> None:
@@ -374,38 +316,33 @@ def test_a_sync_waits_for_two_milliseconds_at_most() -> None:
     assert disk.syncing, "so the next ones do not wait"
 
 
-async def test_a_poller_goes_on_when_the_disk_says_so() -> None:
-    waker = Waker()
+@asynccontextmanager
+async def listening_while_it_syncs(rest: bytes = b"") -> AsyncIterator[tuple[CrashingDisk, Listening, Caller]]:
+    """A server that listens, while the disk syncs the commit of a client that has sent these bytes behind it."""
     disk = CrashingDisk()
-    async with listening(files=disk, is_synced=True, waker=waker, topics={"t": 3}) as here:
-        stream = await here.connect()
-        peer = here.server.connect()
-        peer.ask(*committing("g", 1))
+    async with listening(files=disk, is_synced=True, waker=Waker(), topics={"t": 3}) as here:
+        here.server.connect().ask(*committing("g", 1))
         disk.is_slow = True
-        await stream.send_all(peer.frame(*committing("g", 2), 99))
-        while not disk.syncing:
-            await here.give_way()
+        client = await here.connect()
+        await client.stream.send_all(client.chunk(committing("g", 2)) + rest)
+        await until(lambda: disk.syncing)
+        yield disk, here, client
+
+
+async def test_a_poller_goes_on_when_the_disk_says_so() -> None:
+    async with listening_while_it_syncs() as (disk, here, client):
         assert here.poller.connections == 1
         disk.end_syncs()  # which wakes the poller
-        assert (await stream.receive_some())[4:8] == (99).to_bytes(4, "big")
+        await client.read(1)
 
 
 async def test_a_connection_that_is_to_be_closed_gets_what_it_is_owed() -> None:
-    waker = Waker()
-    disk = CrashingDisk()
-    async with listening(files=disk, is_synced=True, waker=waker, topics={"t": 3}) as here:
-        stream = await here.connect()
-        peer = here.server.connect()
-        peer.ask(*committing("g", 1))
-        disk.is_slow = True
-        await stream.send_all(peer.frame(*committing("g", 2), 99) + b"\xff\xff\xff\xff")  # a size that no frame has
-        while not disk.syncing:
-            await here.give_way()
-        await here.give_way()
+    async with listening_while_it_syncs(b"\xff\xff\xff\xff") as (disk, here, client):  # a size that no frame has
+        await trio.sleep(0.01)
         assert here.poller.connections == 1
         disk.end_syncs()
-        assert (await stream.receive_some())[4:8] == (99).to_bytes(4, "big")
-        assert await stream.receive_some() == b""
+        await client.read(1)
+        assert await client.is_closed()
 
 
 def test_a_failing_disk_is_named_once() -> None:

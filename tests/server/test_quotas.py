@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import trio
 
 from coordinator.core.principal import Principal
 from coordinator.server.quotas import SAMPLES, Rate
@@ -13,7 +14,6 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasRequestOpData,
 )
-from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -21,9 +21,8 @@ from storage.memory_files import MemoryFiles
 from tests.dataplane.broker import batch
 from tests.requests import fetch, produce
 from tests.server.in_memory import InMemory, Peer
-from tests.server.listening import listening
+from tests.server.listening import VERSIONS, listening, until
 
-VERSIONS = (ApiVersionsRequest("test", "1"), 3)
 BEAT = (HeartbeatRequest("g", 1, "m"), 3)
 MB = "x" * 10_000
 
@@ -40,8 +39,8 @@ def producing(partition: int = 0) -> tuple[Any, int]:
     return produce("orders", {partition: batch(MB)}), 9
 
 
-def fetching(wait_ms: int = 0) -> tuple[Any, int]:
-    return fetch("orders", max_wait_ms=wait_ms, max_bytes=1 << 20, partition_max_bytes=1 << 20), 11
+def fetching(partition: int = 0, wait_ms: int = 0) -> tuple[Any, int]:
+    return fetch("orders", partition, max_wait_ms=wait_ms, max_bytes=1 << 20, partition_max_bytes=1 << 20), 11
 
 
 def test_a_rate_is_measured_over_eleven_samples() -> None:
@@ -81,9 +80,7 @@ def test_a_consumer_over_its_quota_gets_nothing_and_a_waiting_one_too() -> None:
     limit(server, "consumer_byte_rate", None, ("user", None))
     limit(server, "consumer_byte_rate", 100, ("client-id", "w"))
     waiting = server.connect("w")
-    assert (
-        waiting.ask(fetch("orders", 1, max_wait_ms=9_000, max_bytes=1 << 20, partition_max_bytes=1 << 20), 11) is None
-    )
+    assert waiting.ask(*fetching(1, 9_000)) is None
     filler.ask(*producing(1))
     server.turn()
     assert waiting.answers[-1][1].throttle_time_ms > 0 and waiting.answers[-1][1].responses == ()
@@ -143,44 +140,32 @@ def test_the_quota_of_a_user_counts_for_its_principal() -> None:
 async def test_so_many_connections_of_one_address_and_no_more() -> None:
     async with listening(max_connections_per_ip=2) as here:
         first, second = await here.connect(), await here.connect()
-        third = await here.connect()
-        assert await third.receive_some() == b"", "one more is closed"
+        assert await (await here.connect()).is_closed(), "one more is closed"
         assert here.poller.connections == 2
-        await first.aclose()
-        while here.poller.connections > 1:
-            await here.give_way()
-        fourth = await here.connect()
-        while here.poller.connections < 2:
-            await here.give_way()
-        await second.aclose()
-        await fourth.aclose()
+        await first.stream.aclose()
+        await until(lambda: here.poller.connections == 1)
+        await (await here.connect()).ask()
+        await second.ask()
         assert here.server.stats.connections_closed["max.connections.per.ip"] == 1
 
 
 async def test_an_override_is_for_its_address() -> None:
     async with listening(max_connections_per_ip=0, max_connections_per_ip_overrides=("127.0.0.1:1",)) as here:
         first, second = await here.connect(), await here.connect()
-        assert await second.receive_some() == b""
-        assert here.poller.connections == 1
-        await first.aclose()
+        assert await second.is_closed()
+        await first.ask()
 
 
 async def test_connections_that_come_too_fast_are_closed_or_wait() -> None:
     async with listening() as here:
         limit(here.server, "connection_creation_rate", 0.2 * 5, ("ip", None))
-        taken = [await here.connect() for _ in range(30)]
-        while here.server.stats.connections_closed["connection_creation_rate"] < 10:
-            await here.give_way()
+        clients = [await here.connect() for _ in range(30)]
+        await until(lambda: here.server.stats.connections_closed["connection_creation_rate"] >= 10)
         assert here.poller.connections < 20
-        for one in taken:
-            await one.aclose()
     async with listening(max_connection_creation_rate=1) as here:
-        waiting = [await here.connect() for _ in range(30)]
-        while here.poller.connections < 10:
-            await here.give_way()
+        clients += [await here.connect() for _ in range(30)]
+        await until(lambda: here.poller.connections >= 10)
+        await trio.sleep(0.01)
         assert here.poller.connections < 20, "the others wait in the kernel's queue"
         here.server.seconds += 60
-        while here.poller.connections < 20:
-            await here.give_way()
-        for one in waiting:
-            await one.aclose()
+        await until(lambda: here.poller.connections >= 20)

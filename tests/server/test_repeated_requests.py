@@ -5,27 +5,20 @@ from typing import Any
 import pytest
 
 from coordinator.server import connection
-from protocol.codec import decode_request, encode_request
+from protocol.codec import decode_request
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.server.in_memory import InMemory
+from tests.server.in_memory import Dialogue, InMemory
 
 BEAT = HeartbeatRequest("g", 1, "m")
 FETCH = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),))
 
 
 def frame(request: Any, version: int, correlation_id: int, client_id: str = "c") -> bytes:
-    key = {
-        FetchRequest: 1,
-        HeartbeatRequest: 12,
-        ConsumerGroupHeartbeatRequest: 68,
-        OffsetFetchRequest: 9,
-        MetadataRequest: 3,
-    }
-    return encode_request(key[type(request)], version, correlation_id, client_id, request)[4:]
+    return Dialogue(client_id).frame(request, version, correlation_id)[4:]
 
 
 @pytest.fixture

@@ -6,105 +6,60 @@ import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from coordinator.config import Config, ConfigError, read_pairs
 from coordinator.server.distinguished_name import subject_of
-from coordinator.server.link import EMPTY_BYTES_MAX, HANDSHAKE_BYTES_MAX, RECORD_BYTES, SecureLink
+from coordinator.server.link import EMPTY_BYTES_MAX, RECORD_BYTES, SecureLink
 from coordinator.server.poller import SHAKES_MAX
 from coordinator.server.tls import Tls
-from protocol.codec import decode_response, encode_request
-from protocol.framing import FrameBuffer
-from protocol.messages.api_versions import ApiVersionsRequest
 from tests.log_lines import log_lines
 from tests.server import openssl
-from tests.server.certificates import certificates, client_context, server_tls
-from tests.server.listening import Listening, listening
+from tests.server.certificates import certificates, client_context, client_hello, server_tls
+from tests.server.in_memory import Dialogue
+from tests.server.listening import VERSIONS, Listening, listening, until
 
-Stream = trio.SSLStream[trio.SocketStream]
-
-
-def question(number: int) -> bytes:
-    return encode_request(18, 3, number, "test", ApiVersionsRequest("test", "1"))
-
-
-async def connect(here: Listening, context: ssl.SSLContext | None = None) -> Stream:
-    return trio.SSLStream(await here.connect(), context or client_context(), server_hostname="localhost")
-
-
-async def answers(stream: trio.abc.ReceiveStream, count: int) -> list[int]:
-    """The correlation ids of the next answers."""
-    frames, found = FrameBuffer(1 << 24), list[int]()
-    while len(found) < count:
-        data = await stream.receive_some(65_536)
-        assert data, "the server has closed the connection"
-        frames.feed(bytes(data))
-        found += [decode_response(18, 3, frame).correlation_id for frame in frames]
-    return found
-
-
-async def ask(stream: Stream) -> None:
-    await stream.send_all(question(1))
-    await answers(stream, 1)
-
-
-async def is_closed(stream: trio.abc.ReceiveStream) -> bool:
-    try:
-        while await stream.receive_some():
-            pass
-    except trio.BrokenResourceError:
-        pass
-    return True
-
-
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await trio.lowlevel.checkpoint()
+KEY_END = "-----END PRIVATE KEY-----\n"
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_requests_are_answered_whatever_records_they_come_in(version: ssl.TLSVersion) -> None:
+    """However few bytes a record has, it is not empty."""
     async with listening(tls=server_tls()) as here:
-        stream = await connect(here, client_context(highest=version))
-        first = question(1)
-        for byte in first:
-            await stream.send_all(bytes((byte,)))
-        assert await answers(stream, 1) == [1]
-        await stream.send_all(b"".join(question(number) for number in range(2, 2_000)))
-        assert await answers(stream, 1_998) == list(range(2, 2_000))
-        (link,) = here.poller._links.values()
-        assert not link.is_behind
+        client = await here.connect(client_context(highest=version))
+        for byte in client.chunk(*[VERSIONS] * 60):
+            await client.stream.send_all(bytes((byte,)))
+        await client.read(60)
+        await client.send(*[VERSIONS] * 5_000)
+        assert await client.read(5_060) == list(range(1, 5_061))
+        assert here.link._empty_bytes == 0
+        assert not here.link.is_behind
 
 
 async def test_all_records_that_arrive_together_are_read_together() -> None:
     """A selector does not tell of what is decrypted already, or waits to be."""
     async with listening(tls=server_tls()) as here:
-        raw, incoming, outgoing = await here.connect(), ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        client, incoming, outgoing = await here.connect(), ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
         while True:
             try:
-                client.do_handshake()
+                tls.do_handshake()
                 break
             except ssl.SSLWantReadError:
-                await raw.send_all(outgoing.read())
-                incoming.write(await raw.receive_some())
-        for number in range(1, 51):
-            client.write(question(number))  # a record of its own
-        await raw.send_all(outgoing.read())
-        frames, found = FrameBuffer(1 << 20), list[int]()
-        while len(found) < 50:
-            incoming.write(await raw.receive_some())
+                await client.stream.send_all(outgoing.read())
+                incoming.write(await client.stream.receive_some())
+        for _ in range(50):
+            tls.write(client.chunk(VERSIONS))  # a record of its own
+        await client.stream.send_all(outgoing.read())
+        while len(client.answers) < 50:
+            incoming.write(await client.stream.receive_some())
             with contextlib.suppress(ssl.SSLWantReadError):
                 while True:
-                    frames.feed(client.read(65_536))
-                    found += [decode_response(18, 3, frame).correlation_id for frame in frames]
-        assert found == list(range(1, 51))
+                    client.receive(tls.read(65_536))
 
 
 async def test_what_a_client_may_say_before_its_handshake_is_complete_is_bounded(
@@ -112,24 +67,21 @@ async def test_what_a_client_may_say_before_its_handshake_is_complete_is_bounded
 ) -> None:
     monkeypatch.setattr("coordinator.server.link.HANDSHAKE_BYTES_MAX", 100)
     async with listening(tls=server_tls()) as here:
-        stream = await here.connect()
-        await stream.send_all(client_hello())
-        assert await is_closed(stream)
+        client = await here.connect()
+        await client.stream.send_all(client_hello())
+        assert await client.is_closed()
     assert refused_handshakes(caplog) == ["more than 100 bytes of a handshake"]
 
 
 async def test_what_a_slow_client_does_not_take_arrives_whole_and_in_order() -> None:
     async with listening(tls=server_tls()) as here, trio.open_nursery() as nursery:
-        raw, link = await here.connect_narrowly()
-        stream = trio.SSLStream(raw, client_context(), server_hostname="localhost")
-        await stream.do_handshake()
-        assert isinstance(link, SecureLink)
-        numbers = range(1, 6_000)
-        nursery.start_soon(stream.send_all, b"".join(question(number) for number in numbers))
+        client, link = await here.connect_narrowly(client_context())
+        await client.stream.do_handshake()
+        nursery.start_soon(client.send, *[VERSIONS] * 6_000)
         await until(lambda: link.is_behind and link.unsent)
         assert link._outgoing.pending + len(link._sealed) < 2 * RECORD_BYTES, "encrypted one record at a time"
         assert here.server.frontend.connections.responses.total == link.held_bytes
-        assert await answers(stream, len(numbers)) == list(numbers)
+        assert await client.read(6_000) == list(range(1, 6_001))
         await until(lambda: not link.is_behind)
         assert here.server.frontend.connections.responses.total == 0
 
@@ -137,12 +89,10 @@ async def test_what_a_slow_client_does_not_take_arrives_whole_and_in_order() -> 
 async def test_the_principal_is_the_name_in_the_clients_certificate() -> None:
     async with listening(tls=server_tls(ssl_client_auth="requested")) as here:
         for client, name in (("alice", "User:CN=alice"), (None, "User:ANONYMOUS")):
-            stream = await connect(here, client_context(client))
-            await stream.send_all(question(1))
-            await answers(stream, 1)
-            (link,) = here.poller._links.values()
-            assert str(link.connection.principal) == name
-            await stream.aclose()
+            caller = await here.connect(client_context(client))
+            await caller.ask()
+            assert str(here.link.connection.principal) == name
+            await caller.stream.aclose()
             await until(lambda: not here.poller.connections)
 
 
@@ -150,13 +100,12 @@ async def test_the_principal_is_made_of_that_name_by_rules(caplog: pytest.LogCap
     """Alice is known by a rule, and bob by none."""
     tls = server_tls(ssl_client_auth="requested", ssl_principal_mapping_rules="RULE:^CN=(a.*)$/$1@example/U")
     async with listening(tls=tls) as here:
-        stream = await connect(here, client_context("alice"))
-        await ask(stream)
-        (link,) = here.poller._links.values()
-        assert str(link.connection.principal) == "User:ALICE@EXAMPLE"
-        stream = await connect(here, client_context("bob"))
-        await stream.send_all(question(1))
-        assert await is_closed(stream)
+        alice = await here.connect(client_context("alice"))
+        await alice.ask()
+        assert str(here.link.connection.principal) == "User:ALICE@EXAMPLE"
+        bob = await here.connect(client_context("bob"))
+        await bob.send(VERSIONS)
+        assert await bob.is_closed()
         assert here.poller.connections == 1
         assert here.server.stats.connections_closed["TLS handshake"] == 1
     assert "no rule of ssl.principal.mapping.rules applies" in caplog.text
@@ -170,9 +119,9 @@ async def test_without_a_certificate_that_is_trusted_there_is_no_connection(
     if who == "a stranger":
         context.load_cert_chain(certificates() / "other" / "alice.pem")
     async with listening(tls=server_tls(ssl_client_auth="required")) as here:
-        stream = await connect(here, context)
+        client = await here.connect(context)
         with pytest.raises(trio.BrokenResourceError):  # TLS 1.3 tells the client behind the handshake
-            await ask(stream)
+            await client.ask()
         await until(lambda: not here.poller.connections)
         assert here.server.stats.connections_closed["TLS handshake"] == 1
     assert "the TLS handshake failed" in caplog.text
@@ -180,7 +129,8 @@ async def test_without_a_certificate_that_is_trusted_there_is_no_connection(
 
 async def test_a_client_that_does_not_trust_the_server_leaves() -> None:
     async with listening(tls=server_tls()) as here:
-        stream = await connect(here, ssl.create_default_context(cafile=str(certificates() / "other" / "ca.pem")))
+        stranger = ssl.create_default_context(cafile=str(certificates() / "other" / "ca.pem"))
+        stream = (await here.connect(stranger)).stream
         with pytest.raises(trio.BrokenResourceError):
             await stream.do_handshake()
         await stream.transport_stream.aclose()
@@ -189,9 +139,9 @@ async def test_a_client_that_does_not_trust_the_server_leaves() -> None:
 
 async def test_a_client_without_tls_is_told_apart(caplog: pytest.LogCaptureFixture) -> None:
     async with listening(tls=server_tls()) as here:
-        stream = await here.connect()
-        await stream.send_all(question(1))
-        assert await is_closed(stream)
+        client = await here.connect()
+        await client.send(VERSIONS)
+        assert await client.is_closed()
     assert refused_handshakes(caplog) == ["the client does not speak TLS"]
 
 
@@ -202,20 +152,12 @@ def refused_handshakes(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [message.removeprefix("connection closed: the TLS handshake failed: ") for message, _ in lines]
 
 
-def client_hello() -> bytes:
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    with pytest.raises(ssl.SSLWantReadError):
-        client.do_handshake()
-    return outgoing.read()
-
-
 @pytest.mark.parametrize("share", [0, 1, 50, 10_000])
 async def test_a_handshake_that_is_not_completed_is_swept(share: int) -> None:
     async with listening(tls=server_tls()) as here:
-        stream = await here.connect()
+        client = await here.connect()
         if share:
-            await stream.send_all(client_hello()[:share])
+            await client.stream.send_all(client_hello()[:share])
         await until(lambda: here.poller.connections)
         for _ in range(10):
             await trio.lowlevel.checkpoint()
@@ -224,23 +166,15 @@ async def test_a_handshake_that_is_not_completed_is_swept(share: int) -> None:
         here.sweep(2)
         assert here.poller.connections == 0
         assert here.server.stats.connections_closed["TLS handshake"] == 1
-        assert await is_closed(stream)
+        assert await client.is_closed()
 
 
-async def test_a_handshake_byte_by_byte_is_completed_and_one_without_end_is_refused() -> None:
+async def test_a_handshake_may_come_byte_by_byte() -> None:
     async with listening(tls=server_tls()) as here:
-        raw = await here.connect()
+        stream = (await here.connect()).stream
         for byte in client_hello():
-            await raw.send_all(bytes((byte,)))
-        assert await raw.receive_some(), "the server's part of the handshake"
-        endless = await here.connect()
-        record = b"\x16\x03\x01\x40\x00" + b"\x01\xff\xff\xff" + bytes(16_380)
-        try:
-            for _ in range(HANDSHAKE_BYTES_MAX // len(record) + 8):
-                await endless.send_all(record)
-        except trio.BrokenResourceError:
-            pass
-        assert await is_closed(endless)
+            await stream.send_all(bytes((byte,)))
+        assert await stream.receive_some(), "the server's part of the handshake"
 
 
 async def test_handshakes_are_bounded_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,13 +197,11 @@ async def test_handshakes_are_bounded_in_a_turn(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(SecureLink, "shake", counted_shake)
         monkeypatch.setattr(here.poller, "turn", counted_turn)
         hello = client_hello()
-        clients = [socket.create_connection(("127.0.0.1", here.listener.port)) for _ in range(20)]
+        clients = [await here.connect() for _ in range(20)]
         await until(lambda: here.poller.connections == 20)
         for client in clients:
-            client.sendall(hello)  # all of them are there before the poller looks again
+            client.stream.socket._sock.sendall(hello)  # all of them are there before the poller looks again
         await until(lambda: sum(turns) == 20)
-        for client in clients:
-            client.close()
         assert max(turns) == SHAKES_MAX, "as many as there may be"
 
 
@@ -281,12 +213,11 @@ async def test_new_connections_have_the_new_certificate_after_a_reload(tmp_path:
     async def shown(here: Listening) -> bytes:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        stream = await connect(here, context)
+        stream = (await here.connect(context)).stream
         await stream.do_handshake()
         shown = stream.getpeercert(binary_form=True)
         await stream.aclose()
-        assert isinstance(shown, bytes)
-        return shown
+        return bytes(shown)
 
     async with listening(tls=tls) as here:
         before = await shown(here)
@@ -317,12 +248,14 @@ async def test_a_client_cannot_begin_a_handshake_anew() -> None:
 async def test_a_client_cannot_update_its_keys_for_ever(whose: int, caplog: pytest.LogCaptureFixture) -> None:
     """TLS 1.3 has updates of keys in place of renegotiation. Some between requests are as they should be."""
 
+    question = Dialogue().chunk(VERSIONS)
+
     def update(sock: socket.socket) -> int:
         client, count = openssl.Client(sock), 0
         try:
-            for number in range(1, 901):
+            for _ in range(900):
                 client.update_keys(whose)
-                client.write(question(number))
+                client.write(question)
                 assert client.read(65_536), "the server has closed the connection"
             while client.update_keys(whose) and count < 20_000:
                 count += 1
@@ -338,25 +271,8 @@ async def test_a_client_cannot_update_its_keys_for_ever(whose: int, caplog: pyte
     assert f"more than {EMPTY_BYTES_MAX} bytes of TLS without a request" in caplog.text
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_requests_in_the_smallest_and_the_largest_records_are_requests(version: ssl.TLSVersion) -> None:
-    """However few bytes a record has, it is not empty."""
-    async with listening(tls=server_tls()) as here:
-        stream = await connect(here, client_context(highest=version))
-        for byte in b"".join(question(number) for number in range(1, 61)):
-            await stream.send_all(bytes((byte,)))
-        assert await answers(stream, 60) == list(range(1, 61))
-        (link,) = here.poller._links.values()
-        assert isinstance(link, SecureLink)
-        assert link._empty_bytes == 0
-        await stream.send_all(b"".join(question(number) for number in range(1, 5_000)))
-        assert await answers(stream, 4_999) == list(range(1, 5_000))
-        assert link._empty_bytes == 0
-
-
 def test_keys_may_stand_in_the_settings_themselves() -> None:
-    text = (certificates() / "server.pem").read_text()
-    key, separator, chain = text.partition("-----END PRIVATE KEY-----\n")
+    key, separator, chain = (certificates() / "server.pem").read_text().partition(KEY_END)
     for write in (str, lambda text: " ".join(text.split("\n"))):  # Kafka takes it in one line as well
         values = {"ssl.keystore.key": write(key + separator), "ssl.keystore.certificate.chain": write(chain)}
         assert Tls(Config(values), "SSL").context.cert_store_stats()
@@ -417,8 +333,7 @@ def test_the_password_of_a_key_is_used() -> None:
     key = load_pem_private_key(text, None).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
     )
-    chain = text.decode().partition("-----END PRIVATE KEY-----\n")[2]
-    values = {"ssl.keystore.key": key.decode(), "ssl.keystore.certificate.chain": chain}
+    values = {"ssl.keystore.key": key.decode(), "ssl.keystore.certificate.chain": text.decode().partition(KEY_END)[2]}
     Tls(Config({**values, "ssl.key.password": "secret"}), "SSL")
     with pytest.raises(ConfigError, match=r"invalid ssl\.keystore\.key"):
         Tls(Config({**values, "ssl.key.password": "wrong"}), "SSL")
@@ -432,7 +347,6 @@ def pkcs12(file: Path, name: str, *, password: str = "secret") -> dict[str, str]
 
     text = (certificates() / f"{name}.pem").read_bytes()
     key, own = load_pem_private_key(text, None), load_pem_x509_certificate(text)
-    assert isinstance(key, EllipticCurvePrivateKey)
     authority = load_pem_x509_certificate((certificates() / "ca.pem").read_bytes())
     data = serialize_key_and_certificates(b"key", key, own, [authority], BestAvailableEncryption(password.encode()))
     file.write_bytes(data)
@@ -463,9 +377,8 @@ async def test_keys_and_authorities_may_be_in_pkcs12(tmp_path: Path) -> None:
         "ssl.truststore.password": "changeit",
     }
     async with listening(tls=Tls(Config(dict(settings)), "IN")) as here:
-        await ask(await connect(here, client_context("alice")))
-        (link,) = here.poller._links.values()
-        assert str(link.connection.principal) == "User:CN=alice"
+        await (await here.connect(client_context("alice"))).ask()
+        assert str(here.link.connection.principal) == "User:CN=alice"
     for name, other in (("ssl.keystore.password", "wrong"), ("ssl.truststore.password", "wrong")):
         with pytest.raises(ConfigError, match=rf"invalid {name.replace('password', 'location')} .*password"):
             Tls(Config(settings | {name: other}), "IN")
@@ -475,20 +388,15 @@ async def test_keys_and_authorities_may_be_in_pkcs12(tmp_path: Path) -> None:
 def test_a_key_store_of_java_is_told_apart_and_one_that_keytool_converts_is_read(tmp_path: Path) -> None:
     settings = pkcs12(tmp_path / "server.p12", "server")
     jks, new = str(tmp_path / "server.jks"), str(tmp_path / "new.p12")
-    ends = ("-srcstorepass", "secret", "-deststorepass", "secret")
-    keytool(
-        "-importkeystore",
-        "-srckeystore",
-        settings["ssl.keystore.location"],
-        "-destkeystore",
-        jks,
-        "-deststoretype",
-        "JKS",
-        *ends,
-    )
+    passwords = ("-srcstorepass", "secret", "-deststorepass", "secret")
+
+    def convert(source: str, target: str, kind: str) -> None:
+        keytool("-importkeystore", "-srckeystore", source, "-destkeystore", target, "-deststoretype", kind, *passwords)
+
+    convert(settings["ssl.keystore.location"], jks, "JKS")
     with pytest.raises(ConfigError, match="keytool -importkeystore -srckeystore FILE"):
         Tls(Config({"ssl.keystore.location": jks}), "IN")
-    keytool("-importkeystore", "-srckeystore", jks, "-destkeystore", new, "-deststoretype", "PKCS12", *ends)
+    convert(jks, new, "PKCS12")
     Tls(Config(settings | {"ssl.keystore.location": new}), "IN")
 
 
