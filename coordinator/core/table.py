@@ -71,29 +71,37 @@ class Table(Mapping[K, V]):
     def having(self, key: K, value: V) -> "Table[K, V]":  # type: ignore[misc]  # reads V, but never writes to this one
         """This table with `value` under `key`. None is no value: it stands for nothing being there."""
         assert value is not None, f"None under {key!r}"
-        return self._with(key, value, self._size + (key not in self))
+        changes = self._changes.copy()
+        before = changes.get(key)
+        is_new = key not in self._base if before is None else before is _GONE
+        changes[key] = value
+        return _table(self._base, changes, self._size + is_new)
 
     def without(self, key: K) -> "Table[K, V]":
         """This table without `key`, which need not be there."""
         if key not in self:
             return self
-        return self._with(key, _GONE, self._size - 1)
-
-    def _with(self, key: K, value: Any, size: int) -> "Table[K, V]":
-        table: Table[K, V] = Table.__new__(Table)
-        table._base, table._changes, table._size = self._base, {**self._changes, key: value}, size
-        if len(table._changes) > _CHANGES_MAX or len(self._base) <= _CHANGES_MAX:
-            table._base, table._changes = table._fold(), {}
-        return table
+        return _table(self._base, {**self._changes, key: _GONE}, self._size - 1)
 
     def _fold(self) -> dict[K, Any]:
         """Return all entries in one dict, which nobody may change."""
-        if not self._changes:
-            return self._base
-        entries = self._base.copy()
-        for key, value in self._changes.items():
-            if value is _GONE:
-                entries.pop(key, None)
-            else:
-                entries[key] = value
-        return entries
+        return _fold(self._base, self._changes) if self._changes else self._base
+
+
+def _table(base: dict[K, Any], changes: dict[K, Any], size: int) -> Table[K, Any]:
+    """Return the table of a dict and of what differs from it, folded together if that is much or the dict is small."""
+    if len(changes) > _CHANGES_MAX or len(base) <= _CHANGES_MAX:
+        base, changes = _fold(base, changes), {}
+    table: Table[K, Any] = Table.__new__(Table)
+    table._base, table._changes, table._size = base, changes, size
+    return table
+
+
+def _fold(base: dict[K, Any], changes: dict[K, Any]) -> dict[K, Any]:
+    entries = base.copy()
+    for key, value in changes.items():
+        if value is _GONE:
+            entries.pop(key, None)
+        else:
+            entries[key] = value
+    return entries

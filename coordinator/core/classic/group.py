@@ -105,7 +105,8 @@ class ClassicGroup(Struct, frozen=True, gc=False):
         return replace(self, state=state, state_since_ms=now_ms)
 
     def having(self, member: Member) -> "ClassicGroup":
-        """This group with a member more, or with another value for a member."""
+        """This group with a member more, or with another value for a member. An id that it was given is pending no
+        longer."""
         old = self.members.get(member.member_id)
         instances = self.instances
         if member.instance_id is not None and instances.get(member.instance_id) != member.member_id:
@@ -114,6 +115,7 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             self,
             members=self.members.having(member.member_id, member),
             instances=instances,
+            pending=self.pending if old is not None else self.pending.without(member.member_id),
             leader=member.member_id if self.leader is None else self.leader,
             joined=self.joined + (member.join_ticket is not None) - (old is not None and old.join_ticket is not None),
             unsynced=self.unsynced + member.unsynced - (old is not None and old.unsynced),

@@ -149,14 +149,13 @@ def _add_member(
 ) -> Result[ClassicGroup]:
     """Add a member. One that never hears of its admission, and so never beats, is removed after five minutes."""
     member = _member(member_id, request, call, is_new=True)
-    grown = group.not_expecting(member_id) if member_id in group.pending else group
-    if not grown.members:
-        grown = replace(grown, protocol_type=request.protocol_type)
-    if grown.initial and not grown.new_member_added:
-        grown = replace(grown, new_member_added=True)
+    if not group.members:
+        group = replace(group, protocol_type=request.protocol_type)
+    if group.initial and not group.new_member_added:
+        group = replace(group, new_member_added=True)
     timer = SetTimer(timers.session(group.group_id, member_id), call.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     why = Why(Cause.MEMBER_JOINED, BY, member, reason=request.reason)
-    return rebalance_or_complete_join(grown.having(member), call.now_ms, limits, why).preceded_by(timer)
+    return rebalance_or_complete_join(group.having(member), call.now_ms, limits, why).preceded_by(timer)
 
 
 def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:

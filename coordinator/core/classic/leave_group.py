@@ -33,7 +33,10 @@ def leave_group(group: ClassicGroup | None, request: LeaveGroupRequest, env: Env
     named = named_members(request, env.call.version)
     if group is None:
         return Result(response=leave_response(named, [ErrorCode.UNKNOWN_MEMBER_ID] * len(named), env.call.version))
-    after, effects, errors, whys = group, list[Effect](), list[ErrorCode](), list[Why]()
+    after = group
+    effects: list[Effect] = []
+    errors: list[ErrorCode] = []
+    whys: list[Why] = []
     for who in named:
         error, why = _find_member(after, who)
         errors.append(error)

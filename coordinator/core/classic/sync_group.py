@@ -32,7 +32,7 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) 
         case State.COMPLETING_REBALANCE:
             return _park(group, member, request, call)
         case State.STABLE:
-            after = _mark_synced(group, member, replace(member, unsynced=False))
+            after = group.having(replace(member, unsynced=False)) if member.unsynced else group
             return Result(after, response=sync_response(after, member))
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
@@ -64,18 +64,14 @@ def _differs(asked: str | None, actual: str | None) -> bool:
 
 def _park(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
     waiting = replace(member, sync_ticket=call.ticket, unsynced=False)
-    after, effects = _mark_synced(group, member, waiting), tuple[Effect, ...]()
+    after = group.having(waiting)
+    effects: tuple[Effect, ...] = ()
     if member.sync_ticket is not None:  # asked before, on a connection that has most likely gone
         effects = (Reply(member.sync_ticket, refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS)),)
     if member.member_id != group.leader:
         return Result(after, effects=effects)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     return _assign(after, assignments, waiting, call.now_ms).preceded_by(*effects)
-
-
-def _mark_synced(group: ClassicGroup, member: Member, after: Member) -> ClassicGroup:
-    """Return the group in which the member has synced."""
-    return group if after == member else group.having(after)
 
 
 def _assign(group: ClassicGroup, assignments: Mapping[str, bytes], leader: Member, now_ms: int) -> Result[ClassicGroup]:

@@ -44,9 +44,10 @@ def has_room(group: ClassicGroup, member_id: str, limits: Limits) -> bool:
         case State.EMPTY | State.DEAD:
             return True
         case State.PREPARING_REBALANCE:
+            if group.joined < limits.group_max_size:
+                return True
             member = group.members.get(member_id)
-            has_joined = member is not None and member.join_ticket is not None
-            return has_joined or group.joined < limits.group_max_size
+            return member is not None and member.join_ticket is not None
         case State.COMPLETING_REBALANCE | State.STABLE:
             return member_id in group.members or len(group.members) < limits.group_max_size
         case never:

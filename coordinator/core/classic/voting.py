@@ -16,6 +16,8 @@ def choose_protocol(group: ClassicGroup) -> str:
     everybody = len(group.members)
     candidates = {name for name, count in group.supports.items() if count == everybody}
     assert candidates, f"group {group.group_id}: no protocol for all, though each joiner was checked"
+    if len(candidates) == 1:
+        return candidates.pop()
     votes: dict[str, int] = {}
     for member in group.members.values():
         vote = next(name for name, _ in member.protocols if name in candidates)
