@@ -16,9 +16,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from tests.ports import reserve_ports
 
 START_SECONDS = STOP_SECONDS = WAIT_SECONDS = 180.0  # on a machine that is four times too busy
 _ERROR = re.compile(r'^at=\S+ level=error |"level": "error"|^\s*(\+ Exception Group )?Traceback ')
@@ -60,6 +63,8 @@ class Muster:
         self.ready: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ended = True  # by the test
+        self._reserved = ExitStack()
+        self._has_reserved = False  # its ports, from its first end on
         self._log = folder / "muster.log"
 
     def __enter__(self) -> "Muster":
@@ -69,6 +74,7 @@ class Muster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._reserved.close()
         code = self._process.poll() if self._process else None
         is_dead_by_itself = code is not None and not self._is_ended
         if self._process and code is None:
@@ -132,12 +138,22 @@ class Muster:
         process = self._to_end()
         process.kill()
         process.wait(STOP_SECONDS)
+        self._reserve_ports()
 
     def stop(self, how: int = signal.SIGTERM) -> int:
         """Ask it to stop; its exit code."""
         process = self._to_end()
         process.send_signal(how)
-        return process.wait(STOP_SECONDS)
+        code = process.wait(STOP_SECONDS)
+        self._reserve_ports()
+        return code
+
+    def _reserve_ports(self) -> None:
+        """Let nobody else have the ports while the server is away."""
+        if not self._has_reserved:
+            addresses = [self.ready[name] for name in ("kafka", "admin") if self.ready.get(name)]
+            self._reserved.enter_context(reserve_ports(*[int(address.rpartition(":")[2]) for address in addresses]))
+            self._has_reserved = True
 
     def _to_end(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "not started"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import re
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from tests.campaign.page import page
 from tests.campaign.results import FULL, UNITS, Result, add, current_commit, read
+from tests.compat.kills import kill_in_process
 from tests.mutation.figures import RESULTS as MUTATION_RESULTS
 from tests.mutation.figures import Figures
 from tests.simulation.fuzz import fuzz
@@ -51,12 +51,11 @@ def crashes(seed: int) -> dict[str, int]:
 
 
 def kills(seed: int) -> dict[str, int]:
-    """Kill a server under load, some rounds, in a process of their own: clients that lose their server cannot be ended."""
-    command = [sys.executable, "-m", "tests.compat.kills", "--rounds", str(ROUNDS), "--seed", str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr.strip().splitlines()[-1:]
-    found = re.search(r"([\d,]+) acknowledged commits", done.stdout)
-    assert found, done.stdout
+    """Kill a server under load, some rounds."""
+    code, printed = kill_in_process(ROUNDS, seed)
+    assert not code, printed.strip().splitlines()[-1:]
+    found = re.search(r"([\d,]+) acknowledged commits", printed)
+    assert found, printed
     return {"acknowledged commits": int(found[1].replace(",", ""))}
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -181,10 +183,10 @@ class Committer:
 class Campaign:
     """One data directory, and two servers that run on it in turns: the one that is killed, and the witnesses'."""
 
-    def __init__(self, folder: Path, seed: int, *options: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, seed: int, *options: str) -> None:
         everywhere = ("--topic", f"{TOPIC}:{PARTITIONS}", "--data-dir", str(folder / "data"))
         (folder / "witnessed").mkdir()
-        self.server = Muster(folder, *everywhere, *options, environment=environment)
+        self.server = Muster(folder, *everywhere, *options)
         self.witnessed = Muster(folder / "witnessed", *everywhere)
         self.where = f"seed {seed}"
         self._dice = Random(seed)
@@ -193,8 +195,9 @@ class Campaign:
 
     def __enter__(self) -> Campaign:
         groups = {f"group-{number}": name for number, name in enumerate([*CLIENTS, *CLIENTS])}
-        with self.witnessed:  # the clients in Python want to see a server when they are made
-            self._witnesses += [CLIENTS[name](self.witnessed.kafka, group) for group, name in groups.items()]
+        self.witnessed.__enter__()  # the clients in Python want to see a server when they are made
+        self._witnesses += [CLIENTS[name](self.witnessed.kafka, group) for group, name in groups.items()]
+        self.witnessed.kill()
         self.server.__enter__()
         self._committers += [Committer(name, self.server.kafka, group) for group, name in groups.items()]
         return self
@@ -202,9 +205,10 @@ class Campaign:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:  # else the server may be away, and clients would wait for it; they end with the process
+        if error is None:  # else the server may be away, and clients would wait for it: see `main`
             for one in (*self._committers, *self._witnesses):
                 one.close()
+        self.witnessed.__exit__(kind, error, traceback)
         self.server.__exit__(kind, error, traceback)
 
     @property
@@ -217,8 +221,9 @@ class Campaign:
         self._let_commit()
         time.sleep(self._dice.uniform(*KILL_AFTER_MS) / 1000)
         self.server.kill()
-        with self.witnessed:
-            told = [committed(witness) for witness in self._witnesses]
+        self.witnessed.start()
+        told = [committed(witness) for witness in self._witnesses]
+        self.witnessed.kill()
         # No server of theirs has run since, so all that they were told was told before the kill.
         found = [
             f"{self.where}: {committer.name}: {problem}"
@@ -252,13 +257,27 @@ def wrong(acknowledged: int, sent: int, offsets: Sequence[int]) -> str | None:
     return None
 
 
-def rounds(folder: Path, count: int, seed: int, *options: str, environment: dict[str, str] | None = None) -> int:
-    """Kill a server so many times. Returns how many commits were acknowledged; raises AssertionError for a loss."""
-    with Campaign(folder, seed, *options, environment=environment) as campaign:
+def rounds(folder: Path, count: int, seed: int, *options: str) -> int:
+    """Kill a server so many times. Returns how many commits were acknowledged; raises AssertionError for a loss.
+
+    Clients whose server is away go on looking for it: `kill_in_process` ends them.
+    """
+    with Campaign(folder, seed, *options) as campaign:
         for number in range(1, count + 1):
             campaign.where = f"seed {seed}, round {number}"
             campaign.round()
         return campaign.commits
+
+
+def kill_in_process(count: int, seed: int, *options: str, path: Path | None = None) -> tuple[int, str]:
+    """Kill a server so many times, by clients of another process. Returns its exit code and what it printed.
+
+    `path`: a folder with modules that the server imports.
+    """
+    command = [sys.executable, "-m", "tests.compat.kills", "--rounds", str(count), "--seed", str(seed), *options]
+    environment = os.environ | ({"PYTHONPATH": f"{path}:{Path.cwd()}"} if path else {})
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return done.returncode, done.stdout + done.stderr
 
 
 def main() -> None:
@@ -268,11 +287,16 @@ def main() -> None:
     parser.add_argument("--fsync", action="store_true")
     arguments = parser.parse_args()
     began = time.monotonic()
+    commits: int | None = None
     print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        commits = rounds(
-            Path(folder), arguments.rounds, arguments.seed, *["--fsync"] * arguments.fsync, "--log-level", "error"
-        )
+        options = [*["--fsync"] * arguments.fsync, "--log-level", "error"]
+        try:
+            commits = rounds(Path(folder), arguments.rounds, arguments.seed, *options)
+        except AssertionError as problem:
+            print(problem, flush=True)
+    if commits is None:
+        os._exit(1)  # without waiting for the clients
     seconds = time.monotonic() - began
     print(f"{arguments.rounds:,} kills, {commits:,} acknowledged commits in {seconds:.0f} s, nothing lost")
 

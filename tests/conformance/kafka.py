@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.conformance.client import Pump
 from tests.conformance.muster import stop
 from tests.conformance.servers import MECHANISMS, has_users
+from tests.ports import reserve_ports
 
 VERSION = "4.3.1"
 HEAP = "512M"
@@ -134,9 +135,11 @@ def running(settings: Mapping[str, str]) -> Iterator[int]:
 @contextlib.contextmanager
 def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[Broker]:
     """A fresh Kafka with these settings, stopped afterwards."""
-    with tempfile.TemporaryDirectory(prefix="muster-kafka-") as home:
-        directory, port, controller = Path(home), free_port(), free_port()
-        users_port = free_port() if has_users(settings) else None
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-kafka-") as home,
+        reserve_ports(0, 0, 0) as (port, controller, third),
+    ):
+        directory, users_port = Path(home), third if has_users(settings) else None
         if users_port is not None:
             settings = {**listener_of_users(port, controller, users_port, users), **settings}
         conf = directory / "server.properties"
@@ -149,12 +152,6 @@ def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[B
             yield one
         finally:
             one.stop()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port: int = one.getsockname()[1]
-        return port
 
 
 def await_port(port: int, process: "subprocess.Popen[bytes]") -> None:

@@ -27,6 +27,7 @@ from coordinator.client import Client
 from protocol.messages.metadata import MetadataRequest
 from tests.deploy.programs import need
 from tests.live import WAIT_SECONDS, wait_until
+from tests.ports import reserve_ports
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy" / "image"
@@ -122,10 +123,10 @@ OFTEN = {"java KafkaContainer, apache/kafka", "python, KRaft"}
 class Container:
     """The file system of the image, and a program in it. Its ports are this machine's."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: list[int]) -> None:
         self._folder = folder
         self._log = folder / "log"
-        self.ports = dict(zip(("public", "broker", "controller", "admin"), _free_ports(4), strict=True))
+        self.ports = dict(zip(("public", "broker", "controller", "admin"), ports, strict=True))
         self._process: subprocess.Popen[bytes] | None = None
         if IMAGE_ROOT is None:
             self.root = folder / "root"
@@ -222,22 +223,12 @@ class Container:
                 (self.root / name).unlink(missing_ok=True)
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
 @pytest.fixture
 def container(tmp_path: Path) -> Iterator[Container]:
-    one = Container(tmp_path)
-    yield one
-    one.close()
+    with reserve_ports(0, 0, 0, 0) as ports:
+        one = Container(tmp_path, ports)
+        yield one
+        one.close()
 
 
 def advertised(port: int) -> tuple[str, int]:
