@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRe
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest
-from storage.files import StorageError
 from tests.dataplane.broker import batch
 from tests.dataplane.test_transactions import of
 from tests.requests import commit, produce
@@ -34,17 +34,14 @@ def serving(**settings: object) -> tuple[CrashingDisk, InMemory]:
 
 def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) -> Callable[[], None]:
     """Let every call of the operation fail in that directory but for the first; returns what ends that."""
-    accept, left = files.call, [after]
+    left = count(-after)
 
-    def call(called: str, path: str) -> None:
-        if called == operation and path.startswith(f"data/{directory}/"):
-            left[0] -= 1
-            if left[0] < 0:
-                raise StorageError(operation, path, errno.EIO, "refused")
-        accept(called, path)
+    def refuse(called: str, path: str) -> int:
+        is_meant = called == operation and path.startswith(f"data/{directory}/")
+        return errno.EIO if is_meant and next(left) >= 0 else 0
 
-    files.call = call
-    return lambda: setattr(files, "call", accept)
+    files.refuse = refuse
+    return lambda: setattr(files, "refuse", lambda called, path: 0)
 
 
 def producing(*partitions: int) -> tuple[ProduceRequest, int]:

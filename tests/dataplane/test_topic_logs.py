@@ -18,8 +18,8 @@ from protocol.messages.incremental_alter_configs import (
 )
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from storage import cleaner
-from storage.files import StorageError
 from tests.dataplane.broker import NOW, Broker, batch
+from tests.dataplane.test_failed_sync import fail
 from tests.dataplane.test_transactions import begin, of
 from tests.requests import produce
 from tests.storage.crashing_disk import CrashingDisk
@@ -301,14 +301,7 @@ def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -
     server = Broker(CrashingDisk(), topics={"t": 1})
     producer = begin(server)
     server.ask(produce("t", {0: of(producer, "a")}, "x"), version=12)
-    accept = server.files.call
-
-    def refuse_markers(operation: str, path: str) -> None:
-        if operation == "append to" and path.startswith("data/t-0/"):
-            raise StorageError(operation, path, errno.EIO, "refused")
-        accept(operation, path)
-
-    server.files.call = refuse_markers
+    fail(server.files, "append to", "t-0")
     server.ask(EndTxnRequest("x", *producer, True), version=5)
     assert server.node.dataplane.closed_partitions.keys() == {("t", 0)}
     after = Broker(server.files.copy(), topics={"t": 1})

@@ -67,20 +67,13 @@ def test_a_compaction_that_fails_is_logged_and_tried_again_later(caplog: pytest.
     log = server.node.partitions[0].log
     compactable(log)
     janitor = Janitor(server.node, WALL_MS)
-    accept = disk.call
-
-    def refuse(operation: str, path: str) -> None:
-        if operation == "append to" and path.endswith(".cleaned"):
-            raise StorageError(operation, path, errno.ENOSPC, "No space left on device")
-        accept(operation, path)
-
-    disk.call = refuse
+    disk.refuse = lambda operation, path: (operation == "append to" and path.endswith(".cleaned")) * errno.ENOSPC
     list(janitor.round(WALL_MS))
     (path,) = [segment.path for segment in log.segments[:1]]
     told = f"a compaction has failed: append to {path}.cleaned: No space left on device (ENOSPC)"
     assert (told, {"log": log.directory}) in log_lines(caplog)
     assert (log.failure, len(values(log))) == (None, 10)
-    disk.call = accept
+    disk.refuse = lambda operation, path: 0
     list(janitor.round(WALL_MS + RETRY_MS - 1))
     assert len(values(log)) == 10
     before = log.size
@@ -95,14 +88,7 @@ def test_a_log_of_the_coordinator_that_takes_nothing_more_ends_the_upkeep() -> N
     server = InMemory(disk, offsets_topic_num_partitions=1)
     log = server.node.partitions[0].log
     compactable(log)
-    accept = disk.call
-
-    def refuse(operation: str, path: str) -> None:
-        if operation == "sync" and path.endswith(".log"):
-            raise StorageError(operation, path, errno.EIO, "Input/output error")
-        accept(operation, path)
-
-    disk.call = refuse
+    disk.refuse = lambda operation, path: (operation == "sync" and path.endswith(".log")) * errno.EIO
     with pytest.raises(StorageError, match="EIO"):
         list(Janitor(server.node, WALL_MS).round(WALL_MS))
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from typing import Any, Final
 
-import pytest
 from msgspec.structs import replace
 
 from coordinator.core.classic.group import ClassicGroup
@@ -28,9 +26,8 @@ from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from storage.log import Log
 from storage.producers import Producers
+from tests.mistakes import Faulty, Plant, replacing
 
-Plant = Callable[[pytest.MonkeyPatch], None]
-Faulty = Callable[..., Any]
 MUTANTS: Final[dict[str, Plant]] = {}
 
 
@@ -41,16 +38,7 @@ def instead(cls: Any, name: str, *, every: int = 1) -> Callable[[Faulty], Faulty
     """
 
     def register(faulty: Faulty) -> Faulty:
-        def plant(patch: pytest.MonkeyPatch) -> None:
-            method, calls = getattr(cls, name), count(1)
-
-            def call(self: Any, *args: Any, **named: Any) -> Any:
-                return method(self, *args, **named) if next(calls) % every else faulty(method, self, *args, **named)
-
-            patch.setattr(cls, name, call)
-
-        plant.__doc__ = faulty.__doc__
-        MUTANTS[faulty.__name__] = plant
+        MUTANTS[faulty.__name__] = replacing(cls, name, faulty, every)
         return faulty
 
     return register

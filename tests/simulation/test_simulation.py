@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.mistakes import Plant
 from tests.simulation.history import play
-from tests.simulation.mutants import MUTANTS, Plant
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.promises import Broken
 
 SEEDS = range(1, 11)

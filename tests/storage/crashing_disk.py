@@ -162,16 +162,14 @@ class CrashingSyncing:
                 file.end_sync(durable)
             self._ended()
 
-    def wait(self) -> None:
-        """Let the syncs end, for somebody waits for them."""
-        self.end()
+    wait = end  # for somebody waits for them
 
 
 class CrashingDisk:
     """The disk.
 
-    `fail` names the calls (counted from 1) that fail and with which errno; at call `killed_at` the process ends;
-    `bytes_max` is how much fits; `after_call` sees each call that succeeds and changes something. Syncs that go on
+    `fail` names the calls (counted from 1) that fail and with which errno, and `refuse` returns the errno of each call
+    that fails by its name and path, else 0; at call `killed_at` the process ends; `bytes_max` is how much fits; `after_call` sees each call that succeeds and changes something. Syncs that go on
     beside their owner are over at once, unless the disk `is_slow`: then they are under way until `end_syncs`.
     """
 
@@ -179,6 +177,7 @@ class CrashingDisk:
         self.calls = 0
         self.handles = 0  # files that are open
         self.fail: dict[int, int] = {}
+        self.refuse: Callable[[str, str], int] = lambda operation, path: 0
         self.killed_at: int | None = None
         self.bytes_max: int | None = None
         self.failures = 0  # calls that failed because a test said so, or because nothing more fits
@@ -234,7 +233,10 @@ class CrashingDisk:
 
     def remove(self, path: str) -> None:
         self.call("remove", path)
-        self._expect_file("remove", path)
+        if path not in self._names:
+            raise _error(errno.ENOENT, "remove", path)
+        if self._is_directory(path):
+            raise _error(errno.EISDIR, "remove", path)
         self._change(_Change(_parent(path), path, None, None))
         self.done("remove", path)
 
@@ -361,8 +363,7 @@ class CrashingDisk:
         self.calls += 1
         if self.killed_at is not None and self.calls >= self.killed_at:
             raise ProcessKill(f"{operation} {path}")
-        number = self.fail.get(self.calls)
-        if number is not None:
+        if number := self.fail.get(self.calls) or self.refuse(operation, path):
             self.failures += 1
             raise _error(number, operation, path)
 
@@ -381,12 +382,6 @@ class CrashingDisk:
 
     def _is_directory(self, path: str) -> bool:
         return path in self._names and self._names[path] is None
-
-    def _expect_file(self, operation: str, path: str) -> None:
-        if path not in self._names:
-            raise _error(errno.ENOENT, operation, path)
-        if self._names[path] is None:
-            raise _error(errno.EISDIR, operation, path)
 
     def _change(self, change: _Change) -> None:
         change.apply(self._names)

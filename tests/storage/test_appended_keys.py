@@ -151,23 +151,14 @@ def test_what_was_appended_before_a_start_is_read() -> None:
     assert sum(found.header.count for found in log.batches()) == 2
 
 
-def test_notes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appended_keys, "KEYS_MAX", 10)
-    log = new_log()
-    for number in range(25):
-        put(log, (b"%d" % number, b"v"))
-    taken = log.take_appended_keys()
-    assert 0 < len(taken.latest) <= 10
-    assert taken.offsets.stop == log.end_offset == 25
-
-
-def test_notes_of_families_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("are_families", [False, True])
+def test_notes_are_bounded(are_families: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appended_keys, "KEYS_MAX", 10)
     log = new_log()
     log.write_key = write_key
     for number in range(0, 50, 2):
         records = [Record(write_key((NAME, at)), b"v") for at in (number, number + 1)]
-        log.append([encode(records)], [[KeyFamily(NAME, (number, number + 1))]])
+        log.append([encode(records)], [[KeyFamily(NAME, (number, number + 1))] if are_families else records])
     taken = log.take_appended_keys()
     assert 0 < len(taken.latest) <= 10
     assert taken.offsets.stop == log.end_offset == 50

@@ -16,6 +16,7 @@ from protocol.records import EndMarker, Record
 from storage import cleaner, compaction
 from storage.index import RELATIVE_MAX
 from storage.log import Log, LogConfig, scan
+from tests.steps import finish
 from tests.storage.crashing_disk import CrashingDisk
 
 DIRECTORY = "data/__consumer_offsets-0"
@@ -217,15 +218,12 @@ def test_a_long_log_is_compacted_in_parts_of_so_many_keys() -> None:
     log = new_log(segment_bytes=300)
     for number in range(60):
         put(log, (b"k%d" % (number % 20), b"%d" % number))
-    steps = cleaner.compact(log, 0, keys_max=5)
-    for _ in steps:
-        pass
+    finish(cleaner.compact(log, 0, keys_max=5))
     assert 0 < log.checkpoint.cleaned_to < log.end_offset
     expected = {b"k%d" % (n % 20): b"%d" % n for n in range(40, 60)}
     assert {key: value for _, key, value in records(log)} == expected
     while log.checkpoint.cleaned_to < log.end_offset:
-        for _ in cleaner.compact(log, 0, keys_max=5):
-            pass
+        finish(cleaner.compact(log, 0, keys_max=5))
     assert {key: value for _, key, value in records(log)} == expected
     assert len(records(log)) == 20
 
@@ -355,11 +353,9 @@ def test_marks_and_keys_say_the_same(seed: int, keys_max: int, marked_max: int) 
             first = put(log, *pairs)
             latest.update({key: (first + at, value) for at, (key, value) in enumerate(pairs)})
             if number % 19 == 18:
-                for _ in cleaner.compact(log, 0, keys_max=keys_max):
-                    pass
+                finish(cleaner.compact(log, 0, keys_max=keys_max))
         while log.checkpoint.cleaned_to < log.end_offset:
-            for _ in cleaner.compact(log, 0, keys_max=keys_max):
-                pass
+            finish(cleaner.compact(log, 0, keys_max=keys_max))
     assert records(log) == sorted((offset, key, value) for key, (offset, value) in latest.items())
 
 

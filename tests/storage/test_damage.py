@@ -60,6 +60,14 @@ def add(base_offset: int, leader_epoch: int, changes: dict[str, int], files: Cra
             f"{SEGMENTS[2]}:0: the segment that was appended to last is missing (offset 12 was expected there)",
         ),
         (
+            lambda files: [files.remove(path) for path in SEGMENTS],
+            f"{SEGMENTS[2]}:0: the segment that was appended to last is missing (offset 12 was expected there)",
+        ),
+        (
+            lambda files: files.put(f"{DIRECTORY}/99999999999999999999.log", b""),
+            f"{DIRECTORY}/99999999999999999999.log:0: the name tells an offset that is greater than any log's",
+        ),
+        (
             partial(cut, SEGMENTS[2], 0),
             f"{SEGMENTS[2]}:0: the log ends here, but was on the disk up to offset 15",
         ),

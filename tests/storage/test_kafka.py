@@ -13,11 +13,11 @@ import pytest
 from coordinator.cli.logdump import lines_of
 from coordinator.core import records
 from coordinator.core.records import OffsetCommitKey, UnknownKey
-from protocol.records import read_end_marker
 from storage import cleaner
 from storage.files import RealFiles
 from storage.log import Log, scan
 from tests.storage import kafka_tools
+from tests.storage.history import Replay
 
 DATA = Path(__file__).parent / "data"
 BROKER = DATA / "kafka-4.3.1"
@@ -38,31 +38,13 @@ def logs(directory: Path) -> list[Log]:
 def committed(log: Log) -> dict[str, dict[str, Any]]:
     """The committed offsets by group, as the simplest possible coordinator would know them."""
     groups: dict[str, dict[str, Any]] = {}
-    pending: dict[int, list[Any]] = {}
-
-    def put(fact: Any) -> None:
-        if isinstance(fact.key, OffsetCommitKey):
-            name = f"{fact.key.topic}-{fact.key.partition}"
+    for record in Replay().apply(scan(log)).values.values():
+        fact = records.decode(record.key or b"", record.value)
+        if isinstance(fact.key, OffsetCommitKey) and fact.value is not None:
+            metadata = fact.value.metadata.removesuffix("\0")  # librdkafka commits it, and does not show it
             offsets = groups.setdefault(fact.key.group, {})
-            if fact.value is None:
-                offsets.pop(name, None)
-            else:
-                metadata = fact.value.metadata.removesuffix("\0")  # librdkafka commits it, and does not show it
-                offsets[name] = {"offset": fact.value.offset, "metadata": metadata}
-
-    for header, batch in scan(log):
-        facts = [] if header.is_control else [records.decode(r.key or b"", r.value) for r in batch]
-        if header.is_control:
-            marker = read_end_marker(batch[0])
-            for fact in pending.pop(header.producer_id, []):
-                if marker is not None and marker.commits:
-                    put(fact)
-        elif header.is_transactional:
-            pending.setdefault(header.producer_id, []).extend(facts)
-        else:
-            for fact in facts:
-                put(fact)
-    return {group: offsets for group, offsets in groups.items() if offsets}
+            offsets[f"{fact.key.topic}-{fact.key.partition}"] = {"offset": fact.value.offset, "metadata": metadata}
+    return groups
 
 
 def reported(stage: str) -> dict[str, dict[str, Any]]:

@@ -289,27 +289,6 @@ def test_closing_and_opening_changes_nothing() -> None:
     assert log.files.contents() == before
 
 
-def test_a_missing_segment_is_damage() -> None:
-    for missing in range(4):
-        log = filled()
-        log.close()
-        log.files.remove(log.segments[missing].path)
-        with pytest.raises(DamagedLog, match="missing"):
-            Log.open(log.files, DIRECTORY, SMALL)
-
-
-def test_a_missing_end_is_damage() -> None:
-    log = filled()
-    log.close()
-    log.files.remove(log.segments[-1].path)
-    with pytest.raises(DamagedLog, match="the segment that was appended to last is missing"):
-        Log.open(log.files, DIRECTORY, SMALL)
-    for segment in log.segments[:-1]:
-        log.files.remove(segment.path)
-    with pytest.raises(DamagedLog, match="the segment that was appended to last is missing"):
-        Log.open(log.files, DIRECTORY, SMALL)
-
-
 def test_a_start_after_a_roll_that_was_cut_off_names_the_segment_that_is_appended_to() -> None:
     """Compaction may take every segment but that one: a checkpoint that names another would refuse the next start."""
     config = LogConfig(segment_bytes=100)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.storage.mutants import CAMPAIGNS, MUTANTS, Campaign, Mutant
+from tests.mistakes import Plant
+from tests.storage.mutants import CAMPAIGNS, MUTANTS, Campaign
 
 pytestmark = pytest.mark.long
 
@@ -18,12 +19,10 @@ def test_what_is_not_broken_passes(campaign: Campaign) -> None:
     campaign()
 
 
-@pytest.mark.parametrize(
-    ("mutant", "campaign", "found_as"), [pytest.param(one, *how, id=one.__name__) for one, how in MUTANTS.items()]
-)
+@pytest.mark.parametrize(("plant", "campaign", "found_as"), MUTANTS.values(), ids=MUTANTS)
 def test_is_found_for_what_it_does(
-    mutant: Mutant, campaign: Campaign, found_as: str, monkeypatch: pytest.MonkeyPatch
+    plant: Plant, campaign: Campaign, found_as: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutant(monkeypatch)
+    plant(monkeypatch)
     with pytest.raises(AssertionError, match=found_as):
         campaign()

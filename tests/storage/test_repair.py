@@ -52,6 +52,17 @@ def flipped(disk: CrashingDisk, path: str, byte: int, bit: int = 1) -> None:
     disk.put(path, bytes(data))
 
 
+def disk_with_log(batches: int = 20) -> tuple[CrashingDisk, Log, list[tuple[int, bytes | None]]]:
+    """A disk, the log on it that was closed, and the values in that."""
+    disk = CrashingDisk()
+    log = a_log(disk, batches=batches)
+    return disk, log, values(log)
+
+
+def lost(plan: Survey) -> list[tuple[int, int]]:
+    return [(loss.first_offset, loss.end_offset) for loss in plan.losses]
+
+
 def repaired(disk: CrashingDisk) -> tuple[Survey, Log]:
     found = layout.look(disk, DIRECTORY)
     plan = repair.survey(disk, DIRECTORY, found)
@@ -63,35 +74,23 @@ def repaired(disk: CrashingDisk) -> tuple[Survey, Log]:
     return plan, Log.open(disk, DIRECTORY, CONFIG)
 
 
-def test_a_whole_log_needs_nothing() -> None:
-    disk = CrashingDisk()
-    a_log(disk)
-    assert not repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY)).is_needed
-
-
 def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
-    everything = values(log)
+    disk, log, everything = disk_with_log()
     segment = log.segments[1]
     flipped(disk, segment.path, 80, 0b1101)
     with pytest.raises(DamagedLog) as damage:
         Log.open(disk, DIRECTORY, CONFIG)
     assert (damage.value.path, damage.value.position, damage.value.offset) == (segment.path, 0, segment.base_offset)
     plan, mended = repaired(disk)
-    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [
-        (segment.base_offset, segment.base_offset + 2)
-    ]
-    lost = range(segment.base_offset, segment.base_offset + 2)
-    assert values(mended) == [(offset, value) for offset, value in everything if offset not in lost]
+    first, end = segment.base_offset, segment.base_offset + 2
+    assert lost(plan) == [(first, end)]
+    assert values(mended) == [pair for pair in everything if not first <= pair[0] < end]
     assert mended.end_offset == log.end_offset
 
 
 @pytest.mark.parametrize("byte", [*range(8), 8, 11, *range(12, 22), 30, 56, 60, 61, 70, 106])
 def test_a_damaged_header_or_a_flipped_bit_is_put_right_without_loss(byte: int) -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
-    everything = values(log)
+    disk, log, everything = disk_with_log()
     flipped(disk, log.segments[2].path, byte, 4)
     plan, mended = repaired(disk)
     assert plan.losses == []
@@ -99,50 +98,24 @@ def test_a_damaged_header_or_a_flipped_bit_is_put_right_without_loss(byte: int) 
     assert values(mended) == everything
 
 
-def test_a_missing_segment_in_the_middle_is_lost_alone() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
-    everything = values(log)
-    gone = log.segments[2]
-    disk.remove(gone.path)
-    plan, mended = repaired(disk)
-    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [(gone.base_offset, gone.end_offset)]
-    assert values(mended) == [pair for pair in everything if not gone.base_offset <= pair[0] < gone.end_offset]
-
-
-def test_a_missing_first_segment_moves_the_start() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
-    disk.remove(log.segments[0].path)
-    plan, mended = repaired(disk)
-    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [(0, log.segments[1].base_offset)]
-    assert mended.start_offset == log.segments[1].base_offset
-
-
-def test_a_missing_end_is_lost_and_its_offsets_are_not_used_again() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
-    disk.remove(log.segments[-1].path)
-    _, mended = repaired(disk)
-    assert mended.end_offset == log.end_offset
-    assert mended.append(encode([Record(None, b"new")])) == log.end_offset
-
-
-def test_with_all_segments_gone_only_the_offsets_are_kept() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
-    for segment in log.segments:
+@pytest.mark.parametrize("gone", [slice(0, 1), slice(2, 3), slice(-1, None), slice(None)])
+def test_missing_segments_are_lost_alone_and_their_offsets_are_not_used_again(gone: slice) -> None:
+    """The first one, one in the middle, the last one, and all of them."""
+    disk, log, everything = disk_with_log()
+    segments = log.segments[gone]
+    for segment in segments:
         disk.remove(segment.path)
+    first, end = segments[0].base_offset, segments[-1].end_offset
     plan, mended = repaired(disk)
-    assert [(loss.first_offset, loss.end_offset) for loss in plan.losses] == [(0, 40)]
-    assert (mended.start_offset, mended.end_offset) == (40, 40)
+    assert lost(plan) == [(first, end)]
+    assert values(mended) == [pair for pair in everything if not first <= pair[0] < end]
+    assert mended.start_offset == (0 if first else end)
+    assert mended.append(encode([Record(None, b"new")])) == log.end_offset == 40
 
 
 def test_an_unreadable_checkpoint_is_written_anew() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
-    log = Log.open(disk, DIRECTORY, CONFIG)
-    log.delete_before(5)
+    disk, *_ = disk_with_log()
+    Log.open(disk, DIRECTORY, CONFIG).delete_before(5)
     flipped(disk, f"{DIRECTORY}/muster.checkpoint", 3)
     plan, mended = repaired(disk)
     assert plan.forgets_checkpoint
@@ -150,8 +123,7 @@ def test_an_unreadable_checkpoint_is_written_anew() -> None:
 
 
 def test_a_torn_tail_is_no_loss() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk)
+    disk, log, _ = disk_with_log()
     path = log.segments[-1].path
     disk.put(path, disk.contents()[path] + b"\0" * 33)
     plan = repair.survey(disk, DIRECTORY, layout.look(disk, DIRECTORY))
@@ -162,8 +134,7 @@ def test_a_torn_tail_is_no_loss() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_was_done_to_it_a_repaired_log_opens_and_makes_nothing_up(seed: int) -> None:
     dice = random.Random(seed)
-    disk = CrashingDisk()
-    everything = dict(values(a_log(disk)))
+    disk, _, everything = disk_with_log()
     for _ in range(dice.randint(1, 5)):
         path = dice.choice([path for path in disk.contents() if path.endswith(".log")])
         data = bytearray(disk.contents()[path])
@@ -173,7 +144,7 @@ def test_whatever_was_done_to_it_a_repaired_log_opens_and_makes_nothing_up(seed:
         if dice.random() < 0.1:
             disk.remove(path)
     _, log = repaired(disk)
-    assert all(everything.get(offset) == value for offset, value in values(log))
+    assert set(values(log)) <= set(everything)
     assert log.end_offset == 40
 
 
@@ -226,11 +197,8 @@ def test_dump_for_programs_is_an_object_a_line(data: Path, capsys: pytest.Captur
 def test_dump_shows_what_it_cannot_decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / "__consumer_offsets-1"
     log = Log.open(RealFiles(), str(directory))
-    log.append(
-        encode(
-            [Record(b"\x00\x01\x00", b"\xff"), Record(None, b"\xff", (("h", b"1"),)), Record(b"\x00\x0btype 11", b"?")]
-        )
-    )
+    facts = [Record(b"\x00\x01\x00", b"\xff"), Record(None, b"\xff", (("h", b"1"),)), Record(b"\x00\x0btype 11", b"?")]
+    log.append(encode(facts))
     log.close()
     assert muster_log("dump", str(directory), "--json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -285,20 +253,17 @@ def test_repair_shows_what_it_mends_and_what_it_forgets(data: Path, capsys: pyte
 
 
 def test_compact_says_what_it_has_done(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    records = dump(data / "orders-0", capsys)
+    assert muster_log("dump", str(data / "orders-0")) == 0
+    records = capsys.readouterr().out
     assert muster_log("compact", str(data)) == 0
     said = capsys.readouterr().out
     assert "__consumer_offsets-0: " in said
     assert " bytes up to offset 58" in said
     assert "orders-0: left as it is" in said
-    assert dump(data / "orders-0", capsys) == records, "a topic keeps every record, whatever its key"
+    assert muster_log("dump", str(data / "orders-0")) == 0
+    assert capsys.readouterr().out == records, "a topic keeps every record, whatever its key"
     Log.open(RealFiles(), str(data / "empty-0"))
     assert muster_log("verify", str(data)) == 0
-
-
-def dump(directory: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    assert muster_log("dump", str(directory)) == 0
-    return capsys.readouterr().out
 
 
 def test_a_damaged_log_is_not_compacted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,13 +284,6 @@ def test_dump_decodes_the_catalog(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert muster_log("dump", str(directory), "--json") == 0
     line = json.loads(capsys.readouterr().out.splitlines()[1])
     assert (line["type"], line["key"], line["value"]["partitions"]) == ("Topic", {"name": "orders"}, 4)
-
-
-def test_a_directory_that_is_in_use_is_left_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lock = RealFiles().lock(str(data / "muster.lock"))
-    assert muster_log("compact", str(data)) == 1
-    assert "held by process" in capsys.readouterr().err
-    lock.release()
 
 
 def test_a_repair_looks_while_nobody_else_can_write(
@@ -377,9 +335,7 @@ def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
 
 
 def test_records_that_a_check_refuses_are_left_out_and_keep_their_offsets() -> None:
-    disk = CrashingDisk()
-    log = a_log(disk, batches=3)
-    everything = values(log)
+    disk, log, everything = disk_with_log(batches=3)
     positions = [found.position for found in walk(disk.open(log.segments[0].path))]
     found = layout.look(disk, DIRECTORY)
     plan = repair.survey(
@@ -394,8 +350,7 @@ def test_records_that_a_check_refuses_are_left_out_and_keep_their_offsets() -> N
 
 def test_a_whole_batch_whose_records_nobody_can_read_is_left_empty() -> None:
     """Its checksum fits, so that it is no damage of the disk: a record's length says more than the batch holds."""
-    disk = CrashingDisk()
-    log = a_log(disk, batches=2)
+    disk, log, _ = disk_with_log(batches=2)
     ((first, last), *_) = [
         (one.position, one.position + one.header.size) for one in walk(disk.open(log.segments[0].path))
     ]
@@ -414,8 +369,7 @@ def test_a_whole_batch_whose_records_nobody_can_read_is_left_empty() -> None:
 
 
 def test_a_checkpoint_that_says_more_than_the_files_is_damage() -> None:
-    disk = CrashingDisk()
-    a_log(disk)
+    disk, *_ = disk_with_log()
     found = layout.look(disk, DIRECTORY)
     findings = recovery.examine(disk, DIRECTORY, found, 4096)
     assert findings.checkpoint == Checkpoint(

@@ -185,15 +185,6 @@ def test_a_log_from_before_kafka_0_11_is_refused_and_not_cut(magic: int) -> None
     assert f"a message of format {magic}, from before Kafka 0.11" in refused(disk).reason
 
 
-def test_offsets_that_no_log_reaches_are_damage() -> None:
-    disk = CrashingDisk()
-    disk.put(PATH, b"".join(record_batch.place(encode([Record(None, b"v")]), 2**63 - 1, 0)))
-    assert "greater than any log's" in refused(disk).reason
-    disk = killed()
-    disk.put(f"{DIRECTORY}/99999999999999999999.log", b"")
-    assert "greater than any log's" in refused(disk).reason
-
-
 def test_index_files_of_kafkas_own_swap_are_tidied_up() -> None:
     disk = killed()
     disk.put(f"{DIRECTORY}/{0:020d}.index.swap", b"")

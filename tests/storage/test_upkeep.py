@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 
 import pytest
 
@@ -20,19 +19,6 @@ DIRECTORY = "data/__consumer_offsets-0"
 CONFIG = LogConfig(segment_bytes=300, compaction_bytes_min=1)
 
 
-class Refusing(CrashingDisk):
-    """A disk that refuses the calls that `is_refused(operation, path)` names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_refused: Callable[[str, str], bool] = lambda operation, path: False
-
-    def call(self, operation: str, path: str) -> None:
-        if self.is_refused(operation, path):
-            raise StorageError(operation, path, errno.EIO, "refused")
-        super().call(operation, path)
-
-
 def filled(files: CrashingDisk, config: LogConfig = CONFIG) -> Log:
     log = Log.open(files, DIRECTORY, config)
     for number in range(20):
@@ -45,8 +31,8 @@ def values(log: Log) -> dict[bytes | None, bytes | None]:
 
 
 def test_an_index_file_that_cannot_be_written_is_no_failure_of_the_log() -> None:
-    files = Refusing()
-    files.is_refused = lambda operation, path: path.endswith("index")
+    files = CrashingDisk()
+    files.refuse = lambda _, path: path.endswith("index") * errno.EIO
     log = filled(files)
     assert len(log.segments) > 3
     assert log.failure is None
@@ -55,14 +41,14 @@ def test_an_index_file_that_cannot_be_written_is_no_failure_of_the_log() -> None
 
 
 def test_a_segment_that_cannot_be_removed_is_removed_by_the_next_start() -> None:
-    files = Refusing()
+    files = CrashingDisk()
     log = filled(files)
-    files.is_refused = lambda operation, path: operation == "remove"
+    files.refuse = lambda name, _: (name == "remove") * errno.EIO
     first = log.segments[0].path
     assert log.delete_before(10) == 10
     assert log.failure is None
     assert first in files.contents()
-    files.is_refused = lambda operation, path: False
+    files.refuse = lambda operation, path: 0
     assert Log.open(files.copy(), DIRECTORY, CONFIG).start_offset == 10
     log.close()
     Log.open(files, DIRECTORY, CONFIG)
@@ -71,10 +57,10 @@ def test_a_segment_that_cannot_be_removed_is_removed_by_the_next_start() -> None
 
 @pytest.mark.parametrize("operation", ["open", "append to", "sync", "rename"])
 def test_a_compaction_that_fails_leaves_no_trace_and_the_log_goes_on(operation: str) -> None:
-    files = Refusing()
+    files = CrashingDisk()
     log = filled(files)
     before = values(log)
-    files.is_refused = lambda name, path: name == operation and path.endswith((".cleaned", ".swap"))
+    files.refuse = lambda name, path: (name == operation and path.endswith((".cleaned", ".swap"))) * errno.EIO
     with pytest.raises(StorageError):
         cleaner.run(log, 0)
     assert log.failure is None
@@ -82,21 +68,21 @@ def test_a_compaction_that_fails_leaves_no_trace_and_the_log_goes_on(operation: 
     assert (log.compaction_failure is not None) == any(name.endswith(".swap") for name in files.list(DIRECTORY))
     assert cleaner.is_due(log) == (log.compaction_failure is None)
     assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY)), "room that nobody else can use"
-    files.is_refused = lambda name, path: False
+    files.refuse = lambda name, path: 0
     after = Log.open(files.copy(), DIRECTORY, CONFIG)
     assert values(after) == {**before, b"new": b"value"}
 
 
 def test_a_swap_that_is_interrupted_is_finished_by_the_next_start() -> None:
-    files = Refusing()
+    files = CrashingDisk()
     log = filled(files)
     before = values(log)
-    files.is_refused = lambda name, path: name == "rename" and path.endswith(".swap")
+    files.refuse = lambda name, path: (name == "rename" and path.endswith(".swap")) * errno.EIO
     with pytest.raises(StorageError):
         cleaner.run(log, 0)
     assert not cleaner.is_due(log), "its files have names that only a start knows to tell apart"
     log.append(encode([Record(b"new", b"value")]))
-    files.is_refused = lambda name, path: False
+    files.refuse = lambda name, path: 0
     assert values(Log.open(files.copy(), DIRECTORY, CONFIG)) == {**before, b"new": b"value"}
 
 
