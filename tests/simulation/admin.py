@@ -1,6 +1,7 @@
 """An operator and an auditor: topics, settings, groups and offsets are changed, deleted and read, at random."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
@@ -27,7 +28,7 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.requests import commit
-from tests.simulation.members import REQUEST_MS, Process
+from tests.simulation.members import Process
 from tests.simulation.network import Network
 from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS
 
@@ -54,9 +55,6 @@ class Admin(Process):
         )  # fmt: skip
         self._dice.choice(acts)(group, topic)
 
-    def _tell(self, request: Any, version: int) -> None:
-        self._ask(request, version, REQUEST_MS, lambda answer: None)
-
     def _create(self, group: str, topic: str) -> None:
         policy = self._dice.choice(("delete", "compact"))
         configs = (CreateTopicsRequestCreatableTopicConfig("cleanup.policy", policy),)
@@ -73,18 +71,15 @@ class Admin(Process):
             self._tell(CreatePartitionsRequest((CreatePartitionsRequestTopic(name, self._sizes[name], None),)), 3)
 
     def _configure_topic(self, group: str, topic: str) -> None:
-        name, value = self._dice.choice(
-            (("retention.ms", "60000"), ("segment.bytes", "2048"), ("cleanup.policy", "compact"))
-        )
-        self._configure(_TOPIC, topic, name, value)
+        values = (("retention.ms", "60000"), ("segment.bytes", "2048"), ("cleanup.policy", "compact"))
+        self._configure(_TOPIC, topic, values)
 
     def _configure_group(self, group: str, topic: str) -> None:
-        name, value = self._dice.choice(
-            (("consumer.session.timeout.ms", "50000"), ("consumer.heartbeat.interval.ms", "6000"))
-        )
-        self._configure(_GROUP, group, name, value)
+        values = (("consumer.session.timeout.ms", "50000"), ("consumer.heartbeat.interval.ms", "6000"))
+        self._configure(_GROUP, group, values)
 
-    def _configure(self, kind: int, resource: str, name: str, value: str) -> None:
+    def _configure(self, kind: int, resource: str, values: Sequence[tuple[str, str]]) -> None:
+        name, value = self._dice.choice(values)
         operation = self._dice.choice((0, 0, 1))  # set, or delete
         config = IncrementalAlterConfigsRequestAlterableConfig(name, operation, None if operation else value)
         asked = IncrementalAlterConfigsRequestResource(kind, resource, (config,))
@@ -127,15 +122,10 @@ class Auditor(Process):
             for name in (*GROWING, *CHANGING)
         )
         groups = tuple(OffsetFetchRequestGroup(group, topics=topics) for group in self._groups)
-        self._ask(OffsetFetchRequest(groups=groups), 8, REQUEST_MS, lambda answer: None)
+        self._tell(OffsetFetchRequest(groups=groups), 8)
         journal = self._network.server.promises.journal
         for partition in range(JOURNAL_PARTITIONS):
             first = max(0, journal.latest(JOURNAL, partition) - self._dice.choice((5, 50, 500)))
             asked = FetchRequestPartition(partition, fetch_offset=first, partition_max_bytes=1 << 20)
             topic = FetchRequestTopic(JOURNAL, partitions=(asked,))
-            self._ask(
-                FetchRequest(max_wait_ms=500, min_bytes=1, isolation_level=1, topics=(topic,)),
-                11,
-                REQUEST_MS,
-                lambda answer: None,
-            )
+            self._tell(FetchRequest(max_wait_ms=500, min_bytes=1, isolation_level=1, topics=(topic,)), 11)

@@ -383,7 +383,7 @@ class Sequence:
         peer = self._peers[at]
         if peer.connection.closing or (peer.connection.parked and self._dice.random() < 0.3):
             self._server.frontend.disconnect(peer.connection)
-            peer = self._peers[at] = self._connect(at)
+            peer = self._peers[at] = self._server.connect(f"c{at}")
         if peer.connection.parked:
             return
         offered = self._server.node.offered
@@ -396,9 +396,6 @@ class Sequence:
         self._last = f"{APIS[key].name} {version}: {message!r}"
         self.counts["requests"] += 1
         self._send(peer, message, version)
-
-    def _connect(self, at: int) -> Peer:
-        return self._server.connect(f"c{at}")
 
     def _send(self, peer: Peer, message: Any, version: int) -> None:
         """Send a request, and check that it is answered, parked, or that its connection is closed."""

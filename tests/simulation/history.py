@@ -4,6 +4,7 @@ import errno
 from collections.abc import Callable
 from random import Random
 from typing import Final
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -248,8 +249,6 @@ class History:
                 member.stop()
 
     def _report(self) -> Report:
-        from zlib import crc32
-
         checksum = 0
         for path, data in sorted(self.server.disk.contents().items()):
             checksum = crc32(data, crc32(path.encode(), checksum))

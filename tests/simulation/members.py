@@ -56,6 +56,10 @@ class Process:
         life = self._life
         self._link.ask(message, version, timeout_ms, lambda answer: heard(answer) if life == self._life else None)
 
+    def _tell(self, message: Any, version: int) -> None:
+        """Send a request whose answer says nothing that this process would act upon."""
+        self._ask(message, version, REQUEST_MS, lambda answer: None)
+
     def _later(self, delay_ms: float, act: Callable[[], None]) -> None:
         life = self._life
         self._network.clock.after(delay_ms, lambda: act() if life == self._life else None)
@@ -103,7 +107,7 @@ class Member(Process, ABC):
             for topic in sorted({topic for topic, _ in self.owned})
         ]
         request = OffsetCommitRequest(self.group, self.epoch, self.member_id, self.instance, topics=tuple(topics))
-        self._ask(request, 9, REQUEST_MS, lambda answer: None)
+        self._tell(request, 9)
 
 
 class ClassicMember(Member):
@@ -182,38 +186,37 @@ class ClassicMember(Member):
         self._network.take(self, read_share(answer.assignment))
         self.is_settled = True
         generation = self.generation
-        self._later(BEAT_MS, lambda: self._beat(generation))
-        self._later(COMMIT_MS, lambda: self._commit_again(generation))
-        self._later(REFRESH_MS, lambda: self._refresh(generation))
+        self._repeat(BEAT_MS, generation, self._beat)
+        self._repeat(COMMIT_MS, generation, lambda _: self._commit())
+        self._repeat(REFRESH_MS, generation, self._refresh)
 
     def _is_in(self, generation: int) -> bool:
         return self.is_settled and generation == self.generation
 
+    def _repeat(self, period_ms: int, generation: int, act: Callable[[int], None]) -> None:
+        """Do this again and again, as long as the member is in the generation."""
+
+        def again() -> None:
+            if self._is_in(generation):
+                if not self.is_stuck:
+                    act(generation)
+                self._later(period_ms, again)
+
+        self._later(period_ms, again)
+
     def _beat(self, generation: int) -> None:
-        if not self._is_in(generation):
-            return
-        if not self.is_stuck:
-            request = HeartbeatRequest(self.group, self.generation, self.member_id, self.instance)
-            self._ask(request, 4, REQUEST_MS, lambda answer: self._beaten(answer, generation))
-        self._later(BEAT_MS, lambda: self._beat(generation))
+        request = HeartbeatRequest(self.group, self.generation, self.member_id, self.instance)
+        self._ask(request, 4, REQUEST_MS, lambda answer: self._beaten(answer, generation))
 
     def _beaten(self, answer: Any, generation: int) -> None:
         if answer is not None and answer.error_code and self._is_in(generation) and not self.is_stuck:
             self._try_again(answer)
 
-    def _commit_again(self, generation: int) -> None:
-        if self._is_in(generation):
-            if not self.is_stuck:
-                self._commit()
-            self._later(COMMIT_MS, lambda: self._commit_again(generation))
-
     def _refresh(self, generation: int) -> None:
         """A leader that sees its topics grow asks for a rebalance."""
-        if self._is_in(generation):
-            if self._is_leader and not self.is_stuck:
-                metadata = MetadataRequest(None, allow_auto_topic_creation=False)
-                self._ask(metadata, 12, REQUEST_MS, lambda answer: self._refreshed(answer, generation))
-            self._later(REFRESH_MS, lambda: self._refresh(generation))
+        if self._is_leader:
+            metadata = MetadataRequest(None, allow_auto_topic_creation=False)
+            self._ask(metadata, 12, REQUEST_MS, lambda answer: self._refreshed(answer, generation))
 
     def _refreshed(self, answer: Any, generation: int) -> None:
         if answer is not None and self._is_in(generation):

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from protocol.apis import api_of
 from protocol.codec import encode_request
 from tests.simulation.clock import EventQueue
-from tests.simulation.promises import codes_in
 from tests.simulation.requests import Request
 from tests.simulation.server import Server, Session
 
@@ -46,10 +47,6 @@ class Network:
     def topic_id(self, name: str) -> bytes:
         return self.server.promises.topic_id(name)
 
-    def errors(self, answer: Any) -> set[int]:
-        """The error codes of an answer."""
-        return set(codes_in(answer))
-
     def take(self, member: Any, owned: set[tuple[str, int]]) -> None:
         """A member owns this from now on."""
         member.owned = owned
@@ -81,13 +78,13 @@ class Link:
             return
         key = api_of(message).key
         data = encode_request(key, version, number, self._client_id, message)
-        if network.has_trouble():
-            self._meet_trouble(number, data, Request(number, key, version, message, lambda _: None))
-        else:
-            self._send(number, data, key, version, message)
-
-    def _send(self, number: int, data: bytes, key: int, version: int, message: Any) -> None:
         request = Request(number, key, version, message, lambda response: self._answer(number, response))
+        if network.has_trouble():
+            self._meet_trouble(data, request)
+        else:
+            self._send(data, request)
+
+    def _send(self, data: bytes, request: Request) -> None:
         cut = self._network.dice.randrange(len(data)) if self._network.dice.random() < 0.1 else 0
         if cut:
             self._carry(data[:cut], None)
@@ -100,10 +97,11 @@ class Link:
         if not self._is_cut:
             clock.after(self._sends_at_ms - clock.now_ms, lambda: server.receive(session, chunk, completes))
 
-    def _meet_trouble(self, number: int, data: bytes, unheard: Request) -> None:
+    def _meet_trouble(self, data: bytes, request: Request) -> None:
         """The request is lost, or half of it; or it arrives and its client is gone; or it arrives twice."""
         session, server, clock = self._session, self._network.server, self._network.clock
         assert session is not None, "the connection was made"
+        unheard = replace(request, heard=lambda _: None)
         kind = self._network.dice.choice(("lost", "half", "closed", "silent", "twice", "slow"))
         if kind == "half":
             self._carry(data[: len(data) // 2], None)
@@ -115,13 +113,10 @@ class Link:
             clock.after(max(self._sends_at_ms - clock.now_ms, 0) + late_ms, lambda: server.disconnect(session))
         if kind == "twice":
             self._carry(data, unheard)
-            self._carry(data, Request(number, unheard.api_key, unheard.version, unheard.message, self._hear(number)))
+            self._carry(data, request)
         if kind == "slow":
             server.slow_down(session, self._network.dice.choice((200, 5_000)))
-            self._carry(data, Request(number, unheard.api_key, unheard.version, unheard.message, self._hear(number)))
-
-    def _hear(self, number: int) -> Heard:
-        return lambda response: self._answer(number, response)
+            self._carry(data, request)
 
     def _answer(self, number: int, response: Any) -> None:
         """The answer has left the server: it arrives a little later, unless the connection has gone by then."""

@@ -12,6 +12,7 @@ from protocol.records import Record
 from tests.requests import commit_in_transaction, produce
 from tests.simulation.members import REQUEST_MS, RETRY_MS, Process
 from tests.simulation.network import Network
+from tests.simulation.promises import codes_in
 
 TXN_TIMEOUT_MS: Final = 30_000
 PAUSE_MS: Final = 3_000
@@ -58,9 +59,8 @@ class Producer(Process):
 
     def _produce(self) -> None:
         count = self._dice.randint(1, 3)
-        records = [
-            Record(None, b"%d" % self._network.position(), timestamp=self._network.clock.now_ms) for _ in range(count)
-        ]
+        now_ms = self._network.clock.now_ms
+        records = [Record(None, b"%d" % self._network.position(), timestamp=now_ms) for _ in range(count)]
         first = self._sequences.get(self._partition, 0)
         self._sequences[self._partition] = first + count
         data = record_batch.encode(
@@ -76,12 +76,8 @@ class Producer(Process):
         offsets = {"t": {p: self._network.position() for p in range(2)}}
         request = commit_in_transaction(self.name, self.group, self._ids, offsets)
         what_next = self._dice.random()
-        if what_next < 0.1:
-            self._next(request, 5 if self._is_v2 else 3, self._abandon)
-        elif what_next < 0.3:
-            self._next(request, 5 if self._is_v2 else 3, self._produce)
-        else:
-            self._next(request, 5 if self._is_v2 else 3, self._end)
+        then = self._abandon if what_next < 0.1 else self._produce if what_next < 0.3 else self._end
+        self._next(request, 5 if self._is_v2 else 3, then)
 
     def _abandon(self) -> None:
         """Leave the transaction open, until it times out or the next life ends it."""
@@ -102,7 +98,7 @@ class Producer(Process):
 
     def _next(self, request: Any, version: int, then: Any) -> None:
         def heard(answer: Any) -> None:
-            errors = {ErrorCode.NETWORK_EXCEPTION} if answer is None else self._network.errors(answer)
+            errors = {ErrorCode.NETWORK_EXCEPTION} if answer is None else codes_in(answer)
             if not errors:
                 then()
             elif errors == {ErrorCode.CONCURRENT_TRANSACTIONS}:

@@ -68,7 +68,7 @@ class Promises:
         self.retention_ms = retention_ms
         self.policy = policy  # group.consumer.migration.policy
         self.lasting_topics = ("t", "u")  # which are never deleted, so that a name is a topic
-        self.answers = self.replays = 0
+        self.replays = 0
         self.offsets = Offsets()
         self.journal = Journal()
         self.topic_names: dict[bytes, str] = {}
@@ -104,7 +104,6 @@ class Promises:
 
     def answered(self, server: Server, request: Request, response: Any) -> None:
         """An answer leaves the server."""
-        self.answers += 1
         now_ms = server.now_ms()
         errors = codes_in(response)
         self.note(now_ms, f"{type(request.message).__name__} v{request.version} {_brief(request.message)} -> {errors}")
@@ -294,14 +293,6 @@ class Promises:
             self._latest.clear()
             self._owners.clear()
 
-    def loaded(self, server: Server) -> None:
-        """The process has read its logs."""
-        self.note(server.clock.now_ms, "loaded")
-
-    def internal_error(self, error: Exception) -> Broken:
-        """The product has raised what it never may."""
-        return Broken(f"no internal error: {type(error).__name__}: {error}")
-
     # -- now and then --------------------------------------------------------------------------------------------------
 
     def audit(self, server: Server) -> None:
@@ -405,11 +396,12 @@ class Promises:
             return
         held = sorted(partition for each in owned.values() for partition in each)
         sizes = {name: size for name, size in self._sizes(server).items() if name in topics}
+        dealt = None  # when the partitions were dealt out that may be all there are
         if isinstance(group, ClassicGroup) and group.leader in blind:
-            dealt = self._dealt.get((group_id, group.generation), sizes)
-            sizes = {name: dealt[name] for name in sizes}
+            dealt = self._dealt.get((group_id, group.generation))
         elif self.policy == "upgrade" and isinstance(group, ConsumerGroup) and group.classics == len(group.members):
-            dealt = self._dealt.get((group_id, group.assignment_epoch), sizes)
+            dealt = self._dealt.get((group_id, group.assignment_epoch))
+        if dealt is not None:
             sizes = {name: dealt[name] for name in sizes}
         wanted = sorted((name, partition) for name, size in sizes.items() for partition in range(size))
         promise(held == wanted, "every partition has one owner", lambda: f"{held}, not {wanted}")

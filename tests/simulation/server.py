@@ -21,7 +21,7 @@ from storage.files import StorageError
 from storage.layout import DamagedLog
 from tests.server.in_memory import DATA_DIR, InMemory
 from tests.simulation.clock import EventQueue
-from tests.simulation.promises import Promises, promise
+from tests.simulation.promises import Broken, Promises, promise
 from tests.simulation.requests import Request
 from tests.storage.crashing_disk import CrashingDisk, ProcessKill
 
@@ -176,7 +176,7 @@ class Server:
         step = self._guard(lambda: next(loading, "loaded"))
         if step == "loaded":
             self.is_ready = True
-            self.promises.loaded(self)
+            self.promises.note(self.clock.now_ms, "loaded")
             self.clock.after(UPKEEP_MS, self._in_this_life(self._tend))
             self._schedule_turn(0)
         elif self.is_up:
@@ -284,7 +284,7 @@ class Server:
         except AssertionError:
             raise
         except Exception as error:
-            raise self.promises.internal_error(error) from error
+            raise Broken(f"no internal error: {type(error).__name__}: {error}") from error
 
     # -- its connections -----------------------------------------------------------------------------------------------
 
