@@ -208,6 +208,7 @@ def test_that_a_record_has_begun_a_transaction_is_on_the_disk_with_the_record() 
         assert ("t", 0) in after.ledger.transactions.by_id["x"].partitions, how
 
 
+@pytest.mark.rule("O-102")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_an_offset_is_visible_if_and_only_if_its_transaction_committed(version: int, is_synced: bool) -> None:
