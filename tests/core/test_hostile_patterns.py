@@ -1,11 +1,15 @@
 """R25: patterns that are known to take a backtracking engine ages, against 10,000 topics."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from coordinator.core import regex
+from coordinator.core.consumer import patterns
+from coordinator.core.consumer.group import Resolving
 
 STEP_MS_MAX = 50  # of the loop, in one piece
 ALL_MS_MAX = 5_000  # of all steps together, which are linear
@@ -96,3 +100,26 @@ def test_no_pattern_keeps_the_loop(pattern: str) -> None:
     assert max(pieces) * 1e3 <= STEP_MS_MAX
     assert sum(pieces) * 1e3 <= ALL_MS_MAX
     print(f"{len(pieces)} pieces, longest {max(pieces) * 1e3:.1f} ms, {sum(pieces) * 1e3:.0f} ms in all")
+
+
+def test_each_step_of_a_group_s_patterns_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K-081: what a step is worth is counted, not timed."""
+    names, wanted = NAMES[::10], (r"a*\..*", *PATTERNS)
+    match, step, seen = regex.match, Counter[str](), 0
+
+    def note(pattern: str, *arguments: Any) -> regex.Progress:
+        found = match(pattern, *arguments)
+        step.update(names=found.end - arguments[1], units=found.units)
+        return found
+
+    largest = max(match(pattern, names[-1:]).units for pattern in wanted)
+    monkeypatch.setattr(regex, "match", note)
+    resolving = Resolving(1, names, wanted)
+    while resolving.left:
+        step.clear()
+        resolving = patterns._match_some(resolving)
+        seen += step["names"]
+        assert step["names"] > 0, "a step goes nowhere"
+        assert step["units"] < regex.STEP_UNITS + largest, "it may exceed its work by that of its last name"
+    assert seen == len(wanted) * len(names)
+    assert resolving.done == {pattern: set() for pattern in PATTERNS} | {wanted[0]: set(names)}
