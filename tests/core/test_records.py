@@ -9,23 +9,6 @@ from hypothesis import strategies as st
 from coordinator.core import records
 from coordinator.core.record_schemas import BY_KEY, BY_TYPE, KINDS
 from coordinator.core.records import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupCurrentMemberAssignmentValueTopicPartitions,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMemberMetadataValueClassicMemberMetadata,
-    ConsumerGroupMemberMetadataValueClassicProtocol,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMemberValueTopicPartition,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
     GroupMetadataKey,
     GroupMetadataValue,
     GroupMetadataValueMember,
@@ -198,52 +181,6 @@ def test_a_value_that_ends_too_early(rule: str, version: int) -> None:
     for size in range(len(whole)):
         with pytest.raises(ProtocolError):
             records.decode(OFFSET_KEY, whole[:size])
-
-
-CONSUMER_FACTS = (
-    Record(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(5, 77)),
-    Record(ConsumerGroupPartitionMetadataKey("g"), None),
-    Record(
-        ConsumerGroupMemberMetadataKey("g", "m"),
-        ConsumerGroupMemberMetadataValue(
-            "i",
-            "r",
-            "c",
-            "/h",
-            ("t", "u"),
-            "a.*",
-            7,
-            "range",
-            ConsumerGroupMemberMetadataValueClassicMemberMetadata(
-                9, (ConsumerGroupMemberMetadataValueClassicProtocol("range", b"x"),)
-            ),
-        ),
-    ),
-    Record(ConsumerGroupMemberMetadataKey("g", "m"), ConsumerGroupMemberMetadataValue()),
-    Record(ConsumerGroupTargetAssignmentMetadataKey("g"), ConsumerGroupTargetAssignmentMetadataValue(3, AT)),
-    Record(
-        ConsumerGroupTargetAssignmentMemberKey("g", "m"),
-        ConsumerGroupTargetAssignmentMemberValue(
-            (ConsumerGroupTargetAssignmentMemberValueTopicPartition(b"i" * 16, (0, 2)),)
-        ),
-    ),
-    Record(
-        ConsumerGroupCurrentMemberAssignmentKey("g", "m"),
-        ConsumerGroupCurrentMemberAssignmentValue(
-            4,
-            3,
-            2,
-            (ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(b"i" * 16, (0, 2), (1, 4)),),
-            (ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(b"j" * 16, (1,)),),
-        ),
-    ),
-    Record(ConsumerGroupRegularExpressionKey("g", "a.*"), ConsumerGroupRegularExpressionValue(("a", "ab"), 6, AT)),
-)
-
-
-@pytest.mark.parametrize("record", CONSUMER_FACTS, ids=lambda record: type(record.key).__name__)
-def test_consumer_groups_come_back_as_they_were(record: Record) -> None:
-    assert records.decode(*records.encode(record)) == record
 
 
 @pytest.mark.parametrize(

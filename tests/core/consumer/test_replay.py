@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator.core import records as r
 from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.consumer import record_builders
-from coordinator.core.consumer.group import ConsumerGroup, Member, Metadata, ResolvedRegex
+from coordinator.core.consumer.group import ClassicMetadata, ConsumerGroup, Member, Metadata, ResolvedRegex
 from coordinator.core.consumer.owners import Inconsistent, holders
 from coordinator.core.consumer.replay import apply_record
 from coordinator.core.consumer.states import MemberState
@@ -183,13 +183,16 @@ def test_replay_arms_no_timer_and_loading_arms_them_all() -> None:
 @pytest.mark.rule("K-344 K-349 K-351 K-353")
 def test_records_are_written_in_one_form() -> None:
     """What is written reads back the same; names sorted, topics without partitions left out."""
-    metadata = Metadata("i", "r", "c", "/h", ("a", "b"), "x.*", 10, "range")
+    classic = ClassicMetadata(9, (r.ConsumerGroupMemberMetadataValueClassicProtocol("range", b"x"),))
+    owing = replace(member("m", 3, 0), state=MemberState.UNREVOKED_PARTITIONS, pending={T: {1: 2}})
     written = [
         record_builders.epoch("g", 3, -5),
-        record_builders.member("g", "m", metadata),
+        record_builders.member("g", "m", Metadata("i", "r", "c", "/h", ("a", "b"), "x.*", 10, "range", classic)),
         record_builders.target("g", "m", {T: (0, 1)}),
-        record_builders.current("g", member("m", 3, 0)),
+        record_builders.current("g", owing),
         record_builders.pattern("g", "x", ResolvedRegex(frozenset({"b", "a"}), 1, 2)),
+        record_builders.target_epoch("g", 7, 5),
+        record_builders.no_member("g", "m"),
     ]
     for record in written:
         assert r.decode(*r.encode(record)) == record

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coordinator.core import regex
 from coordinator.core.catalog.records import CatalogRecord, decode, encode
@@ -15,7 +16,7 @@ from coordinator.core.transactions.add_partitions_to_txn import add_partitions_t
 from coordinator.core.transactions.ending import complete, fence
 from coordinator.core.transactions.expiry import forget_unused
 from coordinator.core.transactions.membership import verify_partition
-from coordinator.core.transactions.transaction import Transaction
+from coordinator.core.transactions.transaction import EPOCH_MAX, Transaction
 from coordinator.core.transactions.transactions import Transactions
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
@@ -118,6 +119,12 @@ def test_brokers_ask_for_several_transactions_at_once(driver: TransactionsDriver
     assert driver.at("x").partitions == {("t", 1)}
     assert driver.at("y").partitions == {("t", 1), ("t", 2)}
     assert verify_partition(driver.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
+
+
+def test_a_producer_that_missed_that_it_got_another_id_is_told_again(driver: TransactionsDriver) -> None:
+    last = (driver.begun()[0], EPOCH_MAX - 1)
+    driver.take(Result(records=(replace(driver.at(), producer_epoch=EPOCH_MAX - 1).record,)))
+    assert [driver.init(producer=last), driver.init(producer=last)] == [(1, 0), (1, 0)]
 
 
 def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:

@@ -43,22 +43,11 @@ def test_a_subscription_keeps_what_its_version_has(version: int, kept: ConsumerP
     assert read_subscription(data) == kept
 
 
-def test_a_subscription_lies_on_the_wire_as_kafka_puts_it() -> None:
-    data = bytes.fromhex("0000 00000001 0001 61 ffffffff")  # version 0, one topic "a", no user data
-    assert read_subscription(data) == ConsumerProtocolSubscription(("a",))
-    assert write(ConsumerProtocolSubscription(("a",)), 0) == data
-
-
 @pytest.mark.parametrize("version", range(VERSION_MAX + 1))
 def test_an_assignment_is_the_same_in_all_versions(version: int) -> None:
     data = write(ASSIGNMENT, version)
     assert data[2:] == write(ASSIGNMENT, 0)[2:]
     assert read_assignment(data) == ASSIGNMENT
-
-
-def test_a_later_version_is_read_as_ours() -> None:
-    later = b"\x00\x09" + write(SUBSCRIPTION)[2:] + b"what version 9 may have added"
-    assert read_subscription(later) == SUBSCRIPTION
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\xff\xff", b"\x00\x00", b"\x00\x01" + write(SUBSCRIPTION, 0)[2:]])
