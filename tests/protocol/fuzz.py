@@ -3,8 +3,7 @@
     python -m tests.protocol.fuzz --seconds 60 --seed 7 [--target join_group]
 
 Frames that clients really sent (`golden/`) and made-up ones are changed a little, again and again; a change that is read
-as a message becomes a seed itself. Where atheris is installed, `--atheris` lets libFuzzer choose the changes by what the
-codec's lines do with them. A short run with a fixed seed is part of the tests.
+as a message becomes a seed itself. A short run with a fixed seed is part of the tests.
 """
 
 from __future__ import annotations
@@ -81,43 +80,13 @@ def campaign(
     return tried, read
 
 
-def by_libfuzzer(targets: Sequence[Target], seed: int, seconds: int) -> None:
-    """The same, guided by coverage. libFuzzer ends the process itself."""
-    import atheris
-
-    for target in targets:
-        frame = target.encode(target.body.cls())
-        decode_request(frame)  # generates the decoder, whose lines are then instrumented
-    from protocol import codec
-
-    for head, decode in codec._request_decoders.items():
-        codec._request_decoders[head] = atheris.instrument_func(decode)
-    start = seeds(targets, Random(seed))
-
-    def one_input(data: bytes) -> None:
-        check(data)
-
-    def custom_mutator(data: bytes, size_max: int, choice: int) -> bytes:
-        random = Random(choice)
-        if len(data) < 8 or random.random() < 0.05:
-            return random.choice(start)[:size_max]
-        return (mutated(data, random) if random.random() < 0.5 else atheris.Mutate(data, size_max))[:size_max]
-
-    arguments = [sys.argv[0], f"-max_total_time={seconds}", f"-seed={seed}", "-max_len=4096", "-print_final_stats=1"]
-    atheris.Setup(arguments, one_input, custom_mutator=custom_mutator)
-    atheris.Fuzz()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fuzz the reading of requests.")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", default="", help="only those with this in their name: join_group, heartbeat_v4")
-    parser.add_argument("--atheris", action="store_true", help="let libFuzzer choose (pip install atheris)")
     options = parser.parse_args()
     targets = [target for target in REQUESTS if options.target in str(target)]
-    if options.atheris:
-        by_libfuzzer(targets, options.seed, options.seconds)
     tried, read = campaign(targets, options.seed, options.seconds)
     print(f"seed {options.seed}: {tried} frames, {read} of them read, nothing but ProtocolError for the others")
     return 0
