@@ -18,12 +18,10 @@ from protocol.messages.create_topics import (
     CreateTopicsRequestCreatableTopic,
     CreateTopicsRequestCreatableTopicConfig,
 )
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.produce import (
-    ProduceRequest,
-    ProduceResponsePartition,
-)
+from protocol.messages.produce import ProduceRequest, ProduceResponsePartition
 from protocol.records import Record
 from tests import requests
 from tests.server.in_memory import InMemory
@@ -104,6 +102,10 @@ class Broker:
         ]
         asked = CreateTopicsRequestCreatableTopic(topic, partitions, 1, configs=tuple(settings))
         (result,) = self.ask(CreateTopicsRequest((asked,))).topics
+        assert result.error_code == 0, result
+
+    def delete(self, topic: str) -> None:
+        (result,) = self.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState(topic),))).responses
         assert result.error_code == 0, result
 
     def produce(

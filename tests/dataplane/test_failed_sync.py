@@ -1,7 +1,7 @@
 """A topic's log that cannot be synced at the end of a turn: its partition is closed, and nobody hears otherwise."""
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -32,8 +32,8 @@ def serving(**settings: object) -> tuple[CrashingDisk, InMemory]:
     return files, server
 
 
-def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) -> Callable[[], None]:
-    """Let every call of the operation fail in that directory but for the first; returns what ends that."""
+def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) -> None:
+    """Let every call of the operation fail in that directory but for the first."""
     left = count(-after)
 
     def refuse(called: str, path: str) -> int:
@@ -41,7 +41,6 @@ def fail(files: CrashingDisk, operation: str, directory: str, after: int = 0) ->
         return errno.EIO if is_meant and next(left) >= 0 else 0
 
     files.refuse = refuse
-    return lambda: setattr(files, "refuse", lambda called, path: 0)
 
 
 def producing(*partitions: int) -> tuple[ProduceRequest, int]:
@@ -119,14 +118,15 @@ def test_a_request_in_steps_is_not_acknowledged_for_an_earlier_turn(monkeypatch:
     assert codes(peer) == [(0, ErrorCode.KAFKA_STORAGE_ERROR), (1, 0), (2, 0)]
 
 
-def test_a_transaction_whose_marker_cannot_be_synced_ends_at_the_next_start() -> None:
+@pytest.mark.parametrize("operation", ["sync", "append to"])
+def test_a_transaction_whose_marker_cannot_be_written_ends_at_the_next_start(operation: str) -> None:
     files, server = serving()
     peer = server.connect()
     producer = peer.ask(InitProducerIdRequest("x", 60_000), 4)
     records = of((producer.producer_id, producer.producer_epoch), "b")
     answer = peer.ask(produce("t", {0: records}, "x"), 12)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-    fail(files, "sync", "t-0")
+    fail(files, operation, "t-0")
     ended = peer.ask(EndTxnRequest("x", producer.producer_id, producer.producer_epoch, True), 4)
     assert ended.error_code == ErrorCode.NONE, "that it is committed is on the disk"
     assert server.node.ledger.transactions.by_id["x"].state.is_prepared

@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from protocol import record_batch
 from protocol.errors import ErrorCode
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.record_batch import HEADER_BYTES, seal
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
 from tests.requests import produce
@@ -139,6 +138,6 @@ def test_a_topic_that_goes_between_two_steps_takes_nothing(broker: Broker) -> No
     request = produce("t", {0: large})
     steps = broker.plane.handle(request, call(request, 7, 12, NOW), NODES)
     next(steps)
-    broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)))
+    broker.delete("t")
     (result,) = finish(steps).responses[0].partition_responses
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

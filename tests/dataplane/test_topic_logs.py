@@ -1,16 +1,12 @@
 """Topics' logs over time: kept as long as settings say, gone with their topic, closed when damaged, bounded in number."""
 
 import errno
-from collections.abc import Callable
 from itertools import islice
 
 import pytest
 
 from coordinator.dataplane import topic_logs
 from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
-from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -19,9 +15,6 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from storage import cleaner
 from tests.dataplane.broker import NOW, Broker, batch
-from tests.dataplane.test_failed_sync import fail
-from tests.dataplane.test_transactions import begin, of
-from tests.requests import produce
 from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
@@ -71,7 +64,7 @@ def test_a_topic_that_is_deleted_while_its_age_is_looked_at(broker: Broker) -> N
         after = Broker(broker.files.copy())
         steps = after.plane.tend(NOW + HOUR_MS)
         assert len(list(islice(steps, taken))) == taken
-        after.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)), version=6)
+        after.delete("t")
         list(steps)
         assert after.plane._state.logs.open_logs() == []
 
@@ -165,7 +158,7 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
     """Deleted and made anew: never half of its records, and never the old ones in the new one."""
     files = CrashingDisk()
     server = Broker(files, is_synced=is_synced)
-    server.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))
+    server.create("d", partitions=2)
     for partition in (0, 1):
         server.produce("d", partition, batch("old"))
     crashes = []
@@ -176,7 +169,7 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
                 crashes.append((f"{how} after {operation} {path}", disk))
 
     files.after_call = after_call
-    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), version=6)
+    server.delete("d")
     files.after_call = None
     assert len(crashes) > 3
     for how, disk in crashes:
@@ -184,7 +177,7 @@ def test_a_topic_is_there_whole_or_gone_whatever_crashes(is_synced: bool) -> Non
         if "d" in after.node.ledger.catalog.topics_by_name:
             assert [after.values("d", partition, committed=True) for partition in (0, 1)] == [["old"], ["old"]], how
         else:
-            after.ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("d", 2, 1),)))
+            after.create("d", partitions=2)
             assert [after.values("d", partition, committed=True) for partition in (0, 1)] == [[], []], how
             after.produce("d", 0, batch("new"))
             assert after.values("d", 0, committed=True) == ["new"], how
@@ -208,7 +201,7 @@ def test_a_topic_that_is_deleted_while_it_is_compacted(is_made_anew: bool) -> No
         broker, compaction = being_compacted()
         (log,) = broker.plane.compacted_logs()
         assert len(list(islice(compaction, taken))) == taken
-        broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("latest"),)), version=6)
+        broker.delete("latest")
         if is_made_anew:
             broker.create("latest", cleanup_policy="compact")
             broker.produce("latest", 0, batch("new", key="k"))
@@ -224,7 +217,7 @@ def test_a_deleted_topic_that_a_start_makes_anew_is_empty() -> None:
     server = Broker(CrashingDisk(), topics={"d": 1})
     server.produce("d", 0, batch("old"))
     before = server.files.copy()
-    server.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("d"),)), version=6)
+    server.delete("d")
     crashed = server.files.copy()
     for path, data in before.contents().items():
         if path.startswith("data/d-0/"):
@@ -239,7 +232,7 @@ def test_a_directory_in_a_deleted_topic_is_left_and_ends_nothing(broker: Broker)
     broker.create("t")
     broker.produce("t", 0, batch("old"))
     broker.files.make_directory("data/t-0/mine")
-    broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("t"),)), version=6)
+    broker.delete("t")
     broker.create("t")
     assert broker.values("t") == []
     list(broker.plane.tend(NOW))
@@ -250,25 +243,14 @@ def test_a_failed_append_closes_its_partition_and_nothing_else(broker: Broker) -
     broker.create("t", partitions=2)
     broker.produce("t", 0, batch("a"))
     broker.produce("t", 1, batch("a"))
-    (call,) = calls_of(lambda: broker.produce("t", 0, batch("b")), broker, "append to data/t-0")
-    broker.files.fail = {broker.files.calls + call: errno.EIO}
+    broker.files.refuse = lambda operation, path: (operation == "append to" and "/t-0/" in path) * errno.EIO
     assert broker.produce("t", 0, batch("c")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    broker.files.refuse = lambda operation, path: 0
     assert broker.produce("t", 0, batch("d")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.produce("t", 1, batch("b")).error_code == ErrorCode.NONE
     assert list(broker.plane.closed_partitions) == [("t", 0)]
     assert "EIO" in broker.plane.closed_partitions["t", 0]
-    assert Broker(broker.files.copy()).values("t") == ["a", "b"]
-
-
-def calls_of(work: Callable[[], object], broker: Broker, operation: str) -> list[int]:
-    """Which calls to the disk of this piece of work, counted from 1, are that operation."""
-    before, found = broker.files.calls, []
-    broker.files.after_call = lambda name, path: (
-        found.append(broker.files.calls - before) if f"{name} {path}".startswith(operation) else None
-    )
-    work()
-    broker.files.after_call = None
-    return found
+    assert Broker(broker.files.copy()).values("t") == ["a"]
 
 
 def test_a_segment_that_is_removed_under_the_server_closes_its_partition(broker: Broker) -> None:
@@ -295,14 +277,3 @@ def test_a_missing_descriptor_closes_nothing_for_good(broker: Broker) -> None:
     assert broker.fetch("t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t").error_code == ErrorCode.NONE
     assert broker.plane.closed_partitions == {}
-
-
-def test_a_transaction_is_not_complete_before_each_of_its_markers_is_written() -> None:
-    server = Broker(CrashingDisk(), topics={"t": 1})
-    producer = begin(server)
-    server.ask(produce("t", {0: of(producer, "a")}, "x"), version=12)
-    fail(server.files, "append to", "t-0")
-    server.ask(EndTxnRequest("x", *producer, True), version=5)
-    assert server.node.dataplane.closed_partitions.keys() == {("t", 0)}
-    after = Broker(server.files.copy(), topics={"t": 1})
-    assert after.values("t", 0, committed=True) == ["a"], "it was committed"

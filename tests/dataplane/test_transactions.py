@@ -5,7 +5,6 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnRequestTopic
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.dataplane.broker import Broker, batch, read_values
@@ -116,7 +115,7 @@ def test_a_topic_that_goes_does_not_hold_up_the_end(broker: Broker) -> None:
     broker.create("u")
     broker.produce("t", 0, of(producer, "a"), txn="x")
     broker.produce("u", 0, of(producer, "b"), txn="x")
-    broker.ask(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("u"),)))
+    broker.delete("u")
     end(broker, producer)
     assert broker.values("t", committed=True) == ["a"]
 

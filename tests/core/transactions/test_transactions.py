@@ -121,10 +121,27 @@ def test_brokers_ask_for_several_transactions_at_once(driver: TransactionsDriver
     assert verify_partition(driver.transactions, "y", y, ("t", 3)) == ErrorCode.TRANSACTION_ABORTABLE
 
 
-def test_a_producer_that_missed_that_it_got_another_id_is_told_again(driver: TransactionsDriver) -> None:
-    last = (driver.begun()[0], EPOCH_MAX - 1)
+LAST = (0, EPOCH_MAX - 1)
+
+
+@pytest.fixture
+def at_its_end(driver: TransactionsDriver) -> TransactionsDriver:
+    """A producer whose epochs are used up."""
+    driver.begun()
     driver.take(Result(records=(replace(driver.at(), producer_epoch=EPOCH_MAX - 1).record,)))
-    assert [driver.init(producer=last), driver.init(producer=last)] == [(1, 0), (1, 0)]
+    return driver
+
+
+def test_a_producer_that_missed_that_it_got_another_id_is_told_again(at_its_end: TransactionsDriver) -> None:
+    assert [at_its_end.init(producer=LAST), at_its_end.init(producer=LAST)] == [(1, 0), (1, 0)]
+
+
+def test_only_the_last_epoch_of_the_id_before_repeats_an_end(at_its_end: TransactionsDriver) -> None:
+    at_its_end.add(LAST, 2)
+    assert at_its_end.end(LAST) == (1, 0)
+    at_its_end.finish()
+    assert at_its_end.end((0, EPOCH_MAX - 2)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert at_its_end.end(LAST) == (1, 0)
 
 
 def test_ids_that_nobody_uses_are_forgotten(driver: TransactionsDriver) -> None:
