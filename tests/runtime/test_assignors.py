@@ -9,8 +9,8 @@ from coordinator.config import ConfigError
 from coordinator.core.assignors import BUILT_IN
 from coordinator.runtime import assignors
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from tests.server.in_memory import InMemory, Peer
+from tests.control.steered import ConsumerMember
+from tests.server.in_memory import InMemory
 
 SOURCE = """
 def first_takes_all(spec):
@@ -42,12 +42,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "third_party", raising=False)
 
 
-def heartbeat(peer: Peer, member_id: str, epoch: int = 0, assignor: str | None = None) -> tuple[int, set[int]]:
-    """The error and the partitions that a member hears of."""
-    request = ConsumerGroupHeartbeatRequest(
-        "shop", member_id, epoch, None, None, 30_000, ("orders",), None, assignor, () if not epoch else None
-    )
-    answer = peer.ask(request, 1)
+def heartbeat(server: InMemory, member_id: str, assignor: str | None = None) -> tuple[int, set[int]]:
+    """The error and the partitions that a new member hears of."""
+    answer = ConsumerMember(server, member_id).beat(server_assignor=assignor)
     owned = answer.assignment.topic_partitions if answer.assignment else ()
     return answer.error_code, {partition for topic in owned for partition in topic.partitions}
 
@@ -56,16 +53,14 @@ def heartbeat(peer: Peer, member_id: str, epoch: int = 0, assignor: str | None =
 def test_a_third_assignor_is_voted_for_and_assigns() -> None:
     """Named in the setting, asked for by members, chosen by their votes."""
     server = InMemory(group_consumer_assignors=("uniform", "first"), group_consumer_assignment_interval_ms=0)
-    peer = server.connect()
-    assert heartbeat(peer, "a", assignor="first") == (ErrorCode.NONE, {0, 1, 2, 3})
-    assert heartbeat(peer, "b", assignor="first") == (ErrorCode.NONE, set()), "uniform would give it two"
+    assert heartbeat(server, "a", "first") == (ErrorCode.NONE, {0, 1, 2, 3})
+    assert heartbeat(server, "b", "first") == (ErrorCode.NONE, set()), "uniform would give it two"
 
 
 def test_an_assignor_that_fails_fails_the_heartbeat_and_nothing_else() -> None:
     server = InMemory(group_consumer_assignors=("uniform", "broken"), group_consumer_assignment_interval_ms=0)
-    peer = server.connect()
-    assert heartbeat(peer, "a", assignor="broken") == (ErrorCode.UNKNOWN_SERVER_ERROR, set())
-    assert heartbeat(peer, "a") == (ErrorCode.NONE, {0, 1, 2, 3})
+    assert heartbeat(server, "a", "broken") == (ErrorCode.UNKNOWN_SERVER_ERROR, set())
+    assert heartbeat(server, "a") == (ErrorCode.NONE, {0, 1, 2, 3})
 
 
 def test_the_setting_s_order_is_kept_and_kafka_s_two_need_no_package() -> None:

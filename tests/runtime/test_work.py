@@ -15,6 +15,7 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, A
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.control.steered import ConsumerMember
 from tests.requests import commit
 from tests.server.in_memory import InMemory
 
@@ -33,11 +34,8 @@ def test_patterns_of_many_groups_are_a_step_a_turn(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(regex, "match", note)
     groups = [f"g{number}" for number in range(8)]
     for group_id in groups:
-        peer = server.connect()
-        joining = ConsumerGroupHeartbeatRequest(
-            group_id, "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=f"t.*|{group_id}", topic_partitions=()
-        )
-        peer.send((joining, 1))
+        joining = {"rebalance_timeout_ms": 60_000, "topic_partitions": (), "subscribed_topic_regex": f"t.*|{group_id}"}
+        server.connect().send((ConsumerGroupHeartbeatRequest(group_id, "m", 0, **joining), 1))
     turns = 0
     while server.frontend.next_deadline_ms() == IMMEDIATELY or not turns:
         before = len(matched)
@@ -74,11 +72,9 @@ def test_members_that_are_lost_at_once_expire_over_some_turns() -> None:
     """In each of them others are answered."""
     groups, beat_ms = 5 * TIMERS_A_TURN // 2, 40_000
     server = InMemory(offsets_topic_num_partitions=5)
-    for number in range(groups):
-        joining = ConsumerGroupHeartbeatRequest(
-            f"g{number}", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=()
-        )
-        epoch = server.connect().ask(joining, 1).member_epoch
+    members = [ConsumerMember(server, "m", f"g{number}") for number in range(groups)]
+    for member in members:
+        member.beat()
 
     def left() -> int:
         return sum(
@@ -87,13 +83,12 @@ def test_members_that_are_lost_at_once_expire_over_some_turns() -> None:
 
     assert left() == groups
     server.seconds += beat_ms / 1000
-    alive = server.connect()
-    assert alive.ask(ConsumerGroupHeartbeatRequest("g0", "m", epoch), 1).error_code == 0
+    assert members[0].beat().error_code == 0
     server.seconds += 10
     counts = [left()]
     while counts[-1] > 1:
         assert server.frontend.next_deadline_ms() <= server.clock.now_ms(), "the next turn comes at once"
-        assert alive.ask(ConsumerGroupHeartbeatRequest("g0", "m", epoch), 1).error_code == 0
+        assert members[0].beat().error_code == 0
         counts.append(left())
     expired = [before - after for before, after in pairwise(counts)]
     assert sum(expired) == groups - 1
