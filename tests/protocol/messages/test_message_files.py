@@ -9,26 +9,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 import protocol.messages
+from protocol import wire
 from protocol.apis import API, APIS, BY_NAME, KAFKA_3_9_RANGES, LATEST_RANGES, TABLE, api_of
 from protocol.messages import consumer_protocol
 from protocol.schema import Field, Message, Schema
-from protocol.wire import (
-    BOOLEAN,
-    BYTES,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    NULLABLE_BYTES,
-    NULLABLE_STRING,
-    RECORDS,
-    STRING,
-    UINT16,
-    UUID,
-    Array,
-    Nullable,
-)
 
 IN_COLUMNS = {
     (name, "partitions")
@@ -37,18 +21,18 @@ IN_COLUMNS = {
 EMBEDDED = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT)
 FILES = {path.stem for path in Path(protocol.messages.__file__).parent.glob("*.py")} - {"__init__"}
 SCALARS = {
-    BOOLEAN: bool,
-    FLOAT64: float,
-    UINT16: int,
-    INT8: int,
-    INT16: int,
-    INT32: int,
-    INT64: int,
-    STRING: str,
-    BYTES: bytes,
-    UUID: bytes,
+    wire.BOOLEAN: bool,
+    wire.FLOAT64: float,
+    wire.UINT16: int,
+    wire.INT8: int,
+    wire.INT16: int,
+    wire.INT32: int,
+    wire.INT64: int,
+    wire.STRING: str,
+    wire.BYTES: bytes,
+    wire.UUID: bytes,
 }
-NULLABLE = {NULLABLE_STRING: str | None, NULLABLE_BYTES: bytes | None, RECORDS: bytes | None}
+NULLABLE = {wire.NULLABLE_STRING: str | None, wire.NULLABLE_BYTES: bytes | None, wire.RECORDS: bytes | None}
 
 
 def schemas(root: Schema) -> Iterator[Schema]:
@@ -56,7 +40,7 @@ def schemas(root: Schema) -> Iterator[Schema]:
     yield root
     for field in root.fields:
         inner = field.type
-        while isinstance(inner, Array | Nullable):
+        while isinstance(inner, wire.Array | wire.Nullable):
             inner = inner.of
         if isinstance(inner, Schema):
             yield from schemas(inner)
@@ -83,10 +67,10 @@ def python_type(field: Field) -> Any:
     kind: Any = field.type
     if isinstance(kind, Schema):
         plain: Any = kind.cls
-    elif isinstance(kind, Nullable):
+    elif isinstance(kind, wire.Nullable):
         assert isinstance(kind.of, Schema)
         plain = kind.of.cls | None
-    elif isinstance(kind, Array):
+    elif isinstance(kind, wire.Array):
         element: Any = kind.of.cls if isinstance(kind.of, Schema) else SCALARS[kind.of]
         plain = tuple[element, ...] | None if kind.nullable else tuple[element, ...]
     else:
@@ -122,7 +106,7 @@ def test_every_field_has_a_default_of_its_type(schema: Schema) -> None:
         value, hint = getattr(message, field.name), hints[field.name]
         allowed = get_args(hint) if type(None) in get_args(hint) else (hint,)
         assert type(value) in [getattr(kind, "__origin__", kind) for kind in allowed], field.name
-        assert field.type is not UUID or len(value) == 16, field.name
+        assert field.type is not wire.UUID or len(value) == 16, field.name
 
 
 def test_null_is_a_default_only_where_every_version_allows_it() -> None:
