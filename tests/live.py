@@ -92,6 +92,10 @@ class Muster:
         """Where Kafka clients connect: host:port."""
         return str(self.ready["kafka"])
 
+    def address_of(self, listener: str) -> str:
+        """Where a listener is, where there are several."""
+        return str(self.ready["listeners"][self.ready["names"].index(listener)])
+
     @property
     def address(self) -> tuple[str, int]:
         """The same as a pair."""

@@ -49,10 +49,6 @@ def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
         yield server
 
 
-def address(muster: Muster, listener: str) -> str:
-    return str(muster.ready["listeners"][muster.ready["names"].index(listener)])
-
-
 @pytest.fixture
 def write(muster: Muster, tmp_path: Path) -> Callable[[str], str]:
     """Write a file of settings, with the names of files and addresses put in. Returns the file's."""
@@ -80,7 +76,7 @@ def test_commands_get_in_by_every_way(
 ) -> None:
     """`describe` goes by the bootstrap address, and by the one that Metadata and FindCoordinator tell."""
     listener, text = WAYS[way]
-    where = ("--bootstrap-server", address(muster, listener), "--command-config", write(text))
+    where = ("--bootstrap-server", muster.address_of(listener), "--command-config", write(text))
     assert main(["offsets", "set", f"shop-{listener}", "orders:0=0", *where]) == 0
     capsys.readouterr()
     assert main(["groups", "describe", f"shop-{listener}", *where]) == 0
@@ -93,7 +89,7 @@ def test_offsets_move_by_files_of_settings_and_the_environment(
 ) -> None:  # fmt: skip
     listener, text = WAYS["SCRAM-SHA-512"]
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", write(text))
-    monkeypatch.setenv("MUSTER_BOOTSTRAP", address(muster, listener))
+    monkeypatch.setenv("MUSTER_BOOTSTRAP", muster.address_of(listener))
     assert main(["offsets", "set", "moving", "orders:1=0"]) == 0
     capsys.readouterr()
     assert main(["offsets", "export", "moving"]) == 0
@@ -126,7 +122,7 @@ def test_mistakes_are_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     file = write(text)
-    words = ["groups", "list", "--bootstrap-server", address(muster, listener), "--command-config", file]
+    words = ["groups", "list", "--bootstrap-server", muster.address_of(listener), "--command-config", file]
     found = main(words)
     complaint = capsys.readouterr().err
     assert found == code, complaint
@@ -145,7 +141,7 @@ def test_an_address_that_is_not_in_the_certificate_is_refused_unless_that_is_swi
     text = WAYS["SSL"][1]
     strict = CommandConfig(write(text), 10)
     lax = CommandConfig(write(f"{text}\nssl.endpoint.identification.algorithm="), 10)
-    host, _, port = address(muster, "SSL").rpartition(":")
+    host, _, port = muster.address_of("SSL").rpartition(":")
     with socket.create_connection((host, int(port))) as sock, pytest.raises(ConnectionError, match="Hostname mismatch"):
         strict.secure(sock, "kafka.example")
     with socket.create_connection((host, int(port))) as sock:

@@ -50,7 +50,7 @@ class Way:
     def __init__(self, muster: Muster, way: str, mistake: str = "") -> None:
         self.mistake = mistake
         self.listener = LISTENERS.get(way, "SASL_PLAINTEXT")
-        self.server = muster.ready["listeners"][muster.ready["names"].index(self.listener)]
+        self.server = muster.address_of(self.listener)
         self.protocol = "SSL" if self.listener == "MTLS" else self.listener
         folder = certificates()
         self.ca = str((folder / "other" if mistake == "CA" else folder) / "ca.pem")

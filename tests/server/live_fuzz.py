@@ -12,7 +12,6 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -26,6 +25,7 @@ from tests.live import WAIT_SECONDS, Muster
 from tests.protocol.mutate import mutated
 from tests.server.bystander import Bystander
 from tests.server.sasl_clients import plain
+from tests.server.secured import secured_server
 
 FOLDER = Path(__file__).parent.parent / "protocol" / "golden"
 CONNECTIONS = 16  # of each kind at a time
@@ -124,21 +124,10 @@ class Fuzzer:
         return sock
 
 
-@contextlib.contextmanager
-def fuzzed(folder: Path) -> Iterator[Muster]:
-    """A server with a listener in plaintext and one with SASL."""
-    users = folder / "users"
-    users.write_text("alice:secret\n")
-    words = ("--listen", "PLAINTEXT://127.0.0.1:0", "--listen", "SASL_PLAINTEXT://127.0.0.1:0")
-    options = ("--ephemeral", "--log-level", "error", "--set", f"sasl.users.file={users}", *words)
-    with Muster(folder, *options, has_listen=False) as muster:
-        yield muster
-
-
 def fuzz(muster: Muster, frames: int, seed: int) -> Counts:
     """Send so many frames. Raises AssertionError if the healthy member is disturbed."""
     counts, random, bystander = Counts(), Random(seed), Bystander(muster)
-    host, _, port = str(muster.ready["listeners"][1]).rpartition(":")
+    host, _, port = muster.address_of("SASL_PLAINTEXT").rpartition(":")
     fuzzers = [Fuzzer((host, int(port)), random, counts, logs_in=logs_in) for logs_in in (False, True)]
     try:
         while counts.frames < frames:
@@ -162,7 +151,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory() as folder, fuzzed(Path(folder)) as muster:
+    with tempfile.TemporaryDirectory() as folder, secured_server(Path(folder), "--log-level", "error") as muster:
         counts = fuzz(muster, options.frames, options.seed)
         failures = muster.metric("muster_internal_errors_total")
     print(f"{counts.frames} frames, {counts.connections} connections, slowest heartbeat {counts.slowest_beat_s:.3f} s")

@@ -9,8 +9,11 @@ from tests.server.certificates import certificates
 
 
 @contextmanager
-def secured_server(folder: Path) -> Iterator[Muster]:
-    """A server with a listener for each way to connect by TLS, SASL or both; `alice` has the password `secret`."""
+def secured_server(folder: Path, *options: str) -> Iterator[Muster]:
+    """A server with a listener for each way to connect, first by neither TLS nor SASL; `alice` has the password `secret`.
+
+    Metrics tell of the connections to all of them.
+    """
     users = folder / "users"
     users.write_text("alice:secret\n")
     pem = certificates()
@@ -22,7 +25,8 @@ def secured_server(folder: Path) -> Iterator[Muster]:
         "listener.name.mtls.ssl.client.auth": "required",
     }
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    names = ("SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL")
+    names = ("PLAINTEXT", "SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL")
     words += [word for name in names for word in ("--listen", f"{name}://127.0.0.1:0")]
-    with Muster(folder, "--ephemeral", "--topic", "orders:2", "--oauth-dev", *words, has_listen=False) as server:
+    words += ["--ephemeral", "--topic", "orders:2", "--oauth-dev", *options]
+    with Muster(folder, *words, has_listen=False) as server:
         yield server

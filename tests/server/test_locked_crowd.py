@@ -27,6 +27,7 @@ from tests.server.bystander import descriptors
 from tests.server.certificates import certificates, client_context, client_hello
 from tests.server.in_memory import Dialogue
 from tests.server.sasl_clients import plain
+from tests.server.secured import secured_server
 
 CROWD = 300
 HEARTBEATS_MIN = 50  # beside one kind of abuse, which is repeated until then
@@ -48,18 +49,8 @@ FIRST = encode_request(36, 2, 3, "crowd", SaslAuthenticateRequest(b"n,,n=alice,r
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
-    """A server with a listener without doors, for metrics of it, one with TLS, and one with TLS and SASL."""
-    users = tmp_path / "users"
-    users.write_text("alice:secret\n")
-    settings = {
-        "sasl.users.file": users,
-        "ssl.keystore.location": certificates() / "server.pem",
-        "connections.max.authentication.ms": AUTHENTICATION_MS,
-    }
-    words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    words += [word for name in ("PLAINTEXT", "SSL", "SASL_SSL") for word in ("--listen", f"{name}://127.0.0.1:0")]
-    options = ("--ephemeral", "--log-level", "error", *words)
-    with descriptors(3 * CROWD), Muster(tmp_path, *options, has_listen=False) as server:
+    wait = f"connections.max.authentication.ms={AUTHENTICATION_MS}"
+    with descriptors(3 * CROWD), secured_server(tmp_path, "--log-level", "error", "--set", wait) as server:
         yield server
 
 
@@ -73,13 +64,9 @@ def command_config(tmp_path: Path) -> Path:
     return file
 
 
-def port(muster: Muster, listener: str) -> int:
-    found = muster.ready["listeners"][muster.ready["names"].index(listener)]
-    return int(str(found).rpartition(":")[2])
-
-
 def connect(muster: Muster, listener: str) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port(muster, listener)), timeout=WAIT_SECONDS)
+    host, _, port = muster.address_of(listener).rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=WAIT_SECONDS)
 
 
 def send_slowly(muster: Muster, stack: ExitStack) -> None:
@@ -188,9 +175,8 @@ ABUSES: dict[str, Callable[[Muster, ExitStack], None]] = {
 def test_a_member_beside_a_crowd_is_not_late(what: str, muster: Muster, command_config: Path) -> None:
     if what == "updates of keys" and not openssl.has_library():
         pytest.skip("needs the library libssl")
-    address = f"127.0.0.1:{port(muster, 'SASL_SSL')}"
     before = resident_mib(muster.pid)
-    with Member(address, muster.pid, command_config) as member, ExitStack() as stack:
+    with Member(muster.address_of("SASL_SSL"), muster.pid, command_config) as member, ExitStack() as stack:
         while muster.metric("muster_requests_total", api="Heartbeat") < HEARTBEATS_MIN:
             ABUSES[what](muster, stack)
             wait_until("only the member is left", lambda: muster.metric("muster_connections") <= 1)
@@ -220,11 +206,13 @@ def kib_of_idle(muster: Muster, listener: str, count: int, stack: ExitStack) -> 
 @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_idle_connections_take_little_memory(listener: str, count: int, muster: Muster, command_config: Path) -> None:
     """R18, with doors that are locked. A member beside them is not late."""
-    address = f"127.0.0.1:{port(muster, 'SASL_SSL')}"
     with descriptors(count), ExitStack() as stack:
         kib = kib_of_idle(muster, listener, count, stack)
         assert kib <= KIB[listener]
-        with Member(address, muster.pid, command_config) as member, connect(muster, "PLAINTEXT") as sock:
+        with (
+            Member(muster.address_of("SASL_SSL"), muster.pid, command_config) as member,
+            connect(muster, "PLAINTEXT") as sock,
+        ):
             client = Client(sock)
             for _ in range(100):
                 client.ask(*VERSIONS)

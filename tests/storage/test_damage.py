@@ -72,6 +72,10 @@ def add(base_offset: int, leader_epoch: int, changes: dict[str, int], files: Cra
             f"{SEGMENTS[2]}:0: the log ends here, but was on the disk up to offset 15",
         ),
         (
+            partial(cut, SEGMENTS[2], HEADER_BYTES - 1),
+            f"{SEGMENTS[2]}:0: the header of a batch is cut off, which was on the disk (offset 12 was expected there)",
+        ),
+        (
             partial(cut, SEGMENTS[2], SIZE - 1),
             f"{SEGMENTS[2]}:0: a batch of {SIZE} bytes is cut off after {SIZE - 1}, which was on the disk"
             " (offset 12 was expected there)",

@@ -13,7 +13,7 @@ from storage.files import StorageError
 from storage.index import RELATIVE_MAX, Index
 from storage.log import Log, LogConfig, scan
 from storage.repair import empty_batches
-from tests.storage.crashing_disk import CrashingDisk
+from tests.storage.crashing_disk import CrashingDisk, CrashingFile
 
 DIRECTORY = "data/__consumer_offsets-0"
 CONFIG = LogConfig(segment_bytes=300, compaction_bytes_min=1)
@@ -71,6 +71,21 @@ def test_a_compaction_that_fails_leaves_no_trace_and_the_log_goes_on(operation: 
     files.refuse = lambda name, path: 0
     after = Log.open(files.copy(), DIRECTORY, CONFIG)
     assert values(after) == {**before, b"new": b"value"}
+
+
+def test_a_compaction_that_fails_says_why_though_its_file_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def close_unless_cleaned(file: CrashingFile) -> None:
+        if file.path.endswith(".cleaned"):
+            raise StorageError("close", file.path, errno.EIO, "no")
+        close(file)
+
+    close, files = CrashingFile.close, CrashingDisk()
+    log = filled(files)
+    files.refuse = lambda name, path: (name == "append to" and path.endswith(".cleaned")) * errno.ENOSPC
+    monkeypatch.setattr(CrashingFile, "close", close_unless_cleaned)
+    with pytest.raises(StorageError, match="ENOSPC"):
+        cleaner.run(log, 0)
+    assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
 
 
 def test_a_swap_that_is_interrupted_is_finished_by_the_next_start() -> None:
