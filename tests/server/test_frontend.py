@@ -16,21 +16,19 @@ from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from storage.files import StorageError
 from tests.log_lines import log_lines
-from tests.requests import commit, fetch, fetch_offsets
+from tests.requests import commit, fetch, fetch_offsets, join
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
 from tests.server.listening import VERSIONS
 from tests.storage.crashing_disk import CrashingDisk
 
 
-def joining(group: str = "shop", member_id: str = "", session_ms: int = 10_000) -> tuple[JoinGroupRequest, int]:
-    protocol = JoinGroupRequestProtocol("range", b"")
-    return JoinGroupRequest(group, session_ms, 60_000, member_id, None, "consumer", (protocol,)), 3
+def joining(group: str = "shop") -> tuple[Message, int]:
+    return join(group, rebalance_ms=60_000), 3
 
 
 def polling(wait_ms: int = 500) -> tuple[FetchRequest, int]:

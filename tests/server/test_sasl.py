@@ -13,6 +13,8 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from joserfc import jwt
+from joserfc.jwk import OctKey
 
 from coordinator.config import Config, ConfigError
 from coordinator.core.scram import SHA_256
@@ -245,14 +247,10 @@ def test_a_token_that_has_expired_is_refused_in_two_steps(issuer: Issuer) -> Non
 
 
 def signed(key: Any, facts: Any, algorithm: str = "RS256") -> str:
-    from joserfc import jwt
-
     return jwt.encode({"alg": algorithm, "kid": key.kid}, dict(facts), key, algorithms=[algorithm])
 
 
 def test_tokens_that_are_not_accepted(issuer: Issuer) -> None:
-    from joserfc.jwk import OctKey
-
     rules = Rules("me", ("kafka",))
     verifier = Verifier(issuer.keys, rules)
     mine = claims(iss="me", aud=["kafka", "other"])

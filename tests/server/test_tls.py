@@ -11,6 +11,14 @@ from typing import Any
 
 import pytest
 import trio
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.x509 import load_pem_x509_certificate
 
 from coordinator.config import Config, ConfigError, read_pairs
 from coordinator.server.distinguished_name import subject_of
@@ -322,13 +330,6 @@ def test_settings_that_cannot_be_used_are_named(values: dict[str, Any], complain
 
 
 def test_the_password_of_a_key_is_used() -> None:
-    from cryptography.hazmat.primitives.serialization import (
-        BestAvailableEncryption,
-        Encoding,
-        PrivateFormat,
-        load_pem_private_key,
-    )
-
     text = (certificates() / "server.pem").read_bytes()
     key = load_pem_private_key(text, None).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
@@ -341,10 +342,6 @@ def test_the_password_of_a_key_is_used() -> None:
 
 def pkcs12(file: Path, name: str, *, password: str = "secret") -> dict[str, str]:
     """Write a key, its certificate and the authority's to a PKCS12 file. Returns the settings of that key store."""
-    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key
-    from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
-    from cryptography.x509 import load_pem_x509_certificate
-
     text = (certificates() / f"{name}.pem").read_bytes()
     key, own = load_pem_private_key(text, None), load_pem_x509_certificate(text)
     authority = load_pem_x509_certificate((certificates() / "ca.pem").read_bytes())

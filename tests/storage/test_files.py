@@ -92,6 +92,11 @@ def test_a_directory_is_held_once(files: Files, tmp_path: Path) -> None:
     files.lock(f"{root}/muster.lock").release()
 
 
+def said_by(code: str, path: Path) -> str:
+    """What another process prints that runs this code for a path."""
+    return subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
+
+
 def test_the_second_process_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
     lock = RealFiles().lock(str(tmp_path / "muster.lock"))
     code = (
@@ -99,10 +104,7 @@ def test_the_second_process_is_told_the_pid_of_the_first(tmp_path: Path) -> None
         "try: RealFiles().lock(sys.argv[1])\n"
         "except DirectoryLocked as held: print(held.pid)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "muster.lock")], capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout) == os.getpid()
+    assert int(said_by(code, tmp_path / "muster.lock")) == os.getpid()
     lock.release()
 
 
@@ -201,10 +203,7 @@ def test_a_log_goes_on_without_a_descriptor_left(tmp_path: Path) -> None:
         "for _ in range(5): log.append(encode([Record(None, bytes(150))]))\n"
         "print(len(log.segments), log.failure)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "orders-0")], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "6 None\n"
+    assert said_by(code, tmp_path / "orders-0") == "6 None\n"
 
 
 class Syncs:
