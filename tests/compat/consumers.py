@@ -1,4 +1,5 @@
-"""Consumers in processes of their own (see `member.py`), as a test sees them; and producing by each client."""
+"""Consumers in processes of their own (see `member.py`), as a test sees them; producing by each client; and confluent-kafka's
+consumer in this process."""
 
 import asyncio
 import json
@@ -7,10 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
+from typing import Any, Protocol
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.live import WAIT_SECONDS, wait_until
 
@@ -98,46 +102,92 @@ class Member:
         self._undone = [one for one in self._undone if one not in done]
 
 
-def share(members: Iterable[Member], partitions: int) -> bool:
-    """Whether the members own all partitions, and no two of them the same one."""
+class Assigned(Protocol):
+    """A member that knows its partitions."""
+
+    @property
+    def assigned(self) -> Collection[int]: ...
+
+
+def share(members: Collection[Assigned], partitions: int) -> bool:
+    """Whether the members own all partitions, each of them some, and no two of them the same one."""
     owned = [partition for member in members for partition in member.assigned]
-    return sorted(owned) == list(range(partitions))
+    return sorted(owned) == list(range(partitions)) and all(member.assigned for member in members)
 
 
-def produce(client: str, bootstrap: str, topic: str, partitions: int, values: Iterable[str]) -> None:
-    """Produce values in turn to the partitions, and wait for every acknowledgement."""
-    _PRODUCE[client](bootstrap, topic, [(number % partitions, value.encode()) for number, value in enumerate(values)])
+def wait_for_share(members: Collection[Assigned], partitions: int = 4, when: str = "") -> None:
+    wait_until(f"{len(members)} members share all partitions {when}", lambda: share(members, partitions))
 
 
-Placed = list[tuple[int, bytes]]
+def librdkafka(bootstrap: str, group: str, **settings: Any) -> Consumer:
+    """A consumer of confluent-kafka that begins at the first record, and commits what it is told to."""
+    own = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    return Consumer({**own, "enable.auto.commit": False, "reconnect.backoff.max.ms": 500, **settings})
 
 
-def _kafka_python(bootstrap: str, topic: str, values: Placed) -> None:
+def read(
+    bootstrap: str, topic: str, count: int, isolation: str = "read_committed", partitions: Iterable[int] = (0,)
+) -> list[str]:
+    """At least `count` records of some partitions from the beginning, and what comes in the second after them."""
+    consumer = librdkafka(bootstrap, "unused", **{"isolation.level": isolation})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    found: list[str] = []
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        batch = consumer.consume(500, 1.0)
+        found += [(one.value() or b"").decode() for one in batch if not one.error()]
+        if not batch and len(found) >= count:
+            break
+    consumer.close()
+    return found
+
+
+def produce(
+    client: str, bootstrap: str, topic: str, partitions: int, values: Iterable[str], codec: str | None = None
+) -> None:
+    """Produce values in turn to the partitions, each with a key and a header, and wait for every acknowledgement."""
+    records = [
+        (value.encode(), f"key-{number}".encode(), number % partitions, [("n", str(number).encode())])
+        for number, value in enumerate(values)
+    ]
+    _PRODUCE[client](bootstrap, topic, records, codec)
+
+
+Records = list[tuple[bytes, bytes, int, list[tuple[str, bytes]]]]  # value, key, partition, headers
+
+
+def _kafka_python(bootstrap: str, topic: str, records: Records, codec: str | None) -> None:
     from kafka import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=bootstrap)
-    for sent in [producer.send(topic, value, partition=partition) for partition, value in values]:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=10)
+    for sent in [
+        producer.send(topic, value, key, partition=partition, headers=headers)
+        for value, key, partition, headers in records
+    ]:
         sent.get(30)
     producer.close()
 
 
-def _confluent_kafka(bootstrap: str, topic: str, values: Placed) -> None:
+def _confluent_kafka(bootstrap: str, topic: str, records: Records, codec: str | None) -> None:
     from confluent_kafka import Producer
 
     failed: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for partition, value in values:
-        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and failed.append(error))
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec or "none", "linger.ms": 10})
+    for value, key, partition, headers in records:
+        producer.produce(topic, value, key, partition, lambda error, _: error and failed.append(error), headers=headers)
     assert producer.flush(WAIT_SECONDS) == 0, "something was not delivered"
     assert not failed, failed[0]
 
 
-def _aiokafka(bootstrap: str, topic: str, values: Placed) -> None:
+def _aiokafka(bootstrap: str, topic: str, records: Records, codec: str | None) -> None:
     from aiokafka import AIOKafkaProducer
 
     async def send() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-            for sent in [await producer.send(topic, value, partition=partition) for partition, value in values]:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=10) as producer:
+            for sent in [
+                await producer.send(topic, value, key, partition, headers=headers)
+                for value, key, partition, headers in records
+            ]:
                 await sent
 
     asyncio.run(send())

@@ -13,35 +13,26 @@ import signal
 import sys
 import traceback
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
+
+from tests.compat.consumers import librdkafka
 
 RECORDS_MAX = 5  # a transaction
 TIMEOUT_SECONDS = 10  # of a call
 PATIENCE_SECONDS = 12  # with one transaction; who tests it takes another copier when a busy machine needs longer
 
 
-def consumer(bootstrap: str) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap, "group.id": "copiers", "group.instance.id": "copier",
-            "isolation.level": "read_committed", "auto.offset.reset": "earliest", "enable.auto.commit": False,
-            "session.timeout.ms": 60_000, "reconnect.backoff.max.ms": 500,
-        }
-    )  # fmt: skip
-
-
-def producer(bootstrap: str) -> Producer:
+def transactional(bootstrap: str) -> Producer:
     """With it, whatever a worker before left open is aborted, and that worker fenced."""
-    found = Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": "copier", "reconnect.backoff.max.ms": 500}
-    )  # fmt: skip
+    found = Producer({"bootstrap.servers": bootstrap, "transactional.id": "copier", "reconnect.backoff.max.ms": 500})
     found.init_transactions(TIMEOUT_SECONDS)
     return found
 
 
 def copy(bootstrap: str, count: int) -> None:
     """Copy until the group has committed as many records as `count`, of all partitions together."""
-    writing, reading = producer(bootstrap), consumer(bootstrap)
+    member = {"group.instance.id": "copier", "isolation.level": "read_committed", "session.timeout.ms": 60_000}
+    writing, reading = transactional(bootstrap), librdkafka(bootstrap, "copiers", **member)
     reading.subscribe(["in"])
     while True:
         signal.alarm(PATIENCE_SECONDS)  # SIGALRM ends the process

@@ -29,6 +29,7 @@ from typing import Protocol
 import confluent_kafka
 import kafka
 
+from tests.compat.consumers import librdkafka
 from tests.live import WAIT_SECONDS, Muster
 
 TOPIC, PARTITIONS = "orders", 4
@@ -50,17 +51,8 @@ class Confluent:
     """librdkafka."""
 
     def __init__(self, address: str, group: str) -> None:
-        self._consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": address,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "reconnect.backoff.ms": 10,
-                "reconnect.backoff.max.ms": 100,
-                "socket.timeout.ms": 10_000,
-            },
-            logger=_Silent(),
-        )
+        timeouts = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "socket.timeout.ms": 10_000}
+        self._consumer = librdkafka(address, group, **timeouts, logger=_Silent())
 
     def commit(self, offset: int) -> None:
         told = self._consumer.commit(

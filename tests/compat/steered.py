@@ -10,10 +10,21 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Message
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 
+from tests.compat.consumers import librdkafka
 from tests.live import Muster
+
+CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 100}
+CONSUMER: dict[str, Any] = {"group.protocol": "consumer"}
+OPTIONS = (
+    "--ephemeral",
+    "--topic=orders:4",
+    "--set=journal.max.bytes=16777216",
+    "--set=group.consumer.min.heartbeat.interval.ms=100",
+    "--set=group.consumer.heartbeat.interval.ms=100",
+)
 
 
 def steer(muster: Muster, method: str, path: str, **body: Any) -> Any:
@@ -33,12 +44,9 @@ class Polling(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
         self.seen: list[str] = []
-        self.owned: set[int] = set()
+        self.assigned: set[int] = set()
         self.errors: list[str] = []
-        self.commits: list[tuple[int, int, str]] = []  # partition, offset, the error's name or ""
         self._stop = threading.Event()
-        self._silent = threading.Event()
-        self._subscription: list[str] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> "Polling":
@@ -54,26 +62,9 @@ class Polling(ABC):
     def note(self, what: str, partitions: list[int]) -> None:
         self.seen.append(what)
         if what == "assigned":
-            self.owned |= set(partitions)
+            self.assigned |= set(partitions)
         else:
-            self.owned -= set(partitions)
-
-    def subscribe(self, *topics: str) -> None:
-        """Change the subscription, in the consumer's own thread."""
-        self._subscription = list(topics)
-
-    def fall_silent(self) -> None:
-        """Poll no more, as an application that is busy; the client goes on by itself."""
-        self._silent.set()
-
-    def wake_up(self) -> None:
-        """Poll again."""
-        self._silent.clear()
-
-    def _pause(self) -> None:
-        """Wait while the consumer is silent."""
-        while self._silent.is_set() and not self._stop.is_set():
-            time.sleep(0.02)
+            self.assigned -= set(partitions)
 
     @abstractmethod
     def _run(self) -> None:
@@ -85,34 +76,27 @@ class Confluent(Polling):
 
     def __init__(self, muster: Muster, name: str, topics: Sequence[str] = ("orders",), **settings: Any) -> None:
         super().__init__(name)
-        self.subscribe(*topics)
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": muster.kafka,
-                "group.id": "shop",
-                "client.id": name,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                **settings,
-            }
-        )
+        self._topics = list(topics)
+        everywhere = ",".join(muster.ready["listeners"])
+        self.consumer = librdkafka(everywhere, settings.pop("group.id", "shop"), **{"client.id": name, **settings})
 
     def _run(self) -> None:
-        consumer = self.consumer
+        self.consumer.subscribe(
+            self._topics,
+            on_assign=lambda _, some: self.note("assigned", [one.partition for one in some]),
+            on_revoke=lambda _, some: self.note("revoked", [one.partition for one in some]),
+            on_lost=lambda _, some: self.note("lost", [one.partition for one in some]),
+        )
         while not self._stop.is_set():
-            if (topics := self._subscription) is not None:
-                self._subscription = None
-                consumer.subscribe(
-                    topics,
-                    on_assign=lambda _, some: self.note("assigned", [one.partition for one in some]),
-                    on_revoke=lambda _, some: self.note("revoked", [one.partition for one in some]),
-                    on_lost=lambda _, some: self.note("lost", [one.partition for one in some]),
-                )
-            self._pause()
-            message = consumer.poll(0.05)
+            message = self.consumer.poll(0.05)
             if message is not None and (error := message.error()) is not None:
-                self.errors.append(KafkaError.name(error) if hasattr(error, "name") else str(error))
-        consumer.close()
+                self.errors.append(error.name())
+            elif message is not None:
+                self.take(message)
+        self.consumer.close()
+
+    def take(self, record: Message) -> None:
+        """Do nothing with it."""
 
 
 class KafkaPython(Polling):
@@ -121,6 +105,11 @@ class KafkaPython(Polling):
     def __init__(self, muster: Muster, name: str, **settings: Any) -> None:
         super().__init__(name)
         self._muster, self._settings = muster, {"group_id": "shop", **settings}
+        self._is_busy = threading.Event()
+
+    def fall_silent(self) -> None:
+        """Poll no more, as an application that is busy; the client goes on by itself."""
+        self._is_busy.set()
 
     def _run(self) -> None:
         noted = self.note
@@ -138,6 +127,8 @@ class KafkaPython(Polling):
         consumer = KafkaConsumer(bootstrap_servers=self._muster.kafka, client_id=self.name, **self._settings)
         consumer.subscribe(["orders"], listener=Listener())
         while not self._stop.is_set():
-            self._pause()
-            consumer.poll(50)
+            if self._is_busy.is_set():
+                time.sleep(0.02)
+            else:
+                consumer.poll(50)
         consumer.close()

@@ -3,9 +3,7 @@
 The ACLs and quotas are made by the clients' own administrators, on a server with Kafka's authorizer.
 """
 
-import json
 import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +20,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
+from tests.compat.steered import steer
 from tests.live import Muster
 
 SECONDS = 60  # of patience on a busy machine
@@ -73,12 +72,21 @@ def allow(
     muster: Muster, user: str, kind: ResourceType, name: str, *operations: AclOperation, prefixed: bool = False
 ) -> None:
     pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    rules = [
-        AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-        for operation in operations
-    ]
-    root = AdminClient(confluent(muster, "root"))  # kept until it is answered: the client ends with it
-    for made in root.create_acls(rules).values():
+    create(AdminClient(confluent(muster, "root")), *(rule(user, kind, name, each, pattern) for each in operations))
+
+
+def rule(
+    user: str,
+    kind: ResourceType,
+    name: str,
+    operation: AclOperation,
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+) -> AclBinding:
+    return AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+
+
+def create(admin: AdminClient, *rules: AclBinding) -> None:
+    for made in admin.create_acls(list(rules)).values():
         made.result(SECONDS)
 
 
@@ -127,20 +135,12 @@ def test_a_user_may_do_what_it_is_allowed_and_nothing_else(muster: Muster) -> No
 
 def test_an_administrator_needs_rights_of_the_cluster(muster: Muster) -> None:
     bob = AdminClient(confluent(muster, "bob"))
-    rule = AclBinding(
-        ResourceType.TOPIC,
-        "orders",
-        ResourcePatternType.LITERAL,
-        "User:bob",
-        "*",
-        AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )
+    wanted = rule("bob", ResourceType.TOPIC, "orders", AclOperation.READ)
     with pytest.raises(KafkaException) as refused:
-        bob.create_acls([rule])[rule].result(SECONDS)
+        create(bob, wanted)
     assert refused.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
     allow(muster, "bob", ResourceType.BROKER, "kafka-cluster", AclOperation.ALTER)
-    bob.create_acls([rule])[rule].result(SECONDS)
+    create(bob, wanted)
 
 
 def test_kafka_python_raises_its_own_errors(muster: Muster) -> None:
@@ -156,9 +156,4 @@ def test_kafka_python_raises_its_own_errors(muster: Muster) -> None:
 
 
 def test_the_operator_of_the_admin_port_needs_no_rights(muster: Muster) -> None:
-    body = json.dumps({"topics": {"seeded": 2}}).encode()
-    request = urllib.request.Request(
-        f"{muster.ready['admin']}/v1/state", body, {"Content-Type": "application/json"}, method="POST"
-    )
-    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-        assert json.load(answer)["topics"]["seeded"] == 2
+    assert steer(muster, "POST", "/state", topics={"seeded": 2})["topics"]["seeded"] == 2

@@ -5,13 +5,15 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException
 
-from tests.live import WAIT_SECONDS, Muster
+from tests.compat.consumers import produce, read
+from tests.compat.copier import transactional
+from tests.live import Muster
 
 PARTITIONS = 2
 RECORDS = 2_000
@@ -25,47 +27,45 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
         yield server
 
 
-def transactional(bootstrap: str, name: str = "copier") -> Producer:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "reconnect.backoff.max.ms": 500})
-    producer.init_transactions(20)
-    return producer
-
-
-def reader(bootstrap: str, group: str = "unused", isolation: str = "read_committed") -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap, "group.id": group, "isolation.level": isolation,
-            "auto.offset.reset": "earliest", "enable.auto.commit": False, "reconnect.backoff.max.ms": 500,
-        }
-    )  # fmt: skip
-
-
-def read(bootstrap: str, topic: str, count: int, isolation: str = "read_committed", partition: int = 0) -> list[str]:
-    """At least `count` records from the beginning, and what comes in the second after them."""
-    consumer = reader(bootstrap, isolation=isolation)
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    found: list[str] = []
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        batch = consumer.consume(500, 1.0)
-        found += [one.value().decode() for one in batch if not one.error()]
-        if not batch and len(found) >= count:
-            break
-    consumer.close()
-    return found
-
-
-def test_committed_records_are_read_and_aborted_ones_are_not(muster: Muster) -> None:
-    producer = transactional(muster.kafka)
+def with_confluent_kafka(bootstrap: str) -> None:
+    producer = transactional(bootstrap)
     for number in range(4):
         producer.begin_transaction()
         producer.produce("out", f"{number}", partition=0)
-        if number % 2:
-            producer.abort_transaction(20)
-        else:
-            producer.commit_transaction(20)
+        producer.flush(20)
+        (producer.abort_transaction if number % 2 else producer.commit_transaction)(20)
+
+
+def with_kafka_python(bootstrap: str) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id="python")
+    producer.init_transactions()
+    for number in range(4):
+        producer.begin_transaction()
+        producer.send("out", str(number).encode(), partition=0).get(20)
+        (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+    producer.close()
+
+
+def with_aiokafka(bootstrap: str) -> None:
+    async def run() -> None:
+        from aiokafka import AIOKafkaProducer
+
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="aio") as producer:
+            for number in range(4):
+                await producer.begin_transaction()
+                await producer.send_and_wait("out", str(number).encode(), partition=0)
+                await (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize("write", [with_confluent_kafka, with_kafka_python, with_aiokafka])
+def test_committed_records_are_read_and_aborted_ones_are_not(muster: Muster, write: Callable[[str], None]) -> None:
+    write(muster.kafka)
     assert read(muster.kafka, "out", 2) == ["0", "2"]
-    assert read(muster.kafka, "out", 2, "read_uncommitted")[:1] == ["0"]
+    assert read(muster.kafka, "out", 4, "read_uncommitted") == ["0", "1", "2", "3"]
 
 
 def test_a_second_instance_fences_the_first(muster: Muster) -> None:
@@ -81,39 +81,6 @@ def test_a_second_instance_fences_the_first(muster: Muster) -> None:
         first.commit_transaction(20)
     assert refused.value.args[0].fatal()
     assert read(muster.kafka, "out", 1) == ["of the second"]
-
-
-def test_aiokafka_commits_and_aborts(muster: Muster) -> None:
-    async def run() -> None:
-        from aiokafka import AIOKafkaProducer
-
-        async with AIOKafkaProducer(bootstrap_servers=muster.kafka, transactional_id="aio") as producer:
-            for number in range(4):
-                await producer.begin_transaction()
-                await producer.send_and_wait("out", str(number).encode(), partition=0)
-                if number % 2:
-                    await producer.abort_transaction()
-                else:
-                    await producer.commit_transaction()
-
-    asyncio.run(asyncio.wait_for(run(), 60))
-    assert read(muster.kafka, "out", 2) == ["0", "2"]
-
-
-def test_kafka_python_commits_and_aborts(muster: Muster) -> None:
-    from kafka import KafkaProducer
-
-    producer = KafkaProducer(bootstrap_servers=muster.kafka, transactional_id="python")
-    producer.init_transactions()
-    for number in range(4):
-        producer.begin_transaction()
-        producer.send("out", str(number).encode(), partition=0).get(20)
-        if number % 2:
-            producer.abort_transaction()
-        else:
-            producer.commit_transaction()
-    producer.close()
-    assert read(muster.kafka, "out", 2) == ["0", "2"]
 
 
 class Copier:
@@ -171,10 +138,7 @@ def test_nobody_starts_copiers_for_ever(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_copy_loses_nothing_and_doubles_nothing_though_all_are_killed(muster: Muster, tmp_path: Path) -> None:
     """The worker, the server, or both, at moments that nobody chose: in the middle of whatever they do."""
-    producer = Producer({"bootstrap.servers": muster.kafka})
-    for number in range(RECORDS):
-        producer.produce("in", str(number), partition=number % PARTITIONS)
-    assert producer.flush(WAIT_SECONDS) == 0
+    produce("confluent-kafka", muster.kafka, "in", PARTITIONS, map(str, range(RECORDS)))
     dice = random.Random(7)
     copiers = Copiers(muster.kafka, tmp_path / "copiers.stderr")
     copier, committed = copiers.another(), 0
@@ -196,4 +160,4 @@ def test_a_copy_loses_nothing_and_doubles_nothing_though_all_are_killed(muster: 
         copier = copiers.another()
     for partition in range(PARTITIONS):
         expected = [str(number) for number in range(partition, RECORDS, PARTITIONS)]
-        assert read(muster.kafka, "out", len(expected), partition=partition) == expected
+        assert read(muster.kafka, "out", len(expected), partitions=[partition]) == expected

@@ -8,22 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
-from tests.compat.consumers import wait_until
-from tests.compat.steered import Confluent, steer
+from tests.compat.consumers import librdkafka, wait_for_share, wait_until
+from tests.compat.steered import CLASSIC, OPTIONS, Confluent, steer
 from tests.live import Muster
 
-CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 100}
 DAY_MS = 86_400_000
 NOTHING = -1001  # the offset of a partition without a commit
 
 
 @pytest.fixture(scope="module")
 def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    options = ["--ephemeral", "--topic=orders:4", "--set=journal.max.bytes=16777216"]
-    options += ["--set=group.consumer.min.heartbeat.interval.ms=100", "--set=group.consumer.heartbeat.interval.ms=100"]
-    with Muster(tmp_path_factory.mktemp("driving"), *options) as server:
+    with Muster(tmp_path_factory.mktemp("driving"), *OPTIONS) as server:
         yield server
 
 
@@ -36,52 +33,28 @@ def member(muster: Muster, group: str, name: str, **settings: Any) -> Confluent:
     return Confluent(muster, name, **{"group.id": group, **CLASSIC, **settings})
 
 
-def bare(muster: Muster, group: str) -> Consumer:
-    """A client that commits and looks at offsets, and is no member of its group."""
-    return Consumer({"bootstrap.servers": muster.kafka, "group.id": group, "auto.offset.reset": "earliest"})
-
-
 def committed(muster: Muster, group: str, topic: str = "orders") -> int:
     """What a client is told to be committed for partition 0."""
-    consumer = bare(muster, group)
+    consumer = librdkafka(muster.kafka, group)
     (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
     consumer.close()
     return int(found.offset)
 
 
 def commit(muster: Muster, group: str, at: int, topic: str = "orders") -> None:
-    consumer = bare(muster, group)
+    consumer = librdkafka(muster.kafka, group)
     consumer.commit(offsets=[TopicPartition(topic, 0, at)], asynchronous=False)
     consumer.close()
 
 
-def joined(*members: Confluent) -> None:
-    wait_until(
-        f"{[one.owned for one in members]} are all partitions", lambda: sum(len(one.owned) for one in members) == 4
-    )
-
-
 # -- the clock
-
-
-def test_step(muster: Muster, group: str) -> None:
-    """The next deadline of all is the session of the member whose heartbeats are held."""
-    with member(muster, group, "a") as a, member(muster, group, "b", **{"session.timeout.ms": 10_000}) as b:
-        steer(muster, "POST", "/wait", group=group, state="Stable", members=2, timeout_ms=60_000)
-        steer(muster, "POST", f"/groups/{group}/hold", at="heartbeat", client="b")
-        fired: list[str] = []
-        while "session" not in fired:
-            fired += [one["kind"] for one in steer(muster, "POST", "/clock/step", keep_alive=["a"])["fired"]]
-        steer(muster, "POST", f"/groups/{group}/release")
-        wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
-        assert "lost" not in a.seen
 
 
 def test_a_frozen_clock_serves_and_a_fast_one_expires(muster: Muster, group: str) -> None:
     """While the clock stands, members join, rebalance and commit; at a thousandfold pace a silent one is soon gone."""
     now_ms = steer(muster, "PUT", "/clock", mode="frozen")["now_ms"]
     with member(muster, group, "a") as a:
-        joined(a)
+        wait_for_share([a])
         commit(muster, f"{group}-offsets", 5)
         assert steer(muster, "GET", "/clock?limit=0")["now_ms"] == now_ms
         steer(muster, "POST", f"/groups/{group}/hold", at="heartbeat")
@@ -92,21 +65,13 @@ def test_a_frozen_clock_serves_and_a_fast_one_expires(muster: Muster, group: str
         wait_until(f"a has seen {a.seen}", lambda: "lost" in a.seen)
 
 
-def test_offsets_expire_after_seven_days(muster: Muster, group: str) -> None:
-    commit(muster, group, 5)
-    steer(muster, "POST", "/clock/advance", ms=7 * DAY_MS - 60_000, keep_alive="all")
-    assert committed(muster, group) == 5
-    steer(muster, "POST", "/clock/advance", ms=60_000 + 600_000, keep_alive="all")  # and the interval of the check
-    assert committed(muster, group) == NOTHING
-
-
 def test_records_expire_after_seven_days(muster: Muster, group: str) -> None:
     steer(muster, "POST", "/state", topics={group: 1})
     producer = Producer({"bootstrap.servers": muster.kafka})
     now_ms = steer(muster, "GET", "/clock?limit=0")["now_ms"]
     producer.produce(group, b"old", timestamp=now_ms)
     assert producer.flush(180) == 0
-    consumer = bare(muster, group)
+    consumer = librdkafka(muster.kafka, group)
     partition = TopicPartition(group, 0)
     steer(muster, "POST", "/clock/advance", ms=7 * DAY_MS - 600_000, keep_alive="all")
     assert consumer.get_watermark_offsets(partition, timeout=60) == (0, 1)
@@ -128,7 +93,7 @@ def test_a_join_is_held_at_a_step(muster: Muster, group: str, step: str, state: 
         assert [one["state"] for one in groups] == ([state] if state else [])
         assert not a.seen
         steer(muster, "POST", f"/groups/{group}/release")
-        joined(a)
+        wait_for_share([a])
 
 
 def test_an_assignment_is_held(muster: Muster, group: str) -> None:
@@ -139,45 +104,7 @@ def test_an_assignment_is_held(muster: Muster, group: str) -> None:
         wait_until("a's heartbeat is held", lambda: any(steer(muster, "GET", f"/faults/{one}")["held"] for one in held))
         assert not a.seen
         steer(muster, "POST", f"/groups/{group}/release")
-        joined(a)
-
-
-def test_a_commit_is_held(muster: Muster, group: str) -> None:
-    (rule,) = steer(muster, "POST", f"/groups/{group}/hold", at="commit")["faults"][:1]
-    consumer = bare(muster, group)
-    consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=True)
-    held = [one["number"] for one in steer(muster, "GET", "/faults")["faults"] if one["on"]["group"] == group]
-    assert rule["number"] in held
-    wait_until("the commit is held", lambda: any(steer(muster, "GET", f"/faults/{one}")["held"] for one in held))
-    assert steer(muster, "GET", f"/groups?prefix={group}")["groups"] == []
-    steer(muster, "POST", f"/groups/{group}/release")
-    steer(muster, "POST", "/wait", group=group, offsets={"orders": {"0": 5}}, timeout_ms=60_000)
-    consumer.close()
-
-
-# -- waits
-
-
-def test_waits(muster: Muster, group: str) -> None:
-    """Each condition of a wait, while it does not hold and once it does."""
-    steer(muster, "POST", "/wait", group=group, exists=False)
-    with pytest.raises(AssertionError, match=f"408.*not within 1 ms: there is no group '{group}'"):
-        steer(muster, "POST", "/wait", group=group, timeout_ms=1)
-    with member(muster, group, "a") as a:
-        joined(a)
-        everything = {"orders": [0, 1, 2, 3]}
-        steer(muster, "POST", "/wait", group=group, assigned={"a": everything}, generation=1, timeout_ms=60_000)
-        with pytest.raises(AssertionError, match=r"408.*members: 1, expected at least 2"):
-            steer(muster, "POST", "/wait", group=group, members={"gte": 2}, timeout_ms=1)
-        with member(muster, group, "b") as b:
-            wanted = {"members": {"gte": 2}, "state": "Stable", "generation": {"gte": 2}}
-            steer(muster, "POST", "/wait", group=group, **wanted, timeout_ms=60_000)
-            joined(a, b)
-        steer(muster, "POST", "/wait", group=group, assigned={"a": everything}, members=1, timeout_ms=60_000)
-    commit(muster, f"{group}-offsets", 7)
-    steer(muster, "POST", "/wait", group=f"{group}-offsets", offsets={"orders": {"0": {"gte": 7}}}, timeout_ms=60_000)
-    with pytest.raises(AssertionError, match=r"408.*the offset of orders-0 is 7, expected at least 8"):
-        steer(muster, "POST", "/wait", group=f"{group}-offsets", offsets={"orders": {"0": {"gte": 8}}}, timeout_ms=1)
+        wait_for_share([a])
 
 
 # -- states
@@ -191,7 +118,7 @@ def test_a_state_is_set_and_a_snapshot_restored(muster: Muster, group: str, tmp_
     commit(muster, group, 9, group)
     assert committed(muster, group, group) == 9
     with member(muster, f"{group}-members", "a") as a:
-        joined(a)
+        wait_for_share([a])
         steer(muster, "POST", "/snapshots/before/restore")
         assert committed(muster, group, group) == 5
         wait_until(f"a has seen {a.seen}", lambda: a.seen.count("assigned") > 1)
@@ -210,26 +137,20 @@ def test_a_state_is_set_and_a_snapshot_restored(muster: Muster, group: str, tmp_
 def test_namespaces_do_not_see_each_other(muster: Muster) -> None:
     """Two tests at work in one server: each lists, breaks, seeds and resets its own, and disturbs nobody."""
     for prefix in ("one-", "two-"):
-        steer(
-            muster,
-            "POST",
-            "/state",
-            topics={f"{prefix}orders": 4},
-            offsets={f"{prefix}old": {f"{prefix}orders": {"0": 3}}},
-        )
+        offsets = {f"{prefix}old": {f"{prefix}orders": {"0": 3}}}
+        steer(muster, "POST", "/state", topics={f"{prefix}orders": 4}, offsets=offsets)
     with (
         member(muster, "one-shop", "a", topics=["one-orders"]) as a,
         member(muster, "two-shop", "a", topics=["two-orders"]) as b,
     ):
-        joined(a)
-        joined(b)
+        wait_for_share([a])
+        wait_for_share([b])
         groups = steer(muster, "GET", "/groups?prefix=one-")["groups"]
         assert [one["group"] for one in groups] == ["one-old", "one-shop"]
         assert steer(muster, "GET", "/state?prefix=one-")["topics"] == {"one-orders": 4}
         (before,) = steer(muster, "GET", "/groups?prefix=two-shop")["groups"]
-        number = steer(
-            muster, "POST", "/faults", on={"api": "Heartbeat", "group": "one-shop"}, do={"error": "UNKNOWN_MEMBER_ID"}
-        )["number"]
+        fault = {"on": {"api": "Heartbeat", "group": "one-shop"}, "do": {"error": "UNKNOWN_MEMBER_ID"}}
+        number = steer(muster, "POST", "/faults", **fault)["number"]
         wait_until(f"a has seen {a.seen}", lambda: "lost" in a.seen)
         assert steer(muster, "GET", f"/faults/{number}")["hits"] == 1
         assert steer(muster, "POST", "/reset", prefix="one-") == {"groups": 2, "topics": 1}

@@ -8,66 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
-from tests.compat.consumers import wait_until
-from tests.compat.steered import Polling, steer
+from tests.compat.consumers import produce, wait_for_share, wait_until
+from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, steer
 from tests.live import Muster
 
 PARTITIONS = 6
-CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 100}
-CONSUMER: dict[str, Any] = {"group.protocol": "consumer"}
 PROTOCOLS = pytest.mark.parametrize("settings", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
-    options = ["--ephemeral", "--brokers=3", f"--topic=orders:{PARTITIONS}", "--set=num.partitions=1"]
-    options += ["--set=group.consumer.min.heartbeat.interval.ms=100", "--set=group.consumer.heartbeat.interval.ms=100"]
-    with Muster(tmp_path, *options) as server:
+    with Muster(tmp_path, *OPTIONS, "--brokers=3", f"--topic=orders:{PARTITIONS}") as server:
         yield server
 
 
-def bootstrap(muster: Muster) -> str:
-    """The addresses of all brokers."""
-    return ",".join(muster.ready["listeners"])
-
-
-class Worker(Polling):
+class Worker(Confluent):
     """A member that consumes, and commits each record until the coordinator has acknowledged it."""
 
     def __init__(self, muster: Muster, name: str, group: str = "shop", **settings: Any) -> None:
-        super().__init__(name)
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap(muster),
-                "group.id": group,
-                "client.id": name,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "reconnect.backoff.max.ms": 500,
-                **settings,
-            }
-        )
+        super().__init__(muster, name, **{"group.id": group, **settings})
         self.got: list[tuple[int, int]] = []  # partition and offset
         self.acknowledged: dict[int, int] = {}  # the last offset by partition
 
-    def _run(self) -> None:
-        self.consumer.subscribe(
-            ["orders"],
-            on_assign=lambda _, some: self.note("assigned", [one.partition for one in some]),
-            on_revoke=lambda _, some: self.note("revoked", [one.partition for one in some]),
-            on_lost=lambda _, some: self.note("lost", [one.partition for one in some]),
-        )
-        while not self._stop.is_set():
-            message = self.consumer.poll(0.05)
-            if message is not None and message.error() is None:
-                partition, offset = message.partition(), message.offset()
-                self.got.append((partition, offset))
-                self._commit(partition, offset + 1)
-        self.consumer.close()
-
-    def _commit(self, partition: int, offset: int) -> None:
+    def take(self, record: Message) -> None:
+        partition, offset = record.partition(), record.offset() + 1
+        self.got.append((partition, record.offset()))
         while not self._stop.is_set():
             try:
                 self.consumer.commit(offsets=[TopicPartition("orders", partition, offset)], asynchronous=False)
@@ -79,13 +46,9 @@ class Worker(Polling):
                 return
 
 
-def produce(muster: Muster, count: int) -> None:
+def work(muster: Muster, count: int) -> None:
     """Write so many records to each partition."""
-    producer = Producer({"bootstrap.servers": bootstrap(muster)})
-    for number in range(count):
-        for partition in range(PARTITIONS):
-            producer.produce("orders", str(number).encode(), partition=partition)
-    assert producer.flush(60) == 0
+    produce("confluent-kafka", muster.kafka, "orders", PARTITIONS, map(str, range(count * PARTITIONS)))
 
 
 def acknowledged(workers: Sequence[Worker]) -> dict[str, int]:
@@ -99,28 +62,20 @@ def wait_for_all(workers: Sequence[Worker], count: int) -> None:
     wait_until(f"all of {count} records a partition are committed", lambda: acknowledged(workers) == expected)
 
 
-def wait_for_share(workers: Sequence[Worker]) -> None:
-    def is_shared() -> bool:
-        owned = [partition for one in workers for partition in one.owned]
-        return sorted(owned) == list(range(PARTITIONS)) and all(one.owned for one in workers)
-
-    wait_until(f"{[one.name for one in workers]} share all partitions", is_shared)
-
-
 @PROTOCOLS
 def test_a_group_of_three_goes_through_a_move_without_losing_a_commit(muster: Muster, settings: dict[str, Any]) -> None:
     with ExitStack() as stack:
         workers = [stack.enter_context(Worker(muster, name, **settings)) for name in "abc"]
-        wait_for_share(workers)
+        wait_for_share(workers, PARTITIONS)
         seen = [list(one.seen) for one in workers]
-        produce(muster, 5)
+        work(muster, 5)
         wait_for_all(workers, 5)
         home = steer(muster, "GET", "/coordinators/shop")["broker"]
         for step in (1, 2):
             to = (home + step) % 3
             before = acknowledged(workers)
             steer(muster, "POST", "/coordinators/shop/move", to=to, load_ms=500)
-            produce(muster, 5)
+            work(muster, 5)
             moved = steer(muster, "POST", "/wait", group="shop", coordinator=to, timeout_ms=60_000)
             assert all(moved["offsets"]["orders"][index] >= offset for index, offset in before.items())
             wait_for_all(workers, 5 + 5 * step)
@@ -135,7 +90,7 @@ def test_a_group_of_three_goes_through_a_move_without_losing_a_commit(muster: Mu
 @PROTOCOLS
 def test_exactly_the_last_commits_are_lost_and_consumed_again(muster: Muster, settings: dict[str, Any]) -> None:
     """After the move the members go on where they are. Those that come later get what is no longer committed."""
-    produce(muster, 5)
+    work(muster, 5)
     first = Worker(muster, "a", **settings)
     with first:
         wait_for_all([first], 5)
@@ -157,11 +112,11 @@ def test_exactly_the_last_commits_are_lost_and_consumed_again(muster: Muster, se
 def test_members_that_are_lost_come_back(muster: Muster, settings: dict[str, Any]) -> None:
     with ExitStack() as stack:
         workers = [stack.enter_context(Worker(muster, name, **settings)) for name in "ab"]
-        wait_for_share(workers)
+        wait_for_share(workers, PARTITIONS)
         home = steer(muster, "GET", "/coordinators/shop")["broker"]
         steer(muster, "POST", "/coordinators/shop/move", to=(home + 1) % 3, keep_members=False)
         wait_until("both have lost their partitions", lambda: all("lost" in one.seen for one in workers))
-        wait_for_share(workers)
+        wait_for_share(workers, PARTITIONS)
 
 
 def test_a_rolling_restart_under_five_groups_loses_nothing_and_rebalances_nobody(muster: Muster) -> None:
@@ -175,13 +130,13 @@ def test_a_rolling_restart_under_five_groups_loses_nothing_and_rebalances_nobody
             for group in groups
         }  # fmt: skip
         for workers in members.values():
-            wait_for_share(workers)
+            wait_for_share(workers, PARTITIONS)
         assert len({steer(muster, "GET", f"/coordinators/{group}")["broker"] for group in groups}) > 1
         seen = {one.name: list(one.seen) for workers in members.values() for one in workers}
-        produce(muster, 5)
+        work(muster, 5)
         restarted = steer(muster, "POST", "/brokers/rolling-restart", down_ms=300, load_ms=100)["brokers"]
         assert all(one["is_running"] and not one["loading"] for one in restarted)
-        produce(muster, 5)
+        work(muster, 5)
         for group, workers in members.items():
             wait_for_all(workers, 10)
             assert steer(muster, "GET", f"/groups/{group}")["offsets"]["orders"] == acknowledged(workers)

@@ -16,11 +16,10 @@ import urllib.request
 import uuid
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
 
-from tests.live import wait_until
+from tests.compat.consumers import librdkafka, produce, wait_until
 
 SESSION_S = 45.0  # the default of clients
 
@@ -66,20 +65,11 @@ def tell(bootstrap: str, end_session: Hang) -> float:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (created,) = admin.create_topics([NewTopic(topic, 2, 1)]).values()
     created.result()
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for number in range(20):
-        producer.produce(topic, str(number), partition=number % 2)
-    producer.flush()
-
+    produce("confluent-kafka", bootstrap, topic, 2, map(str, range(20)))
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, bootstrap, topic, group], stdout=subprocess.PIPE, text=True
     )
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap, "group.id": group, "client.id": "stays", "heartbeat.interval.ms": 300,
-            "auto.offset.reset": "earliest", "enable.auto.commit": False,
-        }
-    )  # fmt: skip
+    consumer = librdkafka(bootstrap, group, **{"client.id": "stays", "heartbeat.interval.ms": 300})
     try:
         consumer.subscribe([topic])
         read: dict[int, list[int]] = {0: [], 1: []}

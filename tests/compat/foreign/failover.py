@@ -4,7 +4,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.compat.consumers import Member, share, wait_until
+from tests.compat.consumers import Member, share, wait_for_share, wait_until
 from tests.compat.foreign.story import PARTITIONS, SETTINGS, STATIC_SESSION_MS, Story, seen, twice
 from tests.compat.steered import steer
 from tests.live import Muster
@@ -29,7 +29,7 @@ class Failover(Story):
                 stack.enter_context(self.member("shop", "orders", session_ms=STATIC_SESSION_MS)) for _ in range(3)
             ]
             with self.check("three members share four partitions of three brokers"):
-                wait_until("they share", lambda: share(members, PARTITIONS) and all(one.assigned for one in members))
+                wait_for_share(members, PARTITIONS)
             generation = self.generation()
             for number in range(MOVES):
                 with self.check(f"the coordinator moves and loads for {LOAD_MS} ms: all is consumed, and committed"):

@@ -5,21 +5,19 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewPartitions
 
 from coordinator.client import Client
 from protocol.messages.list_groups import ListGroupsRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.compat.consumers import Member, share, wait_until
+from tests.compat.consumers import Member, read, wait_for_share, wait_until
 from tests.compat.foreign.clients import Foreign
 from tests.compat.foreign.report import Report
 from tests.live import Muster
+from tests.requests import fetch_offsets
 
 PARTITIONS = 4
 GROWN = 6
@@ -50,7 +48,8 @@ class Story:
         self.muster: Muster
 
     def run(self) -> None:
-        topics = [f"--topic={name}:{PARTITIONS}" for name in ("codecs", "orders", "quiet", "static", "in", "out")]
+        names = ("orders", "quiet", "static", "in", "out", *(f"codec-{codec}" for codec in self.client.codecs))
+        topics = [f"--topic={name}:{PARTITIONS}" for name in names]
         settings = [f"--set={one}" for one in SETTINGS]
         with tempfile.TemporaryDirectory() as folder, Muster(Path(folder), *topics, *settings) as self.muster:
             self.compressions()
@@ -70,7 +69,7 @@ class Story:
     def compressions(self) -> None:
         for codec in self.client.codecs:
             topic = f"codec-{codec}"
-            with self.check(f"records in {codec} are written and read"), self.member(topic, topic, make=True) as reader:
+            with self.check(f"records in {codec} are written and read"), self.member(topic, topic) as reader:
                 self.produce(topic, codec, 40)
                 wait_until("all are read", lambda: len(reader.got) >= 40)
                 assert {value for _, _, value in reader.got} == {f"{codec}-{n}" for n in range(40)}
@@ -80,7 +79,7 @@ class Story:
             members = [stack.enter_context(self.member("shop", "orders")) for _ in range(3)]
             a, b, c = members
             with self.check("three members share four partitions"):
-                wait_until("they share", lambda: share(members, PARTITIONS) and all(one.assigned for one in members))
+                wait_for_share(members, PARTITIONS)
                 assert group_type(self.muster.kafka, "shop") == self.protocol
             with self.check("each record once, and all is committed"):
                 self.produce("orders", "none", 200)
@@ -89,7 +88,7 @@ class Story:
                 assert not (again := twice(members)), f"read again: {again}"
             with self.check("one leaves, the others take over"):
                 c.leave()
-                wait_until("two share", lambda: share((a, b), PARTITIONS))
+                wait_for_share((a, b), PARTITIONS)
                 time.sleep(self.client.settles_in_seconds)
                 self.produce("orders", "none", 40)
                 wait_until("all is committed", lambda: self.committed("shop") == [60] * PARTITIONS)
@@ -101,17 +100,17 @@ class Story:
                 assert not (again := twice(members)), f"read again: {again}"
             with self.check("one is killed, the other takes over when its session ends"):
                 b.kill()
-                wait_until("one has all", lambda: share((a,), PARTITIONS))
+                wait_for_share((a,), PARTITIONS)
             if self.protocol in self.client.notices_growth:
                 with self.check("the topic grows, and its new partitions are assigned"):
                     self.grow("orders")
-                    wait_until("it has the new ones", lambda: share((a,), GROWN))
+                    wait_for_share((a,), GROWN)
 
     def quiet(self) -> None:
         with ExitStack() as stack:
             members = [stack.enter_context(self.member("calm", "quiet")) for _ in range(3)]
             with self.check(f"at most {JOINS_MAX} joins a member in {QUIET_SECONDS:.0f} quiet seconds"):
-                wait_until("they share", lambda: share(members, PARTITIONS) and all(one.assigned for one in members))
+                wait_for_share(members, PARTITIONS)
                 epoch = self.muster.metric("muster_group_generation", group="calm")
                 joins, fetches = self.requests("JoinGroup"), self.requests("Fetch")
                 time.sleep(QUIET_SECONDS)
@@ -128,9 +127,7 @@ class Story:
             first = stack.enter_context(self.member("tills", "static", "till-1", STATIC_SESSION_MS))
             other = stack.enter_context(self.member("tills", "static", "till-2", STATIC_SESSION_MS))
             with self.check("a static member comes back to its partitions, and the other keeps its own"):
-                wait_until(
-                    "they share", lambda: share((first, other), PARTITIONS) and bool(first.assigned and other.assigned)
-                )
+                wait_for_share((first, other), PARTITIONS)
                 mine, theirs = first.assigned, other.assigned
                 generation = self.muster.metric("muster_group_generation", group="tills")
                 if self.protocol == "consumer":
@@ -156,21 +153,15 @@ class Story:
     def copy(self) -> None:
         with self.check("records and offsets in transactions: each is copied once, what is aborted is not read"):
             self.program("copy", self.muster.kafka, "copier", "in", "out", str(COPIED), self.protocol)
-            found = Counter(read_committed(self.muster.kafka, "out", COPIED))
+            found = Counter(read(self.muster.kafka, "out", COPIED, partitions=range(PARTITIONS)))
             assert found == Counter(f"none-{n}" for n in range(COPIED))
             assert sum(self.committed("copier", "in")) == COPIED
 
     # --- what the steps are made of
 
-    @contextmanager
-    def member(
-        self, group: str, topic: str, instance: str = "", session_ms: int = SESSION_MS, make: bool = False
-    ) -> Iterator[Member]:
-        if make:
-            self.make(topic)
+    def member(self, group: str, topic: str, instance: str = "", session_ms: int = SESSION_MS) -> Member:
         words = ("member", self.muster.kafka, group, topic, self.protocol, instance, str(session_ms))
-        with Member(*words, command=self.command) as one:
-            yield one
+        return Member(*words, command=self.command)
 
     def program(self, *words: str) -> str:
         done = subprocess.run([*self.command, *words], check=True, timeout=PROGRAM_SECONDS, capture_output=True)
@@ -178,10 +169,6 @@ class Story:
 
     def produce(self, topic: str, codec: str, count: int) -> None:
         self.program("produce", self.muster.kafka, topic, codec, str(count))
-
-    def make(self, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.muster.kafka, "log_level": WARNINGS})
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(20)
 
     def grow(self, topic: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.muster.kafka, "log_level": WARNINGS})
@@ -196,9 +183,8 @@ class Story:
 
 def committed_offsets(bootstrap: str, group: str, topic: str) -> list[int]:
     """The group's offsets in a topic, by partition, as the server answers them."""
-    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=None),))
     with Client.to(bootstrap) as client:
-        answer = client.ask(request, up_to=9)
+        answer = client.ask(fetch_offsets(group), up_to=9)
     offsets = {
         one.partition_index: one.committed_offset
         for found in answer.groups[0].topics
@@ -222,25 +208,3 @@ def seen(members: list[Member]) -> Counter[str]:
 def twice(members: list[Member]) -> dict[str, int]:
     """What was consumed more than once, as partition@offset, and how often."""
     return {one: count for one, count in seen(members).items() if count > 1}
-
-
-def read_committed(bootstrap: str, topic: str, count: int) -> list[str]:
-    """The values of all partitions from the beginning: `count` of them, and what comes in the second after."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "unused",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    found: list[str] = []
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        batch = consumer.consume(500, 1.0)
-        found += [(one.value() or b"").decode() for one in batch if not one.error()]
-        if not batch and len(found) >= count:
-            break
-    consumer.close()
-    return found

@@ -1,7 +1,6 @@
 """Suites of tests that clients bring themselves, run as they are against Kafka and against the server.
 
-A test that passes against Kafka must pass against the server. What cannot, for want of an API that no group needs, is
-listed by name with its reason (`out_of_scope`), and the list is held: a test on it that passes is told, too.
+A test that passes against Kafka must pass against the server.
 """
 
 import os
@@ -35,7 +34,6 @@ Outcomes = Mapping[str, str]  # by name of a test: passed, failed, skipped
 class Suite(Struct, frozen=True):
     what: str
     install: Callable[[Path], Callable[[str], Outcomes]]  # given a cache directory; then where the server listens
-    out_of_scope: Mapping[str, str]  # by name of a test: why it cannot pass
 
 
 def run(suite: Suite, cache: Path, report: Report) -> None:
@@ -43,7 +41,8 @@ def run(suite: Suite, cache: Path, report: Report) -> None:
     with report.check(f"{suite.what}: runs against Kafka {kafka.VERSION} and the server"):
         expected, found = both(suite.install(cache))
         for name, outcome in found.items():
-            judge(suite, name, outcome, expected.get(name, ""), report)
+            with report.check(f"{suite.what}: {name} {outcome}, against Kafka {expected[name]}"):
+                assert outcome in (expected[name], "passed"), "it should pass as it does there"
 
 
 def both(outcomes: Callable[[str], Outcomes]) -> tuple[Outcomes, Outcomes]:
@@ -56,15 +55,6 @@ def both(outcomes: Callable[[str], Outcomes]) -> tuple[Outcomes, Outcomes]:
     assert expected, "no test ran"
     assert found.keys() == expected.keys(), f"other tests ran: {sorted(found.keys() ^ expected.keys())}"
     return expected, found
-
-
-def judge(suite: Suite, name: str, outcome: str, expected: str, report: Report) -> None:
-    why = suite.out_of_scope.get(name)
-    with report.check(f"{suite.what}: {name} {outcome}, against Kafka {expected}{f': {why}' if why else ''}"):
-        if why:
-            assert outcome != "passed", "it passes, and is listed as out of scope"
-        else:
-            assert outcome == expected or outcome == "passed", "it should pass as it does there"
 
 
 # --- kafka-python: the integration tests of its source distribution
@@ -154,10 +144,6 @@ def run_franz_go(binary: Path, package: Path, bootstrap: str) -> Outcomes:
 
 
 SUITES = {
-    "kafka-python-suite": Suite(
-        f"kafka-python {KAFKA_PYTHON}",
-        kafka_python,
-        {},
-    ),
-    "franz-go-suite": Suite(f"franz-go {FRANZ_GO}", franz_go, {}),
+    "kafka-python-suite": Suite(f"kafka-python {KAFKA_PYTHON}", kafka_python),
+    "franz-go-suite": Suite(f"franz-go {FRANZ_GO}", franz_go),
 }

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.compat.consumers import Member, produce, wait_until
+from tests.compat.consumers import Member, produce, read, wait_until
 from tests.compat.foreign.report import Report
-from tests.compat.foreign.story import PARTITIONS, SETTINGS, committed_offsets, read_committed
+from tests.compat.foreign.story import PARTITIONS, SETTINGS, committed_offsets
 from tests.live import Muster
 
 ROUNDS = 8
@@ -40,7 +40,7 @@ def run(name: str, command: list[str], protocol: str, report: Report) -> None:
             wait_until("all is done", partial(has_done, muster, ROUNDS * RECORDS), WAIT_SECONDS)
         finally:
             worker.kill()
-        found = Counter(read_committed(muster.kafka, "out", ROUNDS * RECORDS))
+        found = Counter(read(muster.kafka, "out", ROUNDS * RECORDS, partitions=range(PARTITIONS)))
         assert found == Counter(str(number) for number in range(ROUNDS * RECORDS)), unequal(found)
 
 
