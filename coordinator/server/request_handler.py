@@ -120,7 +120,8 @@ class RequestHandler:
             response = self._throttled.end_wait(connection, response, self._turn.real_s())
         if response is not NO_ANSWER:
             self._encoder.owe(connection, parked, response, is_reply=True)
-        self._connections.enqueue(connection)
+        if connection.backlog:
+            self._connections.enqueue(connection)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def _admit(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: L
     """Check the request in Kafka's order (room, protocols, member), then admit the member."""
     if not has_room(group, request.member_id, limits):
         return _turn_away(group, request, call)
-    if not supports_protocols(group, request.protocol_type, [protocol.name for protocol in request.protocols]):
+    if not supports_protocols(group, request.protocol_type, request.protocols):
         return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id, call)
     if request.member_id:
         return _rejoin(group, request, call, limits)

@@ -7,6 +7,7 @@ from coordinator.core.classic.group import ClassicGroup
 from coordinator.core.classic.states import State
 from coordinator.core.limits import Limits
 from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequestProtocol
 
 
 def validate_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -20,18 +21,18 @@ def validate_member(group: ClassicGroup, member_id: str, instance_id: str | None
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def supports_protocols(group: ClassicGroup, protocol_type: str, names: Sequence[str]) -> bool:
+def supports_protocols(group: ClassicGroup, protocol_type: str, protocols: Sequence[JoinGroupRequestProtocol]) -> bool:
     """Return whether a joiner fits: into an empty group any type with a protocol does, else there must be one for all.
 
     All members count, the joiner's own old entry among them, as in Kafka: so a lone member that comes back with other
     protocols is refused.
     """
     if group.is_empty:
-        return protocol_type != "" and len(names) > 0
+        return protocol_type != "" and len(protocols) > 0
     if group.protocol_type != protocol_type:
         return False
     everybody, supports = len(group.members), group.supports
-    return everybody in [supports.get(name, 0) for name in names]
+    return everybody in [supports.get(protocol.name, 0) for protocol in protocols]
 
 
 def has_room(group: ClassicGroup, member_id: str, limits: Limits) -> bool:

@@ -59,9 +59,7 @@ def keep(transition: GroupTransition, found: Member, metadata: Metadata, call: C
         transition.write(record_builders.no_pattern(group_id, found.pattern))
     _refresh(transition, before, change, call)
     has_other_names = metadata.subscribed_topic_names != found.names
-    has_other_assignor = target.assignor_name(transition.group, transition.limits) != target.assignor_name(
-        before, transition.limits
-    )
+    has_other_assignor = _has_other_assignor(transition, before)
     raises = has_other_names or change.raises_epoch or has_other_assignor
     if raises or have_changed(before, transition.topics):
         raises = _raise_epoch(transition, raises) or raises
@@ -116,6 +114,14 @@ def move(transition: GroupTransition, changes: Changes, told: ReportedOwnership)
     elif member.is_at(transition.group.assignment_epoch) and not before.is_at(transition.group.assignment_epoch):
         transition.tell(Cause.MEMBER_RECONCILED, member)
     return replace(changes, member=member)
+
+
+def _has_other_assignor(transition: GroupTransition, before: ConsumerGroup) -> bool:
+    """Return whether the members' votes choose another assignor than before."""
+    group, limits = transition.group, transition.limits
+    if group.votes == before.votes:
+        return False
+    return target.assignor_name(group, limits) != target.assignor_name(before, limits)
 
 
 def _pattern_change(group: ConsumerGroup, old: str, new: str) -> PatternChange:
