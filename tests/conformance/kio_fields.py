@@ -1,5 +1,6 @@
 """The fields of kio's classes: their plain names and kinds, read from annotations and metadata."""
 
+import copy
 import dataclasses
 import functools
 import types
@@ -43,3 +44,17 @@ def stripped(annotation: Any) -> tuple[Any, bool]:
         kept = [one for one in typing.get_args(annotation) if one is not types.NoneType]
         return kept[0], True
     return annotation, False
+
+
+@functools.cache
+def with_numbers(cls: Any) -> Any:
+    """The class with numbers for points in time: kio itself reads no -1, which Kafka sends where there is none."""
+    fields = {field.name: copy.copy(field) for field in dataclasses.fields(cls)}
+    for field in fields.values():
+        if nested := field_of(field).nested:
+            inner: Any = with_numbers(nested)
+            inner = tuple[inner, ...] if field_of(field).is_array else inner
+            field.type = inner | None if stripped(field.type)[1] else inner
+        elif field.metadata["kafka_type"] == "datetime_i64" and not stripped(field.type)[1]:
+            field.metadata = {"kafka_type": "int64"}
+    return type(cls.__name__, (cls,), {"__dataclass_fields__": fields, "__slots__": ()})
