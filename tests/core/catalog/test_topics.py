@@ -22,12 +22,9 @@ from coordinator.core.catalog.records import (
 from coordinator.core.catalog.settings import Settings
 from coordinator.core.result import Call
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsRequestAssignment,
-    CreatePartitionsRequestTopic,
-)
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableReplicaAssignment
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.create_topics import CreateTopicsRequestCreatableReplicaAssignment as Assignment
 from protocol.messages.create_topics import CreateTopicsRequestCreatableTopic as New
 from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -35,6 +32,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequestDeleteTopicState 
 from storage.names import partition_directory
 from tests.core.decide import decide_all
 
+OFFSETS = "__consumer_offsets"
 _ids = iter(range(1, 10**9))
 CALL = Call(1, 5_000, 7, "c", "/h", lambda: f"00000000-0000-4000-8000-{next(_ids):012x}")
 
@@ -58,9 +56,16 @@ def catalog() -> Catalog:
     return catalog
 
 
+def placed(*replicas: tuple[int, ...], copies: int = -1) -> New:
+    return New("x", -1, copies, tuple(Assignment(index, ids) for index, ids in enumerate(replicas)))
+
+
 @pytest.mark.parametrize(
     ("topic", "error"),
     [
+        (placed((0,), copies=1), ErrorCode.INVALID_REQUEST),
+        (placed((0,), ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (placed((0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (New("__muster_catalog", 1, 1), ErrorCode.INVALID_REQUEST),
         (New("a.b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),  # collides with a_b
         (New("x", 10_001, 1), ErrorCode.POLICY_VIOLATION),
@@ -76,29 +81,6 @@ def test_what_cannot_be_created(catalog: Catalog, topic: New, error: ErrorCode) 
     before = dict(catalog.topics_by_name)
     assert create(catalog, topic) == {topic.name: error}
     assert (catalog.topics_by_name == before) == (error != ErrorCode.NONE)
-
-
-def placed(*replicas: tuple[int, ...], partitions: int = -1, copies: int = -1, first: int = 0) -> New:
-    one = CreateTopicsRequestCreatableReplicaAssignment
-    return New("x", partitions, copies, tuple(one(index, ids) for index, ids in enumerate(replicas, first)))
-
-
-@pytest.mark.parametrize(
-    ("topic", "error"),
-    [
-        (placed((0,), (1,)), ErrorCode.NONE),
-        (placed((0, 1), (1, 0)), ErrorCode.NONE),
-        (placed((0,), partitions=1), ErrorCode.INVALID_REQUEST),
-        (placed((0,), copies=1), ErrorCode.INVALID_REQUEST),
-        (placed((0,), first=1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (placed((0,), (0, 1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (placed((), ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (placed((0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (placed((9,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-    ],
-)
-def test_a_placement_by_hand(topic: New, error: ErrorCode) -> None:
-    assert create(Catalog(Settings(broker_ids=(0, 1))), topic) == {"x": error}
 
 
 def test_there_is_room_for_so_many_partitions() -> None:
@@ -139,9 +121,8 @@ def test_a_refusal_says_why_in_words() -> None:
     ]
 
 
-def grow(catalog: Catalog, name: str, count: int, *replicas: tuple[int, ...]) -> ErrorCode:
-    assigned = tuple(CreatePartitionsRequestAssignment(ids) for ids in replicas) or None
-    request = CreatePartitionsRequest((CreatePartitionsRequestTopic(name, count, assigned),))
+def grow(catalog: Catalog, name: str, count: int) -> ErrorCode:
+    request = CreatePartitionsRequest((CreatePartitionsRequestTopic(name, count, None),))
     return ErrorCode(ask(catalog, request).results[0].error_code)
 
 
@@ -156,15 +137,7 @@ def test_topics_that_grow_in_one_request_share_the_room() -> None:
 
 def test_a_topic_is_deleted_with_its_settings(catalog: Catalog) -> None:
     create(catalog, New("new", 1, 1, configs=(Setting("retention.ms", "5"),)))
-    topic_id = catalog.topics["new"].id
-    request = DeleteTopicsRequest((Named("new"), Named(None, b"?" * 16), Named("u"), Named("t"), Named("t")))
-    found = [(one.name, one.topic_id, one.error_code) for one in ask(catalog, request).responses]
-    assert found == [
-        ("new", topic_id, 0),
-        (None, b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
-        ("u", bytes(16), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("t", bytes(16), ErrorCode.INVALID_REQUEST),
-    ]
+    ask(catalog, DeleteTopicsRequest((Named("new"),)))
     assert (set(catalog.topics_by_name), catalog.configs) == ({"t"}, FORMATTED)
 
 
@@ -227,27 +200,6 @@ def test_bytes_that_are_no_fact_are_refused() -> None:
     ):
         with pytest.raises(ProtocolError, match=f"^{reason}"):
             decode(key, value)
-
-
-OFFSETS = "__consumer_offsets"
-
-
-@pytest.fixture
-def with_offsets(catalog: Catalog) -> Catalog:
-    """A catalog with the coordinator's own topic."""
-    catalog.replay(CatalogRecord(TopicKey(OFFSETS), TopicValue(b"o" * 16, 50, 1, 5)))
-    return catalog
-
-
-@pytest.mark.parametrize("named", [Named(OFFSETS), Named(None, b"o" * 16)])
-def test_the_topic_of_offsets_cannot_be_deleted_by_name_nor_by_id(with_offsets: Catalog, named: Named) -> None:
-    (result,) = ask(with_offsets, DeleteTopicsRequest((named,))).responses
-    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    (result,) = ask(with_offsets, DeleteTopicsRequest(topic_names=(OFFSETS,))).responses
-    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert OFFSETS in with_offsets.topics_by_name
-    (result,) = ask(with_offsets, DeleteTopicsRequest((Named("__transaction_state"),))).responses
-    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.rule("K-090")
