@@ -16,22 +16,21 @@ from collections.abc import Callable
 from itertools import starmap
 from typing import Any
 
-from construct import Bytes, Construct, FormatField
+from construct import Construct, FormatField
 
 from protocol import bounds, slow_paths
 from protocol.constructs import ArrayOf, Blob, CountedArray, Text
-from protocol.rows import ROWS_AT_ONCE, Layouts, Rows, Shape
+from protocol.layouts import Together, fixed_layout, may_be_of_one_size, read_together
+from protocol.row_reader import row_reader
 from protocol.source import Source
 from protocol.structs import NullableStruct, StructOf, TagSection, subconstructs
 
 UNREADABLE = (ValueError, IndexError, struct.error)  # what a decoder raises; a UnicodeError is a ValueError
-_EMPTY = {"''": "", "b''": b""}  # the values of what is empty, by their expressions
 FLOOR_FRAME = bounds.BUDGET_FLOOR // bounds.BUDGET_RATIO
 
 
 _NAMES = {
     "OverBudget": bounds.OverBudget,
-    "Rows": Rows,
     "budget_of": bounds.budget_of,
     "long_text": slow_paths.long_text,
     "long_uvarint": slow_paths.long_uvarint,
@@ -197,57 +196,31 @@ class _Decoder:
 
     def structs_of_one_size(self, element: StructOf, count: str, target: str, *, in_columns: bool) -> None:
         """Structs that are of one size while what may be empty is: all are read at once where it is in each of them."""
-        members = [(name, subcon, emptiest_layout(subcon)) for name, subcon in element.members]
-        size = struct.calcsize(">" + "".join(layout for _, _, layout in members))
-        chunk = self.source.fresh("chunk")
-        self.source.line(f"{chunk} = data[at : at + {size} * {count}]")
-        values, runs, tests, at = {}, "", [], 0
-        for name, subcon, layout in members:
-            empty = empty_bytes(subcon)
-            if empty is None:
-                values[name] = self.source.fresh("f")
-                runs += layout
-            else:
-                if isinstance(subcon, Text | Blob):
-                    values[name] = "''" if isinstance(subcon, Text) else "b''"
-                runs += "x" * len(empty)
-                tests += [
-                    f"{chunk}[{place} :: {size}] == {bytes([byte])!r} * {count}" for place, byte in enumerate(empty, at)
-                ]
-            at += struct.calcsize(">" + layout)
-        read = self.rows_at_once if in_columns else self.all_at_once
-        if not tests:
-            read(element, values, runs, chunk, target)
-            self.source.line(f"at += {size} * {count}")
-            return
-        with self.source.block(f"if {' and '.join(tests)}:"):
-            read(element, values, runs, chunk, target)
-            self.source.line(f"at += {size} * {count}")
+        together = read_together(element)
+        end = f"at + {together.size} * {count}"
+        if in_columns:
+            self.source.line(f"{target} = {self.source.constant(row_reader(element))}(data, at, {end})")
+            test = f"{target} is not None"
+        else:
+            chunk = self.source.fresh("chunk")
+            self.source.line(f"{chunk} = data[at : {end}]")
+            test = together.test(chunk, count)
+        with self.source.block(f"if {test}:"):
+            if not in_columns:
+                self.all_at_once(element, together, chunk, target)
+            self.source.line(f"at = {end}")
         with self.source.block("else:"):
             self.loop(element, count, target)
 
-    def all_at_once(self, element: StructOf, values: dict[str, str], layout: str, chunk: str, target: str) -> None:
-        unpacked = f"{self.source.struct(layout, 'iter_unpack')}({chunk})"
-        names = [value for value in values.values() if value.isidentifier()]
-        if names == list(values.values()) and tuple(values) == element.cls.__struct_fields__[: len(values)]:
+    def all_at_once(self, element: StructOf, together: Together, chunk: str, target: str) -> None:
+        unpacked = f"{self.source.struct(together.layout, 'iter_unpack')}({chunk})"
+        names = {name: self.source.fresh("f") for name in together.columns}
+        if together.columns == element.cls.__struct_fields__[: len(element.members)]:
             self.source.line(f"{target} = tuple(starmap({self.source.cls(element.cls)}, {unpacked}))")
         else:
+            values = names | {name: repr(value) for name, value in together.constants.items()}
             call = constructor_call(self.source, element, values)
-            self.source.line(f"{target} = tuple([{call} for {', '.join(names)}, in {unpacked}])")
-
-    def rows_at_once(self, element: StructOf, values: dict[str, str], layout: str, chunk: str, target: str) -> None:
-        fields = tuple([name for name, value in values.items() if value.isidentifier()])
-        constants = {name: _EMPTY[value] for name, value in values.items() if value in _EMPTY}
-        shape = self.source.constant(Shape(element.cls, fields, constants))
-        layouts, flat = self.source.constant(Layouts(layout)), self.source.fresh("flat")
-        size = struct.calcsize(">" + layout)
-        with self.source.block(f"if len({chunk}) <= {ROWS_AT_ONCE * size}:"):
-            self.source.line(f"{flat} = {layouts}[len({chunk}) // {size}]({chunk})")
-            columns = ", ".join([f"{flat}[{at}::{len(fields)}]" for at in range(len(fields))])
-            self.source.line(f"{target} = Rows({shape}, ({columns},))")
-        with self.source.block("else:"):
-            unpacked = f"{self.source.struct(layout, 'iter_unpack')}({chunk})"
-            self.source.line(f"{target} = Rows({shape}, tuple(zip(*{unpacked})))")
+            self.source.line(f"{target} = tuple([{call} for {', '.join(names.values())}, in {unpacked}])")
 
     def tags(self, section: TagSection) -> dict[str, str]:
         """Read tagged fields, those that are there; the values of all of them by name."""
@@ -304,34 +277,6 @@ class _Decoder:
         with self.source.block("else:"):
             self.source.line("raise ValueError('neither a struct nor null')")
         return target
-
-
-def fixed_layout(subcon: Construct) -> str:
-    """Return the struct format of a construct of fixed size, else ""."""
-    if isinstance(subcon, FormatField):
-        return str(subcon.fmtstr[1:])
-    return f"{subcon.length}s" if isinstance(subcon, Bytes) else ""
-
-
-def may_be_of_one_size(element: StructOf) -> bool:
-    """Return whether a struct is of one size while its strings are empty, and is more than strings."""
-    subcons = [subcon for _, subcon in element.members]
-    return any(map(fixed_layout, subcons)) and all(map(emptiest_layout, subcons))
-
-
-def emptiest_layout(subcon: Construct) -> str:
-    """Return the struct format of a construct of fixed size, or of one that is empty; else ""."""
-    empty = empty_bytes(subcon)
-    return fixed_layout(subcon) if empty is None else f"{len(empty)}s"
-
-
-def empty_bytes(subcon: Construct) -> bytes | None:
-    """Return the bytes of what is empty: of a string, or of tagged fields. None for what always has as many bytes."""
-    if isinstance(subcon, TagSection):
-        return b"\0"
-    if isinstance(subcon, Text | Blob):
-        return b"\1" if subcon.compact else bytes(struct.calcsize(">" + fixed_layout(subcon.prefix)))
-    return None
 
 
 def constructor_call(source: Source, root: StructOf, values: dict[str, str]) -> str:

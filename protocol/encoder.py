@@ -18,7 +18,7 @@ from construct import Bytes, Construct
 
 from protocol import slow_paths
 from protocol.constructs import ArrayOf, Blob, CountedArray, Text, uvarint
-from protocol.decoder import empty_bytes, fixed_layout, may_be_of_one_size
+from protocol.layouts import empty_bytes, fixed_layout, may_be_of_one_size
 from protocol.row_writer import RowWriter
 from protocol.rows import Rows
 from protocol.source import Source

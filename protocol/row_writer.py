@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from protocol.constructs import Blob, Text
-from protocol.decoder import empty_bytes, fixed_layout
+from protocol.layouts import empty_bytes, fixed_layout
 from protocol.rows import ROWS_AT_ONCE, Rows, Shape
 from protocol.structs import StructOf
 

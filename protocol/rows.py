@@ -15,17 +15,20 @@ from typing import Any, Final, Generic, TypeVar, final, overload
 ROWS_AT_ONCE: Final = 128  # that one layout reads; each number of rows has its own, of some 30 bytes a value
 
 M = TypeVar("M")
+RowReader = Callable[[bytes, int, int], "Rows[Any] | None"]
+"""Given data, where rows begin in it and where they end."""
 
 
 @final
 class Rows(Sequence[M], Generic[M]):
     """Messages of one class, as a column of values for each of some fields; the others are the same in all of them."""
 
-    __slots__ = ("columns", "shape")
+    __slots__ = ("columns", "shape", "start")
 
-    def __init__(self, shape: Shape[M], columns: tuple[tuple[Any, ...], ...]) -> None:
+    def __init__(self, shape: Shape[M], columns: tuple[tuple[Any, ...], ...], start: int = -1) -> None:
         self.shape = shape
         self.columns = columns
+        self.start = start  # where they began in the bytes that they were read from
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -61,11 +64,13 @@ class Rows(Sequence[M], Generic[M]):
 class Shape(Generic[M]):
     """What the rows of one array have in common: the class, the fields with a column, and the values of the others."""
 
-    __slots__ = ("_cls", "constants", "fields")
+    __slots__ = ("_cls", "constants", "fields", "read", "row_bytes")
 
     def __init__(self, cls: type[M], fields: tuple[str, ...], constants: dict[str, Any]) -> None:
         """Fields in neither have the default of the class."""
         self._cls, self.fields, self.constants = cls, fields, constants
+        self.read: RowReader | None = None  # where such rows are read
+        self.row_bytes = 0  # of each of them, there
 
     def constant(self, name: str) -> Any:
         """Return the value of a field that has no column."""

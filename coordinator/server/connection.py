@@ -17,6 +17,7 @@ from coordinator.server.listener import Listener
 from protocol.codec import decode_request
 from protocol.framing import FrameBuffer
 from protocol.header import Request
+from protocol.repeated_rows import RepeatedRows, find_rows
 
 if TYPE_CHECKING:  # imported with the gate, which few servers have
     from coordinator.control.journal import JournalClient
@@ -27,7 +28,8 @@ BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time, to wait; the rest 
 JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; larger ones are not copied
 REPEATED: Final = frozenset({1, 9, 12, 68})
 """Fetch, OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: clients send their requests again and again as they were."""
-REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case that it is sent again
+OFFSET_COMMIT: Final = 8  # clients send it again with other offsets
+REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case that it is sent again, but for a commit's offsets
 HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
 
 
@@ -99,6 +101,7 @@ class Connection:
         "port",
         "principal",
         "repeated",
+        "repeated_commit",
         "requests",
         "rests_on",
     )
@@ -121,6 +124,7 @@ class Connection:
         self.owed: list[bytes] = []  # responses, and their bytes
         self.latest_commit: EncodedResponse | None = None  # that was encoded
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
+        self.repeated_commit: RepeatedRows | None = None  # the latest OffsetCommit, without its offsets
         self.owed_bytes = 0
         self.rests_on = 0  # the sync that what is owed waits for, with --fsync
         self.held: deque[HeldResponses] = deque()  # until syncs have ended, in the order of the requests
@@ -138,7 +142,8 @@ class Connection:
     def decode(self, frame: bytes) -> Request:
         """Decode the next request. Raises ProtocolError.
 
-        Of one that is the same as before but for its correlation id, no more than that is read.
+        Of one that is the same as before but for its correlation id, no more than that is read; of a commit that is the
+        same but for its offsets, no more than these.
         """
         before = self.repeated
         if before is not None and frame[8:] == before.tail and frame[:4] == before.head:
@@ -146,10 +151,15 @@ class Connection:
             self.client_id = same.client_id
             (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
             return Request(same.api_key, same.version, correlation_id, same.client_id, same.body)
+        if (commit := self.repeated_commit) is not None and (again := commit.read(frame)) is not None:
+            self.client_id = again.client_id
+            return again
         request = decode_request(frame)
         self.client_id = request.client_id
         if request.api_key in REPEATED and len(frame) <= REPEATED_BYTES_MAX:
             self.repeated = DecodedRequest(request, frame[:4], frame[8:])
+        elif request.api_key == OFFSET_COMMIT:
+            self.repeated_commit = find_rows(request, frame, REPEATED_BYTES_MAX)
         return request
 
     def refill(self) -> None:

@@ -1,15 +1,23 @@
-"""A request that a client sends again as it was is not read again, but for its correlation id."""
+"""A request that a client sends again as it was is not read again, but for its correlation id; of a commit, nothing but
+its offsets is."""
 
 from typing import Any
 
 import pytest
 
 from coordinator.server import connection
+from protocol.apis import APIS
 from protocol.codec import decode_request
+from protocol.errors import ProtocolError
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.server.in_memory import Dialogue, InMemory
 
@@ -87,3 +95,91 @@ def test_long_requests_and_those_of_other_apis_are_not_kept(read: list[bytes]) -
         own.decode(data)
     assert read == frames
     assert own.repeated is None
+
+
+def topic(*offsets: int, name: str = "t", first: int = 0, metadata: str | None = "") -> OffsetCommitRequestTopic:
+    rows = [OffsetCommitRequestPartition(first + at, offset, 3, -1, metadata) for at, offset in enumerate(offsets)]
+    return OffsetCommitRequestTopic(name, b"t" * 16, tuple(rows))
+
+
+def commit(*topics: OffsetCommitRequestTopic, generation: int = 1) -> OffsetCommitRequest:
+    return OffsetCommitRequest("g", generation, "m", topics=topics)
+
+
+@pytest.mark.parametrize("version", range(APIS[8].versions.start, APIS[8].versions.stop))
+def test_of_a_commit_that_is_sent_again_only_the_offsets_are_read(version: int, read: list[bytes]) -> None:
+    own = InMemory().connect().connection
+    commits = [commit(topic(1, 2)), commit(topic(2**62, -1)), commit(topic(5, 5, first=7)), commit(topic(1, 2))]
+    frames = [frame(each, version, number) for number, each in enumerate(commits)]
+    assert [own.decode(data) for data in frames] == [decode_request(data) for data in frames]
+    assert read == frames[:1]
+
+
+COMMIT = commit(topic(1, 2))
+SENT_AGAIN = commit(topic(3, 4))
+
+
+@pytest.mark.parametrize("version", [7, 8])
+@pytest.mark.parametrize(
+    "other",
+    [
+        commit(topic(1, 2), generation=2),
+        commit(topic(1, 2, name="s")),
+        commit(topic(1)),
+        commit(topic(1, 2, 3)),
+        commit(topic(1, 2, metadata="x")),
+        commit(topic(1, 2, metadata=None)),
+        commit(topic(1), topic(2)),
+        commit(),
+    ],
+)
+def test_a_commit_that_differs_in_more_is_read(other: OffsetCommitRequest, version: int, read: list[bytes]) -> None:
+    own = InMemory().connect().connection
+    frames = [frame(each, version, 1) for each in (COMMIT, other, COMMIT, SENT_AGAIN)]
+    for data in frames:
+        assert own.decode(data) == decode_request(data)
+    assert read == frames[:3]
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_a_commit_of_another_size_is_read(version: int, read: list[bytes]) -> None:
+    """One that is cut off is refused, and what is behind one is ignored."""
+    own, whole = InMemory().connect().connection, frame(COMMIT, version, 1)
+    own.decode(whole)
+    for size in range(4, len(whole)):
+        with pytest.raises(ProtocolError):
+            own.decode(whole[:size])
+    assert own.decode(whole + b"\0") == decode_request(whole)
+    assert len(read) == len(whole) - 4 + 2
+
+
+def test_of_a_commit_little_is_kept(read: list[bytes]) -> None:
+    """None of its rows, and nothing if it has much beside them."""
+    own = InMemory().connect().connection
+    many, long = commit(topic(*range(1_000))), commit(topic(1, name="t" * 256))
+    for again, each in enumerate((many, many, long, long)):
+        assert own.decode(frame(each, 8, again)) == decode_request(frame(each, 8, again))
+    assert read == [frame(many, 8, 0), frame(long, 8, 2), frame(long, 8, 3)]
+    own.decode(frame(many, 8, 1))
+    assert own.repeated_commit is not None
+    assert not own.repeated_commit.request.body.topics[0].partitions
+
+
+def test_a_commit_that_ends_otherwise_is_read(read: list[bytes]) -> None:
+    """There is not one of the tagged fields that are announced."""
+    own, whole = InMemory().connect().connection, frame(COMMIT, 8, 1)
+    own.decode(whole)
+    with pytest.raises(ProtocolError):
+        own.decode(whole[:-1] + b"\1")
+    assert len(read) == 2
+
+
+def test_commits_of_other_clients_and_versions_are_read(read: list[bytes]) -> None:
+    """The bytes of OffsetCommit 8 and 9 are the same."""
+    own = InMemory().connect().connection
+    frames = [frame(COMMIT, 8, 1), frame(COMMIT, 9, 1), frame(COMMIT, 9, 1, client_id="d")]
+    assert frames[0][4:] == frames[1][4:]
+    for data in frames:
+        assert own.decode(data) == decode_request(data)
+        assert own.client_id == decode_request(data).client_id
+    assert read == frames
