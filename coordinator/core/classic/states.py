@@ -44,6 +44,9 @@ COMMIT: Final[Mapping[State, ErrorCode]] = {
     State.DEAD:                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }  # fmt: skip
 
+# The states in which a commit counts as a heartbeat of its member.
+RENEWED_BY_COMMIT: Final = State.STABLE, State.PREPARING_REBALANCE
+
 # The timers that a group itself has in a state, beside those of its members. Those of the state that it leaves go.
 TIMERS: Final[Mapping[State, frozenset[str]]] = {
     State.EMPTY:                frozenset(),

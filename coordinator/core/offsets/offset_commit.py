@@ -7,9 +7,11 @@ skipped; then the group decides about all that is left at once; then each partit
 from functools import lru_cache
 from typing import Any, Final
 
+from msgspec import Struct
+
 from coordinator.core import timers
 from coordinator.core.classic.group import ClassicGroup
-from coordinator.core.classic.states import State
+from coordinator.core.classic.states import RENEWED_BY_COMMIT
 from coordinator.core.env import Env
 from coordinator.core.groups import Group
 from coordinator.core.limits import Limits
@@ -41,15 +43,17 @@ def offset_commit(
     env: Env,
 ) -> Result[Group]:
     """Take what may be committed; each partition has an outcome of its own."""
-    commits = _take_together(request, env.call, env.topics)
-    if commits is None or validate_commit(group, request, env):
+    taken = _take_together(request, env.call, env.topics)
+    if taken is None or validate_commit(group, request, env):
         return _take_one_by_one(group, request, env)
-    effects = _renew_session(group, request, env.call)
-    return Result(response=_accept(request.topics, commits), records=commits, effects=effects)
+    records, response = taken
+    return Result(response=response, records=records, effects=_renew_session(group, request, env.call))
 
 
-def _take_together(request: OffsetCommitRequest, call: Call, topics: Topics) -> tuple[OffsetCommits, ...] | None:
-    """Take the partitions of each topic in columns, as nearly every commit can be.
+def _take_together(
+    request: OffsetCommitRequest, call: Call, topics: Topics
+) -> tuple[tuple[OffsetCommits, ...], OffsetCommitResponse] | None:
+    """Take the partitions of each topic in columns, as nearly every commit can be; answer that all is committed.
 
     None if there is no partition, if one of them does not exist, or if one brings more than its offset and epoch: they
     were not read as columns then.
@@ -57,6 +61,7 @@ def _take_together(request: OffsetCommitRequest, call: Call, topics: Topics) -> 
     if request.retention_time_ms != -1 or call.version == TIMESTAMPS_IN:
         return None
     taken: list[OffsetCommits] = []
+    responses: list[OffsetCommitResponse] = []
     for topic in request.topics:
         meant, rows = topic_meant(topic, call.version, topics), topic.partitions
         if not isinstance(meant, Topic) or type(rows) is not Rows or rows.fields not in PLAIN_FIELDS:
@@ -64,25 +69,25 @@ def _take_together(request: OffsetCommitRequest, call: Call, topics: Topics) -> 
         columns: Any = rows.columns
         if len(columns) < len(COLUMNS):
             columns = (*columns, (-1,) * len(rows))
-        partitions = columns[0]
-        if min(partitions) < 0 or max(partitions) >= meant.partitions:
+        accepted = _accept(topic.name, topic.topic_id, columns[0])
+        if accepted.lowest < 0 or accepted.highest >= meant.partitions:
             return None
         taken.append(OffsetCommits(request.group_id, meant.name, meant.id, call.now_ms, *columns))
-    return tuple(taken) or None
+        responses.append(accepted.response)
+    if len(taken) == 1:
+        return tuple(taken), responses[0]
+    return (tuple(taken), _answer([response.topics[0] for response in responses])) if taken else None
 
 
-def _accept(topics: tuple[OffsetCommitRequestTopic, ...], taken: tuple[OffsetCommits, ...]) -> OffsetCommitResponse:
-    """Answer that all is committed."""
-    if len(topics) == 1:
-        return _accept_topic(topics[0].name, topics[0].topic_id, taken[0].partitions)
-    accepted = [
-        _accept_topic(topic.name, topic.topic_id, commits.partitions).topics[0]
-        for topic, commits in zip(topics, taken, strict=True)
-    ]
-    return _answer(accepted)
+class Accepted(Struct, frozen=True, gc=False):
+    """The response to a commit of some partitions of a topic, if it has all of them."""
+
+    lowest: int  # of the partitions
+    highest: int
+    response: OffsetCommitResponse
 
 
-def _accept_topic(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> OffsetCommitResponse:
+def _accept(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Accepted:
     """Answer that all of a topic's partitions are committed.
 
     Clients commit the same partitions again and again. They get the same object then, which is encoded once.
@@ -90,9 +95,10 @@ def _accept_topic(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Of
     return (_accept_few if len(partitions) <= FEW_PARTITIONS else _accept_many)(name, topic_id, partitions)
 
 
-def _accept_many(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> OffsetCommitResponse:
+def _accept_many(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Accepted:
     outcomes = tuple(map(OffsetCommitResponsePartition, partitions))
-    return OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name, topic_id, outcomes),))
+    response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name, topic_id, outcomes),))
+    return Accepted(min(partitions), max(partitions), response)
 
 
 _accept_few = lru_cache(maxsize=256)(_accept_many)
@@ -156,7 +162,7 @@ def _value(each: OffsetCommitRequestPartition, topic: Topic, now_ms: int, expire
 
 def _renew_session(group: Group | None, request: OffsetCommitRequest, call: Call) -> tuple[Effect, ...]:
     """Renew the session of a classic member: a commit counts as a heartbeat."""
-    if not isinstance(group, ClassicGroup) or group.state not in (State.STABLE, State.PREPARING_REBALANCE):
+    if not isinstance(group, ClassicGroup) or group.state not in RENEWED_BY_COMMIT:
         return ()
     member = group.members[request.member_id]
     at_ms = call.now_ms + member.session_timeout_ms
