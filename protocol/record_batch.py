@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar
 
 import construct
 import msgspec
@@ -29,6 +30,7 @@ from protocol.errors import ProtocolError
 from protocol.records import EndMarker, Record
 
 Buffer = bytes | bytearray | memoryview
+F = TypeVar("F", contravariant=True)
 
 HEADER = construct.Struct(
     "base_offset" / construct.Int64sb,
@@ -192,6 +194,13 @@ def encode(
     )  # fmt: skip
 
 
+class Writer(Protocol[F]):
+    """Writes facts as records of a batch, of which the first one has these deltas of offset and timestamp."""
+
+    def __call__(self, facts: F, offset_delta: int, timestamp_delta: int, /) -> tuple[bytes, int]:
+        """Return the records, and how many they are."""
+
+
 class PlainBatch:
     """A batch without a producer that grows by records in their written form."""
 
@@ -202,23 +211,19 @@ class PlainBatch:
         self.count = 0
         self._written: list[bytes] = []
 
-    def next_deltas(self, timestamp: int) -> tuple[int, int]:
-        """Return the deltas of offset and timestamp with which the next record is to be written."""
-        return self.count, timestamp - self._base_ms
-
-    def extend(self, written: bytes, count: int, timestamp: int) -> None:
-        """Add so many records, which have been written with the next deltas."""
+    def extend(self, write: Writer[F], facts: F, timestamp: int) -> None:
+        """Add facts as records. If `write` raises, nothing is added."""
+        written, count = write(facts, self.count, timestamp - self._base_ms)
         self._written.append(written)
         self.count += count
-        self._max_ms = max(self._max_ms, timestamp)
+        if timestamp > self._max_ms:
+            self._max_ms = timestamp
 
     def seal(self) -> bytes:
         """Return the batch."""
         count = self.count
-        header = BatchHeader(
-            0, 0, 0, MAGIC, 0, 0, count - 1, self._base_ms, self._max_ms, NO_PRODUCER, -1, NO_SEQUENCE, count
-        )
-        return seal(header, b"".join(self._written))
+        numbers = 0, count - 1, self._base_ms, self._max_ms, NO_PRODUCER, -1, NO_SEQUENCE, count
+        return _join(0, 0, MAGIC, _CHECKED.pack(*numbers), b"".join(self._written))
 
 
 def encode_marker(
@@ -249,11 +254,15 @@ def rewrite(header: BatchHeader, survivors: Sequence[Record]) -> bytes:
 
 def seal(header: BatchHeader, body: bytes) -> bytes:
     """Write header and records, with their length and crc."""
-    base_offset, _, leader_epoch, magic, _, *others = msgspec.structs.astuple(header)
-    checked = _CHECKED.pack(*others)
+    checked = _CHECKED.pack(*msgspec.structs.astuple(header)[5:])
+    return _join(header.base_offset, header.leader_epoch, header.magic, checked, body)
+
+
+def _join(base_offset: int, leader_epoch: int, magic: int, checked: bytes, body: bytes) -> bytes:
+    """Join the parts of a batch: `checked` is what the crc covers of the header."""
     crc = crc32c(body, crc32c(checked))
     length = HEADER_BYTES - PREFIX_BYTES + len(body)
-    return b"%b%b%b" % (_NOT_CHECKED.pack(base_offset, length, leader_epoch, magic, crc), checked, body)
+    return b"".join((_NOT_CHECKED.pack(base_offset, length, leader_epoch, magic, crc), checked, body))
 
 
 _OFFSET = struct.Struct(">q")

@@ -70,8 +70,9 @@ class Partition:
     @property
     def log(self) -> Log:
         """The log; its directory appears when it is first written to."""
-        self.open()
-        assert self._log is not None, "it was just opened"
+        if self._log is None:
+            self.open()
+            assert self._log is not None, "it was just opened"
         return self._log
 
     @property
@@ -93,7 +94,7 @@ class Partition:
         assert self.served_by != NOBODY, f"partition {self.index} is written to while it is loaded"
         if result.producer is None:
             plain = self._plain or PlainBatch(now_ms)
-            plain.extend(*write_records(result.records, *plain.next_deltas(now_ms)), now_ms)
+            plain.extend(write_records, result.records, now_ms)
             self._plain = plain
             for fact in result.records:
                 self._plain_facts.append(

@@ -87,7 +87,7 @@ def test_commits_in_columns_are_written_as_single_records_are(
     batch, logged = PlainBatch(NOW_MS), []
     for facts, later_ms in turns:
         at_ms = NOW_MS + later_ms if logged else NOW_MS
-        batch.extend(*write_records(facts, *batch.next_deltas(at_ms)), at_ms)
+        batch.extend(write_records, facts, at_ms)
         logged += [LogRecord(*records.encode(fact), timestamp=at_ms) for fact in single_records(facts)]
     assert batch.seal() == record_batch.encode(logged)
 
