@@ -4,30 +4,27 @@ from random import Random
 
 from coordinator.server import encoder
 from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_commit import OffsetCommitRequest
+from tests import requests
 from tests.server.in_memory import InMemory
 
 PARTITIONS = 300
 
 
 def server_with_a_topic() -> InMemory:
-    server = InMemory()
-    server.connect().ask(CreateTopicsRequest((CreateTopicsRequestCreatableTopic("t", PARTITIONS, 1),)), 5)
-    return server
+    return InMemory(topics={"t": PARTITIONS})
 
 
 def commit(*partitions: int, generation: int = -1) -> OffsetCommitRequest:
-    rows = tuple(OffsetCommitRequestPartition(partition, 5) for partition in partitions)
-    return OffsetCommitRequest("g", generation, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+    return requests.commit("g", {"t": dict.fromkeys(partitions, 5)}, generation)
 
 
 def test_a_client_that_repeats_commits_gets_what_a_new_client_gets() -> None:
     server, dice = server_with_a_topic(), Random(5)
-    requests = [commit(0), commit(0, 1), commit(*range(PARTITIONS)), commit(0, PARTITIONS), commit(0, generation=7)]
+    commits = [commit(0), commit(0, 1), commit(*range(PARTITIONS)), commit(0, PARTITIONS), commit(0, generation=7)]
     again = server.connect()
     for _ in range(200):
-        request, version = dice.choice(requests), dice.choice((2, 6, 8))
+        request, version = dice.choice(commits), dice.choice((2, 6, 8))
         assert again.ask(request, version) == server.connect().ask(request, version)
     assert [number for number, _ in again.answers] == list(range(1, 201)), "each answer has the id of its request"
 

@@ -64,7 +64,7 @@ def lost(plan: Survey) -> list[tuple[int, int]]:
 
 
 def repaired(disk: CrashingDisk) -> tuple[Survey, Log]:
-    found = layout.look(disk, DIRECTORY)
+    found = layout.look(disk, DIRECTORY, is_repair=True)
     plan = repair.survey(disk, DIRECTORY, found)
     before = disk.contents()
     again = repair.survey(disk, DIRECTORY, found)

@@ -16,10 +16,11 @@ from protocol import record_batch
 from protocol.compression import Compression
 from protocol.record_batch import encode, header_at, seal
 from protocol.records import Record
-from storage import layout, mending, repair
+from storage import mending
 from storage.layout import DamagedLog
-from storage.log import Log, LogConfig, scan
+from storage.log import Log, LogConfig
 from tests.storage.crashing_disk import CrashingDisk
+from tests.storage.test_repair import lost, repaired, values
 
 DIRECTORY = "data/orders-0"
 PATH = f"{DIRECTORY}/{0:020d}.log"
@@ -58,13 +59,6 @@ def refused(disk: CrashingDisk) -> DamagedLog:
     return damage.value
 
 
-def repaired(disk: CrashingDisk) -> repair.Survey:
-    found = layout.look(disk, DIRECTORY)
-    plan = repair.survey(disk, DIRECTORY, found)
-    repair.carry_out(disk, DIRECTORY, found, plan)
-    return plan
-
-
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_flipped_bit_is_never_a_torn_write(codec: Compression) -> None:
     """Anywhere: also in the last batch, and in fields that no checksum covers."""
@@ -78,9 +72,9 @@ def test_a_flipped_bit_is_never_a_torn_write(codec: Compression) -> None:
         disk = whole.copy()
         disk.put(PATH, bytes(data))
         assert refused(disk).path == PATH, at
-        assert repaired(disk).losses == [], f"byte {at}: one bit is proved by the checksum"
-        again = Log.open(disk, DIRECTORY)
-        assert (again.end_offset, len([r for _, facts in scan(again) for r in facts])) == (end, end)
+        plan, again = repaired(disk)
+        assert plan.losses == [], f"byte {at}: one bit is proved by the checksum"
+        assert (again.end_offset, len(values(again))) == (end, end)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -126,7 +120,7 @@ def test_batches_behind_records_that_take_less_than_a_byte_are_seen() -> None:
     disk = disk.copy()
     disk.put(PATH, bytes(data))
     assert "a whole batch of offset 120000 follows" in refused(disk).reason
-    assert [(loss.first_offset, loss.end_offset) for loss in repaired(disk).losses] == [(60_000, 120_000)]
+    assert lost(repaired(disk)[0]) == [(60_000, 120_000)]
 
 
 @pytest.mark.parametrize("how", ["removed", "emptied"])
@@ -143,20 +137,17 @@ def test_an_active_segment_that_is_gone_is_damage(how: str) -> None:
         else:
             disk.put(path, b"")
         assert refused(disk).path == path
-        plan = repaired(disk)
+        plan, mended = repaired(disk)
         assert plan.losses[0].first_offset == first
-        assert Log.open(disk, DIRECTORY).end_offset >= first
+        assert mended.end_offset >= first
 
 
 def test_an_empty_rewritten_segment_does_not_take_the_place_of_a_full_one() -> None:
     disk = killed()
     disk.put(f"{PATH}.swap", b"")
     assert refused(disk).reason == "the rewritten segment is empty"
-    found = layout.look(disk, DIRECTORY, is_repair=True)
-    plan = repair.survey(disk, DIRECTORY, found)
-    assert (plan.is_needed, plan.losses) == (True, [])
-    repair.carry_out(disk, DIRECTORY, found, plan)
-    assert Log.open(disk, DIRECTORY).end_offset == 200
+    plan, mended = repaired(disk)
+    assert (plan.is_needed, plan.losses, mended.end_offset) == (True, [], 200)
 
 
 def test_a_repair_brings_back_what_an_unreadable_rewrite_was_to_replace() -> None:
@@ -169,11 +160,8 @@ def test_a_repair_brings_back_what_an_unreadable_rewrite_was_to_replace() -> Non
     for name in names[1:3]:
         disk.rename(name, f"{name}.deleted")
     disk.put(f"{names[0]}.swap", b"")
-    found = layout.look(disk, DIRECTORY, is_repair=True)
-    plan = repair.survey(disk, DIRECTORY, found)
-    assert plan.losses == []
-    repair.carry_out(disk, DIRECTORY, found, plan)
-    assert len([record for _, facts in scan(Log.open(disk, DIRECTORY)) for record in facts]) == 12
+    plan, mended = repaired(disk)
+    assert (plan.losses, len(values(mended))) == ([], 12)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
