@@ -1,6 +1,6 @@
 """Large responses are encoded in steps, and members do not wait for clients that ask for them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -12,12 +12,8 @@ from coordinator.server import encoder
 from coordinator.server.encoding import ENCODINGS_MAX
 from protocol.encoder import PIECE_ELEMENTS
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.create_topics import (
-    CreateTopicsRequest,
-    CreateTopicsRequestCreatableTopic,
-    CreateTopicsResponse,
-)
-from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
+from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_fetch import (
@@ -25,7 +21,6 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
-    OffsetFetchResponse,
 )
 from tests.log_lines import log_lines
 from tests.requests import commit, fetch_offsets
@@ -177,6 +172,17 @@ def test_to_fetch_all_offsets_of_a_group_gives_way_if_they_are_many(monkeypatch:
 UNWRITABLE = "x" * 40_000  # no string of these versions may be so long
 
 
+def spoil(server: InMemory, change: Callable[[Any], Any]) -> None:
+    """Let the first request from now on be answered with another response than the node's."""
+    handle = server.node.handle
+
+    def handle_badly(*arguments: Any) -> Any:
+        server.node.handle = handle
+        return change(handle(*arguments))
+
+    server.node.handle = handle_badly
+
+
 @pytest.mark.parametrize(
     ("key", "request_", "version", "unwritable"),
     [
@@ -185,24 +191,11 @@ UNWRITABLE = "x" * 40_000  # no string of these versions may be so long
     ],
 )
 def test_a_read_whose_response_has_no_bytes_is_answered_and_the_connection_goes_on(
-    key: int,
-    request_: Any,
-    version: int,
-    unwritable: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    key: int, request_: Any, version: int, unwritable: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = InMemory()
     peer = server.connect()
-    handle = server.node.handle
-
-    def handle_badly(key: int, request: Any, *arguments: Any) -> Any:
-        response = handle(key, request, *arguments)
-        if isinstance(response, DescribeGroupsResponse | OffsetFetchResponse):
-            return replace(response, groups=(replace(response.groups[0], **unwritable),))
-        return response
-
-    monkeypatch.setattr(server.node, "handle", handle_badly)
+    spoil(server, lambda answer: replace(answer, groups=(replace(answer.groups[0], **unwritable),)))
     peer.send((request_, version), VERSIONS)
     server.rest()
     (_, described), (_, versions) = peer.answers
@@ -234,19 +227,11 @@ def test_a_large_read_whose_last_piece_has_no_bytes_is_answered_as_well(monkeypa
     assert not server.frontend.encoder._encodings
 
 
-def test_a_change_whose_response_has_no_bytes_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_whose_response_has_no_bytes_closes_the_connection() -> None:
     """It is done, so that its client must not hear that nothing has changed."""
     server = InMemory()
     peer = server.connect()
-    handle = server.node.handle
-
-    def handle_badly(*arguments: Any) -> Any:
-        response = handle(*arguments)
-        if isinstance(response, CreateTopicsResponse):
-            return replace(response, topics=(replace(response.topics[0], error_message=UNWRITABLE),))
-        return response
-
-    monkeypatch.setattr(server.node, "handle", handle_badly)
+    spoil(server, lambda answer: replace(answer, topics=(replace(answer.topics[0], error_message=UNWRITABLE),)))
     peer.send((CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", 1, 1),)), 4), VERSIONS)
     server.rest()
     assert peer.connection.closing
