@@ -28,7 +28,7 @@ from storage.compaction import KeyIndex
 from storage.files import File, Files, StorageError
 from storage.index import RELATIVE_MAX
 from storage.producers import AbortedTransaction, Producers
-from storage.recovery import Progress, TornWrite, end_marker_of
+from storage.recovery import TornWrite, end_marker_of
 from storage.segment import BatchPosition, Segment, file_name
 
 logger = logging.getLogger("muster.storage")
@@ -99,9 +99,7 @@ class Log:
     # -- opening and closing -------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(
-        cls, files: Files, directory: str, config: LogConfig | None = None, on_progress: Progress | None = None
-    ) -> Log:
+    def open(cls, files: Files, directory: str, config: LogConfig | None = None) -> Log:
         """Return the log in `directory`, recovered; a directory that is not there is an empty log and is made when
         first written.
 
@@ -109,12 +107,12 @@ class Log:
         """
         log = cls(files, directory, config or LogConfig())
         if files.list(directory):
-            log._recover(on_progress)
+            log._recover()
         return log
 
-    def _recover(self, on_progress: Progress | None) -> None:
+    def _recover(self) -> None:
         found = layout.look(self.files, self.directory)
-        report = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes, on_progress)
+        report = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes)
         layout.tidy(self.files, self.directory, found)
         for segment in report.segments:  # one that was read under `.swap` has its own name now
             segment.path = f"{self.directory}/{file_name(segment.base_offset)}"

@@ -140,6 +140,7 @@ class _Reader:
                 rest = file.pread(segment.size, size - segment.size)
                 self._judge(segment, bad, rest, is_last)
         self._expected = segment.end_offset
+        self._read += segment.size
 
     @property
     def _contiguous_from(self) -> int:

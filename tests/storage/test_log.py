@@ -13,7 +13,7 @@ from crc32c import crc32c
 from protocol import record_batch
 from protocol.record_batch import batches, encode, header_at
 from protocol.records import Record
-from storage import checkpoint, cleaner, removal
+from storage import checkpoint, cleaner, layout, recovery, removal
 from storage.checkpoint import Checkpoint, UnreadableCheckpoint
 from storage.files import StorageError
 from storage.layout import DamagedLog
@@ -338,13 +338,16 @@ def test_lost_indexes_are_not_missed() -> None:
 
 
 def test_progress_is_told_on_long_logs() -> None:
-    log = new_log(config=LogConfig())
-    for _ in range(50):
-        log.append([batch(1)] * 100)
+    """Every 4,096 batches, over all segments."""
+    one = batch(1)
+    log = new_log(config=LogConfig(segment_bytes=100_000))
+    for _ in range(100):
+        log.append([one] * 100)
+    assert len(log.segments) > 5
     told: list[tuple[int, int]] = []
-    Log.open(log.files, DIRECTORY, LogConfig(), lambda done, total: told.append((done, total)))
-    assert told
-    assert all(0 < done <= total == log.size for done, total in told)
+    found = layout.look(log.files, DIRECTORY)
+    recovery.examine(log.files, DIRECTORY, found, 4096, lambda done, total: told.append((done, total)))
+    assert told == [(4_096 * len(one), log.size), (8_192 * len(one), log.size)]
 
 
 def test_a_copy_of_another_brokers_log_is_adopted_with_its_gaps_and_epochs() -> None:

@@ -142,10 +142,14 @@ def test_an_active_segment_that_is_gone_is_damage(how: str) -> None:
         assert mended.end_offset >= first
 
 
-def test_an_empty_rewritten_segment_does_not_take_the_place_of_a_full_one() -> None:
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_rewritten_segment_that_is_empty_or_cut_off_does_not_take_the_place_of_a_full_one(batches: int) -> None:
     disk = killed()
-    disk.put(f"{PATH}.swap", b"")
-    assert refused(disk).reason == "the rewritten segment is empty"
+    size = header_at(disk.contents()[PATH]).size
+    disk.put(f"{PATH}.swap", disk.contents()[PATH][: batches * (2 * size - 1)])
+    told = f"a batch of {size} bytes is cut off after {size - 1}" if batches else "the rewritten segment is empty"
+    damage = refused(disk)
+    assert (damage.position, damage.reason) == (batches * size, told)
     plan, mended = repaired(disk)
     assert (plan.is_needed, plan.losses, mended.end_offset) == (True, [], 200)
 
