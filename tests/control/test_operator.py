@@ -157,6 +157,8 @@ def test_a_fenced_consumer_is_told_so(server: SteeredNode) -> None:
     member = ConsumerMember(server, "m")
     member.beat()
     server.operator.groups.fence("g", "m")
+    namesake = ConsumerMember(server, "m", "h")
+    assert namesake.beat().error_code == ErrorCode.NONE, "it is of another group"
     assert member.beat().error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 

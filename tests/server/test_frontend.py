@@ -20,8 +20,9 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.schema import Message
 from storage.files import StorageError
+from tests.dataplane.broker import batch
 from tests.log_lines import log_lines
-from tests.requests import commit, fetch, fetch_offsets, join
+from tests.requests import commit, fetch, fetch_offsets, join, produce
 from tests.server.in_memory import FRAME_BYTES_MAX, InMemory, Peer
 from tests.server.listening import VERSIONS
 from tests.storage.crashing_disk import CrashingDisk
@@ -428,6 +429,13 @@ def test_other_protocols_are_named_once_for_a_peer(start: bytes, name: str, capl
     told = f"connection closed: looks like {name}, and this port speaks Kafka's protocol without encryption"
     assert log_lines(caplog) == [(told, {"client": peer.connection.host})]
     assert server.stats.connections_closed == {"unreadable": 3}
+
+
+def test_every_request_is_counted_under_its_api() -> None:
+    server = InMemory()
+    for asked in (produce("orders", {0: batch("a")}), 9), committing(), VERSIONS:
+        server.connect().ask(*asked)
+    assert {key: sum(latency.buckets) for key, latency in server.stats.latency.items()} == {0: 1, 8: 1, 18: 1}
 
 
 def test_parked_requests_are_counted_apart_from_work() -> None:
