@@ -1,5 +1,6 @@
 """What is let into a log, and what is refused: with Kafka's error, and with nothing written."""
 
+import cramjam
 import pytest
 from msgspec.structs import replace
 
@@ -69,6 +70,12 @@ def test_where_there_is_no_partition(broker: Broker, topic: str, partition: int,
     before = broker.files.contents()
     assert broker.produce(topic, partition, GOOD).error_code == error
     assert broker.files.contents() == before
+
+
+def test_zstd_is_for_those_who_know_it(broker: Broker) -> None:
+    packed = seal(replace(record_batch.header_at(GOOD), attributes=4), cramjam.zstd.compress(GOOD[HEADER_BYTES:]))
+    codes = [broker.produce("t", 0, packed, version=version).error_code for version in (6, 7)]
+    assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
 
 
 def test_the_brokers_time(broker: Broker) -> None:
