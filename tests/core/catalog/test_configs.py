@@ -50,7 +50,8 @@ def describe(catalog: Catalog, kind: int, name: str, *keys: str) -> dict[str, An
 def catalog() -> Catalog:
     """It has a topic, and a broker whose file sets a retention."""
     retention = BrokerSetting("log.retention.ms", "777", LONG, "How long.", is_default=False, default="604800000")
-    catalog = Catalog(Settings(broker=(retention, BrokerSetting("group.max.size", "5", LONG, "How many."))))
+    secret = BrokerSetting("ssl.key.password", "open sesame", LONG, "Which.", is_secret=True)
+    catalog = Catalog(Settings(broker=(retention, secret, BrokerSetting("group.max.size", "5", LONG, "How many."))))
     catalog.replay(CatalogRecord(TopicKey("t"), TopicValue(b"t" * 16, 1, 1)))
     return catalog
 
@@ -83,6 +84,12 @@ def test_the_brokers_own_settings_are_described(catalog: Catalog) -> None:
     }
     assert expected.items() <= found.items()
     assert {name: entry.value for name, entry in describe(catalog, BROKER, "").items()} == {"min.insync.replicas": "1"}
+
+
+def test_a_secret_is_not_told(catalog: Catalog) -> None:
+    secret = describe(catalog, BROKER, "0")["ssl.key.password"]
+    assert (secret.value, secret.is_sensitive) == (None, True)
+    assert [(one.name, one.value, one.source) for one in secret.synonyms] == [("ssl.key.password", None, 5)]
 
 
 def test_most_of_the_broker_cannot_change_while_it_runs(catalog: Catalog) -> None:

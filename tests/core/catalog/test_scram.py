@@ -1,5 +1,6 @@
 """SCRAM credentials: who may be altered, what is kept, what is told."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -124,3 +125,13 @@ def test_a_proof_is_made_with_the_password_and_with_no_other(mechanism: Any) -> 
         assert is_proof(mechanism, credential, b"message", proof) is is_right
         assert not is_proof(mechanism, credential, b"message", proof[1:])
         assert not is_proof(mechanism, credential, b"another", proof)
+
+
+def test_keys_are_those_of_rfc_7677() -> None:
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    salted = hash_password(SHA_256, "pencil", salt, 4_096)
+    nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    message = f"n=user,r=rOprNGfwEbeRWgbNEkqO,r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,r={nonce}"
+    server_key = derive_credential(SHA_256, salt, 4_096, salted).server_key
+    signature = sign(SHA_256, server_key, message.encode())
+    assert base64.b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
