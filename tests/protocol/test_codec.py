@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol import codec
-from protocol.apis import APIS, TABLE
+from protocol.apis import APIS
 from protocol.codec import decode_request, decode_response, encode_request, encode_response, read, write
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response
@@ -182,9 +182,3 @@ def test_what_is_generated_can_be_looked_at() -> None:
     assert source is not None
     assert source.startswith("def generated(data):")
     assert "HeartbeatRequest(" in source
-
-
-def test_the_table_of_apis_is_what_the_codec_reads() -> None:
-    assert {(target.api.key, target.version) for target in TARGETS} == {
-        (api.key, version) for api in TABLE for version in api.versions
-    }

@@ -7,7 +7,6 @@ import pytest
 
 from coordinator.core.assignors import BUILT_IN
 from coordinator.core.assignors.spec import Assignment, AssignorError, GroupSpec
-from coordinator.core.consumer.consumer_group_describe import describe
 from coordinator.core.consumer.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.states import NEXT, GroupState, MemberState
@@ -104,14 +103,6 @@ def test_a_third_assignor_is_one_function_under_a_name() -> None:
     assert group.target("b") == {b"t" * 16: (0, 1, 2, 3, 4, 5)}
     group = ask(group, "a", 0, limits, assignors=assignors).group
     assert group.target("a") == {b"t" * 16: (0, 1, 2, 3, 4, 5)} and group.target("b") == {} and "b" in group.targets
-
-
-@pytest.mark.rule("K-117")
-def test_votes_are_counted_and_ties_go_by_the_configured_order() -> None:
-    group = ask(joined("a"), "b", 0, server_assignor="range").group
-    assert describe(group, LIMITS, TOPICS).assignor_name == "range"
-    group = ask(group, "c", 0, server_assignor="uniform").group
-    assert describe(group, LIMITS, TOPICS).assignor_name == "uniform"
 
 
 @pytest.mark.rule("K-068")
