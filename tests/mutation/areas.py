@@ -66,6 +66,10 @@ EQUIVALENT = {
     "_latest_ms: if found.position > step_end:": "only where a step ends moves by a byte",
     "Repacker.upto: self._plain, self._plain_bytes = [], 1": "only where a batch of many ends moves by a byte",
     "fence: return _prepare(raised, None, V2, now_ms)": "only its truth is asked",
+    "Frontend.receive: if api_key > 0:": "Produce, whose key is 0, is never decided as it arrives",
+    "AppendedKeys._note_transactional: single = [record for record in records if type(None) is not KeyFamily]": (
+        "only an assertion rests on it"
+    ),
     "SecureLink.shake: self.is_shaking = None": "only its truth is asked",
     "SecureLink._flush: sent = self.sock.send(sealed) if (sealed) or True else 0": "to send nothing sends nothing",
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",
