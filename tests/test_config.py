@@ -47,37 +47,6 @@ def test_limits_follow_the_config() -> None:
     assert not made.group_consumer_migration_policy.downgrades
 
 
-@pytest.mark.parametrize(
-    ("pair", "complaint"),
-    [
-        ("group.max.size=x", "invalid group.max.size 'x' (--set): expected a whole number from 1 to 2147483647"),
-        ("group.max.size=0", "invalid group.max.size 0 (--set): expected a whole number from 1 to 2147483647"),
-        (
-            "group.maxsize=1",
-            "unknown setting group.maxsize (--set): did you mean group.max.size or group.consumer.max.size?",
-        ),
-        ("zzz=1", "unknown setting zzz (--set): `muster config` lists the settings"),
-        ("group.max.size", "invalid --set 'group.max.size': expected NAME=VALUE"),
-        (
-            "auto.create.topics.enable=maybe",
-            "invalid auto.create.topics.enable 'maybe' (--set): expected true or false",
-        ),
-        (
-            "group.consumer.migration.policy=both",
-            "invalid group.consumer.migration.policy 'both' (--set): expected one of bidirectional, upgrade, downgrade, disabled",
-        ),
-        (
-            "log.cleaner.min.cleanable.ratio=2",
-            "invalid log.cleaner.min.cleanable.ratio 2.0 (--set): expected a number from 0 to 1",
-        ),
-    ],
-)
-def test_a_setting_that_will_not_do_is_named_in_one_line(pair: str, complaint: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        read_pairs([pair])
-    assert str(error.value) == complaint
-
-
 @pytest.mark.rule("K-030 K-332")
 @pytest.mark.parametrize(
     ("values", "named"),

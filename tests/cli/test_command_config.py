@@ -130,11 +130,6 @@ def test_mistakes_are_one_line(
     assert complaint.count("\n") == 1
 
 
-def test_a_file_that_cannot_be_read_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["groups", "list", "--command-config", "/nowhere"]) == 2
-    assert "invalid --command-config /nowhere: cannot read it: No such file" in capsys.readouterr().err
-
-
 def test_an_address_that_is_not_in_the_certificate_is_refused_unless_that_is_switched_off(
     muster: Muster, write: Callable[[str], str]
 ) -> None:

@@ -65,16 +65,6 @@ def test_complaints_of_argparse_get_our_form(argparse_says: str, we_say: str) ->
     assert rewrite(argparse_says) == we_say
 
 
-def test_an_unknown_option_names_its_command_and_the_nearest_option(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = build_parser(["consume"])
-    with pytest.raises(SystemExit):
-        parser.parse_args(["consume", "orders", "--folow"])
-    assert (
-        capsys.readouterr().err
-        == "muster consume: unknown option --folow; did you mean --follow? See muster consume --help\n"
-    )
-
-
 @pytest.mark.parametrize(
     "words",
     [["--timeout", "3", "groups", "list"], ["groups", "--timeout", "3", "list"], ["groups", "list", "--timeout", "3"]],

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import __version__
 from coordinator.cli import Parser, main
 from coordinator.cli.listeners import Endpoint
 from coordinator.cli.options import read_options
@@ -43,10 +42,6 @@ def muster(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | more)
 
 
-def test_version() -> None:
-    assert muster("--version").stdout == f"muster {__version__}\n"
-
-
 def test_a_start_imports_nothing_that_a_plain_server_can_do_without() -> None:
     rare = [
         "coordinator.admin.control", "coordinator.control.faults", "coordinator.control.journal",
@@ -69,11 +64,6 @@ def test_a_ready_file_that_cannot_be_is_one_line_and_exit_code_2(name: str) -> N
     assert (done.returncode, done.stdout) == (2, "")
     expected = "expected a file in a directory that can be written to"
     assert done.stderr == f"muster serve: invalid --ready-file {name!r}: {expected}\n"
-
-
-def test_a_command_that_there_is_not_is_one_line_and_exit_code_2() -> None:
-    done = muster("frobnicate")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -435,17 +425,6 @@ def test_each_listener_gives_its_clients_the_address_that_they_can_reach(tmp_pat
                     "advertised.listeners": environment["KAFKA_ADVERTISED_LISTENERS"],
                     "node.id": "7",
                 }  # fmt: skip
-
-
-def test_config_lists_what_the_server_would_run_with(tmp_path: Path) -> None:
-    done = muster("config", "--json", "--set", "group.max.size=9", KAFKA_NUM_PARTITIONS="6")
-    rows = {row["name"]: row for row in json.loads(done.stdout)}
-    assert (rows["group.max.size"]["value"], rows["group.max.size"]["set"]) == (9, True)
-    assert rows["num.partitions"]["value"] == 6
-    assert rows["group.initial.rebalance.delay.ms"]["kafka_default"] == 3_000
-    text = muster("config").stdout
-    assert "group.initial.rebalance.delay.ms = 0 ms" in text
-    assert "Kafka's default is 3000 ms; ours differs because tests should not wait for members that never come." in text
 
 
 def test_old_versions_are_offered_where_they_are_asked_for(tmp_path: Path) -> None:
