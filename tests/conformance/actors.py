@@ -60,13 +60,15 @@ class Member:
 
     def ask(self, api: str, version: int, **values: Any) -> Pending:
         """Ask as this member; identity is filled in where the version has a place for it and the story gives none."""
-        known = {
+        return self.line.send(api, version, **wire.fitting(api, version, {**self.identity(), **values}))
+
+    def identity(self) -> dict[str, Any]:
+        return {
             "group_id": self.group,
             "member_id": self.member_id,
             "generation_id": self.generation,
             "group_instance_id": self.instance,
         }
-        return self.line.send(api, version, **wire.fitting(api, version, {**known, **values}))
 
     def ask_join(self, version: int | None = None, **changes: Any) -> Pending:
         """Send a JoinGroup; `changes` last for the later ones too, but for the identity."""
@@ -87,6 +89,11 @@ class Member:
         """Join and wait, going through MEMBER_ID_REQUIRED if it comes to that."""
         answer = self.joined(self.ask_join(version, **changes))
         return self.joined(self.ask_join(version)) if answer.error_code == "MEMBER_ID_REQUIRED" else answer
+
+    def rejoin(self, *waiting: tuple["Member", Pending]) -> None:
+        """Join again, and let the members learn of it whose JoinGroups have waited for that."""
+        for one, pending in [(self, self.ask_join()), *waiting]:
+            one.joined(pending)
 
     def join_and_sync(self, share: bytes | None = None, **changes: Any) -> Answer:
         """Join, wait, and sync; as the leader of itself alone with its share."""
@@ -111,14 +118,8 @@ class Member:
 
     def beat_until(self, error: str, within_ms: float = 10_000) -> Answer:
         """Beat until the answer is this error; only that one is written down."""
-        values = {
-            "group_id": self.group,
-            "member_id": self.member_id,
-            "generation_id": self.generation,
-            "group_instance_id": self.instance,
-        }
         return self.line.eventually(
-            "heartbeat", 4, lambda answer: bool(answer.error_code == error), within_ms=within_ms, **values
+            "heartbeat", 4, lambda answer: bool(answer.error_code == error), within_ms=within_ms, **self.identity()
         )
 
     def leave(self, reason: str | None = None) -> Answer:
@@ -129,6 +130,16 @@ class Member:
         part = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
         values = {"generation_id_or_member_epoch": self.generation, "topics": [{"name": topic, "partitions": [part]}]}
         return self.ask("offset_commit", version, **{**values, **changes}).answer()
+
+
+def members(k: Stage, names: str, **join: Any) -> tuple[Member, ...]:
+    """A member for each letter of `names`. They have not joined yet."""
+    return tuple(Member(k, name, **join) for name in names)
+
+
+def static_pair(k: Stage, **join: Any) -> tuple[Member, Member]:
+    """Two static members `a` and `b`, who have not joined yet. Their instance ids are `one` and `two`."""
+    return Member(k, "a", instance="one", **join), Member(k, "b", instance="two", **join)
 
 
 class Modern:

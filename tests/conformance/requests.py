@@ -12,6 +12,11 @@ def part(offset: int = 1, index: int = 0, metadata: str | None = "", **more: Any
     return {"partition_index": index, "committed_offset": offset, "committed_metadata": metadata, **more}
 
 
+def topic_data(topic: str, records: bytes | None, index: int = 0) -> list[dict[str, Any]]:
+    """What a Produce has for one partition."""
+    return [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+
+
 def commit(line: Line, group: str, topic: str, *parts: dict[str, Any], version: int = 9, **values: Any) -> Answer:
     """Commit with no group membership unless `values` say so."""
     topics = [{"name": topic, "partitions": list(parts or (part(),))}]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance.actors import Member, Modern, Producer
+from tests.conformance.actors import Member, Modern, Producer, members
 from tests.conformance.stage import Pending, Stage
 
 
@@ -31,14 +31,20 @@ def join_alone(k: Stage, name: str = "a", **values: Any) -> Member:
     return one
 
 
-def members(k: Stage, names: str, **join: Any) -> tuple[Member, ...]:
-    """A member for each letter of `names`. They have not joined yet."""
-    return tuple(Member(k, name, **join) for name in names)
+def pending_pair(k: Stage) -> tuple[Member, Member]:
+    """A stable group of `a`, and `b`, which has its member id and has not joined."""
+    a, b = members(k, "ab")
+    stable(a)
+    b.introduce()
+    return a, b
 
 
-def static_pair(k: Stage, **join: Any) -> tuple[Member, Member]:
-    """Two static members `a` and `b`, who have not joined yet. Their instance ids are `one` and `two`."""
-    return Member(k, "a", instance="one", **join), Member(k, "b", instance="two", **join)
+def joining_pair(k: Stage) -> tuple[Member, Member, Pending]:
+    """A stable group of `a`, and `b`, whose JoinGroup waits for `a` to rejoin."""
+    a, b = pending_pair(k)
+    waiting = b.ask_join()
+    k.pause(150)
+    return a, b, waiting
 
 
 def complete_join(*members: Member) -> tuple[Member, ...]:
@@ -51,9 +57,7 @@ def complete_join(*members: Member) -> tuple[Member, ...]:
             one.introduce()
         waiting.append(one.ask_join())
     leader.k.pause(150)
-    leader.joined(leader.ask_join())
-    for one, pending in zip(others, waiting, strict=True):
-        one.joined(pending)
+    leader.rejoin(*zip(others, waiting, strict=True))
     return members
 
 
@@ -72,6 +76,18 @@ def join_consumer(
     one = Modern(k, name, group, instance=instance)
     one.join(*topics, **join)
     return one
+
+
+def sole_consumer(k: Stage, partitions: int = 1, **join: Any) -> tuple[str, Modern]:
+    """A topic, and the one member `a` of a consumer group, which reads it."""
+    topic = k.topic(partitions=partitions)
+    return topic, join_consumer(k, "a", topic, **join)
+
+
+def consumer_pair(k: Stage, partitions: int, **join: Any) -> tuple[str, Modern, Modern]:
+    """A topic, and two members of a consumer group that read it: `a`, which joined with these values, and then `b`."""
+    topic, a = sole_consumer(k, partitions, **join)
+    return topic, a, join_consumer(k, "b", topic)
 
 
 def hand_over(giver: Modern, taker: Modern | Member) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.conformance.batches import batch
+from tests.conformance.requests import topic_data
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
 
@@ -25,14 +26,7 @@ def shown_sizes(answer: Answer) -> list[Any]:
 def the_bytes_of_partitions_in_each_version(k: Stage) -> None:
     """What was produced is counted; a partition and a topic that do not exist are left out."""
     name = k.topic(partitions=2)
-    records = batch(b"a", b"b")
-    k.line("a").quietly(
-        "produce",
-        9,
-        acks=-1,
-        timeout_ms=5000,
-        topic_data=[{"name": name, "partition_data": [{"index": 1, "records": records}]}],
-    )
+    k.line("a").quietly("produce", 9, acks=-1, timeout_ms=5000, topic_data=topic_data(name, batch(b"a", b"b"), 1))
     asked = [{"topic": name, "partitions": [0, 1, 7]}, {"topic": k.name("none"), "partitions": [0]}]
     for version in range(1, 6):
         answer = k.line("a").quietly("describe_log_dirs", version, topics=asked)

@@ -1,8 +1,8 @@
 """What operators ask: DescribeGroups, ListGroups, DeleteGroups."""
 
-from tests.conformance.actors import Member, Modern
+from tests.conformance.actors import Member, Modern, members
 from tests.conformance.requests import commit, fetch, part, remove
-from tests.conformance.scenes import complete_join, join_alone, members, stable, sync_all
+from tests.conformance.scenes import complete_join, join_alone, stable, sync_all
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 

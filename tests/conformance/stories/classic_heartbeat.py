@@ -1,7 +1,7 @@
 """How members of a classic group stay alive: Heartbeat, in each state of the group."""
 
-from tests.conformance.actors import Member
-from tests.conformance.scenes import complete_join, join_alone, members, stable, static_pair
+from tests.conformance.actors import Member, members, static_pair
+from tests.conformance.scenes import complete_join, join_alone, joining_pair, pending_pair, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -40,11 +40,7 @@ def a_member_may_beat_between_join_and_sync(k: Stage) -> None:
 @story("C-251 C-256 Q-003")
 def during_the_join_a_beat_of_the_old_generation_is_told_to_rejoin(k: Stage) -> None:
     """In PreparingRebalance the current generation is still the old one: 27 for it, 22 for the next."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
-    b.ask_join()
-    k.pause(150)
+    a, _b, _waiting = joining_pair(k)
     a.beat()
     a.beat(generation_id=2)
 
@@ -52,9 +48,7 @@ def during_the_join_a_beat_of_the_old_generation_is_told_to_rejoin(k: Stage) -> 
 @story("C-252")
 def a_named_member_that_has_not_joined_cannot_beat(k: Stage) -> None:
     """An id that came with MEMBER_ID_REQUIRED is no member yet."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    a, b = pending_pair(k)
     b.beat(generation_id=1)
     a.beat()
 

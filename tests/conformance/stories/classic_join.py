@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.conformance.actors import Member, subscription
-from tests.conformance.scenes import complete_join, join_alone, members, stable, static_pair, sync_all
+from tests.conformance.actors import Member, members, static_pair, subscription
+from tests.conformance.scenes import complete_join, join_alone, joining_pair, pending_pair, stable, sync_all
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -141,7 +141,7 @@ def the_protocol_with_most_votes_wins(k: Stage) -> None:
     c.introduce()
     waiting = [b.ask_join(), c.ask_join()]
     k.pause(150)
-    a.joined(a.ask_join())
+    a.rejoin()
     for one, pending in zip((b, c), waiting, strict=True):
         one.joined(pending)
 
@@ -157,14 +157,11 @@ def only_what_all_support_can_be_chosen(k: Stage) -> None:
 @story("C-137 C-150 C-151 T-002 C-251")
 def a_second_member_makes_the_first_rejoin(k: Stage) -> None:
     """B joins and is parked; A hears of it by its heartbeat, comes back, and both are in generation 2."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    a, b = pending_pair(k)
     waiting = b.ask_join()
     a.beat_until("REBALANCE_IN_PROGRESS")
     waiting.silent(200)
-    a.joined(a.ask_join())
-    b.joined(waiting)
+    a.rejoin((b, waiting))
     sync_all((a, b), (b"first half", b"second half"))
     a.beat()
     b.beat()
@@ -184,8 +181,7 @@ def a_leader_that_rejoins_unchanged_starts_a_rebalance(k: Stage) -> None:
     a, b = stable(*members(k, "ab"))
     waiting = a.ask_join()
     b.beat_until("REBALANCE_IN_PROGRESS")
-    b.joined(b.ask_join())
-    a.joined(waiting)
+    b.rejoin((a, waiting))
 
 
 @story("C-137 C-033")
@@ -194,8 +190,7 @@ def a_follower_with_new_metadata_starts_a_rebalance(k: Stage) -> None:
     a, b = stable(*members(k, "ab"))
     waiting = b.ask_join(protocols=offers("range", topic="other"))
     a.beat_until("REBALANCE_IN_PROGRESS")
-    a.joined(a.ask_join())
-    b.joined(waiting)
+    a.rejoin((b, waiting))
 
 
 @story("C-033")
@@ -224,23 +219,17 @@ def changed_metadata_while_syncing_starts_over(k: Stage) -> None:
     sync.silent(150)
     again = a.ask_join(protocols=offers("range", topic="other"))
     sync.answer()
-    b.joined(b.ask_join())
-    a.joined(again)
+    b.rejoin((a, again))
 
 
 @story("C-133 Q-013")
 def a_second_join_takes_the_place_of_the_first(k: Stage) -> None:
     """A member asks twice, on two connections, while the group waits: only the second request is ever answered."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
-    first = b.ask_join()
-    k.pause(150)
+    a, b, first = joining_pair(k)
     b.line = k.line("b again")
     second = b.ask_join()
     k.pause(150)
-    a.joined(a.ask_join())
-    b.joined(second)
+    a.rejoin((b, second))
     first.silent(300)
 
 
@@ -252,19 +241,16 @@ def each_retry_without_an_id_makes_another_pending_id(k: Stage) -> None:
     a.join_and_sync(b"all")
     b.introduce()
     b.ask_join(member_id="").answer()
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-130 C-152")
 def a_pending_member_that_comes_completes_the_join(k: Stage) -> None:
     """A waits for the member that was only named; as soon as it joins both are answered."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    a, b = pending_pair(k)
     waiting = a.ask_join()
     waiting.silent(300)
-    b.joined(b.ask_join())
-    a.joined(waiting)
+    b.rejoin((a, waiting))
 
 
 @story("C-131")
@@ -278,15 +264,12 @@ def a_pending_id_with_an_instance_id_is_an_error(k: Stage) -> None:
 @story("C-031 C-153 G-003")
 def what_is_behind_a_parked_join_waits(k: Stage) -> None:
     """Requests on one connection are answered in order: a heartbeat behind a parked JoinGroup waits for it."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    a, b = pending_pair(k)
     join = b.ask_join()
     behind = b.ask("heartbeat", 4, generation_id=2)
     another = b.line.send("find_coordinator", 2, key=k.name("g"))
     behind.silent(300)
-    a.joined(a.ask_join())
-    b.joined(join)
+    a.rejoin((b, join))
     behind.answer()
     another.answer()
 
@@ -294,13 +277,11 @@ def what_is_behind_a_parked_join_waits(k: Stage) -> None:
 @story("G-004 C-355")
 def a_client_that_hangs_up_while_it_joins_stays_a_member(k: Stage) -> None:
     """B's connection breaks while its JoinGroup is parked; it is in the next generation all the same."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    a, b = pending_pair(k)
     b.ask_join()
     k.pause(200)
     b.line.close()
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-171 C-006 C-306 T-007")
@@ -336,7 +317,7 @@ def the_last_of_three_named_members_to_come_is_expelled(k: Stage) -> None:
     a, b, c = people = [Member(k, name, rebalance_timeout_ms=1500) for name in "abc"]
     for one in people:
         one.introduce()
-    a.joined(a.ask_join())
+    a.rejoin()
     b.ask_join()
     k.pause(150)
     c.ask_join()
@@ -360,7 +341,7 @@ def a_full_group_turns_its_own_static_member_away(k: Stage) -> None:
 def an_empty_instance_id_is_an_instance_id(k: Stage) -> None:
     """Clients never send it, but it counts: no naming first, and the member id starts with a dash."""
     a = Member(k, "a", instance="")
-    a.joined(a.ask_join())
+    a.rejoin()
     k.line("a").call("describe_groups", 5, groups=[k.name("g")])
 
 

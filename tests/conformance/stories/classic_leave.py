@@ -1,8 +1,8 @@
 """How members get out of a classic group: LeaveGroup."""
 
-from tests.conformance.actors import Member
+from tests.conformance.actors import Member, members
 from tests.conformance.requests import remove
-from tests.conformance.scenes import complete_join, join_alone, members, stable
+from tests.conformance.scenes import complete_join, join_alone, joining_pair, pending_pair, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -49,21 +49,17 @@ def a_leave_from_a_stable_group_starts_a_rebalance(k: Stage) -> None:
     a, b = stable(*members(k, "ab"))
     b.leave("closing time")
     a.beat()
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-304 C-303")
 def a_member_that_leaves_while_it_joins_is_answered(k: Stage) -> None:
     """B's JoinGroup is parked when B leaves elsewhere: it is answered UNKNOWN_MEMBER_ID without an id."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
-    parked = b.ask_join()
-    k.pause(150)
+    a, b, parked = joining_pair(k)
     b.line = k.line("b elsewhere")
     b.leave()
     parked.answer()
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-305")
@@ -96,7 +92,7 @@ def a_batch_of_leaves_is_answered_one_by_one(k: Stage) -> None:
     members = [{"member_id": member, "group_instance_id": instance} for member, instance in leavers]
     remove(k, k.name("g"), *members)
     a.beat()
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-309 C-305")
@@ -118,9 +114,7 @@ def an_empty_batch_is_answered_empty(k: Stage) -> None:
 @story("C-303 C-315 Q-015")
 def a_named_member_that_leaves_moves_a_stable_group(k: Stage) -> None:
     """Leaving with an id that has not joined yet starts a rebalance of those who have."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    a, b = pending_pair(k)
     b.leave()
     a.beat()
     b.ask_join().answer()
@@ -129,9 +123,7 @@ def a_named_member_that_leaves_moves_a_stable_group(k: Stage) -> None:
 @story("C-303 C-152")
 def a_named_member_that_leaves_lets_the_join_complete(k: Stage) -> None:
     """A waits for the member that was only named; it leaves instead of joining, and A is answered."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    a, b = pending_pair(k)
     waiting = a.ask_join()
     waiting.silent(300)
     b.leave()
@@ -159,5 +151,4 @@ def a_leave_while_others_sync_sends_them_back(k: Stage) -> None:
     a.beat()
     waiting = b.ask_join()
     waiting.silent(200)
-    a.joined(a.ask_join())
-    b.joined(waiting)
+    a.rejoin((b, waiting))

@@ -1,7 +1,7 @@
 """How a classic group gets its assignment: SyncGroup."""
 
-from tests.conformance.actors import Member, subscription
-from tests.conformance.scenes import complete_join, join_alone, members, stable
+from tests.conformance.actors import Member, members, subscription
+from tests.conformance.scenes import complete_join, join_alone, joining_pair, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -89,11 +89,7 @@ def the_protocol_must_be_the_one_that_was_chosen(k: Stage) -> None:
 @story("C-202 C-251")
 def a_sync_during_the_join_is_told_to_rejoin(k: Stage) -> None:
     """While B waits to join, A still syncs its old generation: REBALANCE_IN_PROGRESS."""
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
-    b.ask_join()
-    k.pause(150)
+    a, _b, _waiting = joining_pair(k)
     a.sync()
     a.sync(generation_id=0)
 
@@ -106,7 +102,7 @@ def a_parked_sync_hears_of_a_leave(k: Stage) -> None:
     parked.silent(150)
     a.leave()
     parked.answer()
-    b.joined(b.ask_join())
+    b.rejoin()
 
 
 @story("C-210")
@@ -151,8 +147,7 @@ def a_new_rebalance_forgets_assignments_only_when_nobody_had_them(k: Stage) -> N
     k.pause(150)
     watch = k.line("watch")
     watch.call("describe_groups", 5, groups=[k.name("g")])
-    b.joined(b.ask_join())
-    a.joined(again)
+    b.rejoin((a, again))
     watch.call("describe_groups", 5, groups=[k.name("g")])
     a.ask_join(protocols=[{"name": "range", "metadata": subscription("other")}])
     k.pause(150)

@@ -2,7 +2,7 @@
 
 from tests.conformance.actors import Member, Modern
 from tests.conformance.requests import commit, describe, part
-from tests.conformance.scenes import join_consumer, stable
+from tests.conformance.scenes import join_consumer, sole_consumer, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -10,8 +10,7 @@ from tests.conformance.story import story
 @story("K-311 K-316 K-318 K-320")
 def both_versions_describe_a_group(k: Stage) -> None:
     """Version 1 adds the type of each member; operations are told when asked for."""
-    topic = k.topic(partitions=2)
-    a = join_consumer(k, "a", topic, instance="one", rack_id="rack 7", server_assignor="range")
+    _topic, a = sole_consumer(k, 2, instance="one", rack_id="rack 7", server_assignor="range")
     for version in (0, 1):
         for asked in (False, True):
             k.line("watch").call(
@@ -34,8 +33,7 @@ def groups_that_are_no_consumer_groups(k: Stage) -> None:
 @story("K-182 K-184 K-185 K-317")
 def a_consumer_group_is_described_in_each_state(k: Stage) -> None:
     """Stable, reconciling (with what is to be revoked still shown), assigning, empty."""
-    topic = k.topic(partitions=2)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 2)
     describe(k, a.group)
     b = join_consumer(k, "b", topic)
     describe(k, a.group)
@@ -82,8 +80,7 @@ def only_an_empty_consumer_group_is_deleted(k: Stage) -> None:
 @story("K-031 K-328")
 def a_deleted_consumer_group_starts_again_at_the_first_epoch(k: Stage) -> None:
     """Nothing is left of the old epochs, nor of the offsets."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     a.leave()
     commit(k.line("x"), a.group, topic)
     k.line("admin").call("delete_groups", 2, groups_names=[a.group])

@@ -2,7 +2,7 @@
 
 from tests.conformance.actors import Member, Modern, subscription
 from tests.conformance.requests import UNKNOWN_ID, describe
-from tests.conformance.scenes import join_alone, join_consumer, stable
+from tests.conformance.scenes import consumer_pair, join_alone, join_consumer, sole_consumer, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -19,8 +19,7 @@ def the_first_member_gets_every_partition(k: Stage) -> None:
 @story("K-062 K-122 K-146 K-147 K-153 T-02 T-03")
 def a_steady_member_is_told_nothing_new(k: Stage) -> None:
     """A bare heartbeat, and one that names what it owns, get no assignment; a full one gets all of it again."""
-    topic = k.topic(partitions=3)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 3)
     a.beat()
     a.owns()
     a.owns(subscribed_topic_names=[topic], rebalance_timeout_ms=30_000)
@@ -128,8 +127,7 @@ def an_epoch_that_is_not_the_members_fences_it(k: Stage) -> None:
 @story("K-058 K-059 K-060 T-05")
 def an_answer_that_was_lost_may_be_asked_for_again(k: Stage) -> None:
     """The epoch before is accepted if the member says what it owns, and that is no more than it should."""
-    topic = k.topic(partitions=6)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 6)
     everything = a.owned
     before = a.epoch
     join_consumer(k, "b", topic)
@@ -144,8 +142,7 @@ def an_answer_that_was_lost_may_be_asked_for_again(k: Stage) -> None:
 @story("K-063 T-15")
 def a_member_may_join_again_with_epoch_0(k: Stage) -> None:
     """It keeps its id and gets all its partitions again, at the group's epoch, which stays."""
-    topic = k.topic(partitions=3)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 3)
     a.beat()
     a.join(topic)
     describe(k, a.group)
@@ -154,8 +151,7 @@ def a_member_may_join_again_with_epoch_0(k: Stage) -> None:
 @story("K-063 K-132 T-15")
 def joining_again_settles_a_revocation(k: Stage) -> None:
     """A must give partitions up, and joins again with none: that is the acknowledgement."""
-    topic = k.topic(partitions=6)
-    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    topic, a, b = consumer_pair(k, 6)
     a.beat()
     a.join(topic)
     b.beat()
@@ -197,8 +193,7 @@ def a_full_consumer_group_takes_nobody(k: Stage) -> None:
 @story("K-035 T-14", server="full")
 def a_full_group_and_its_own_static_member(k: Stage) -> None:
     """A static member left for a while and comes back with a new id into a full group."""
-    topic = k.topic(partitions=2)
-    a, _b = join_consumer(k, "a", topic, instance="one"), join_consumer(k, "b", topic)
+    topic, a, _b = consumer_pair(k, 2, instance="one")
     a.leave(-2)
     Modern(k, "a again", instance="one").join(topic)
 
@@ -263,8 +258,7 @@ def an_empty_consumer_group_becomes_classic_again(k: Stage) -> None:
 @story("K-180 K-179")
 def an_empty_consumer_group_goes_on_with_its_epochs(k: Stage) -> None:
     """Epochs never start over while the group is there."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     a.leave()
     describe(k, a.group)
     a.join(topic)

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.conformance.actors import Modern
 from tests.conformance.requests import UNKNOWN_ID, commit, delete, fetch, part
-from tests.conformance.scenes import begin_producer, hand_over, join_consumer
+from tests.conformance.scenes import begin_producer, consumer_pair, hand_over, join_consumer, sole_consumer
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
 
@@ -27,8 +27,7 @@ def commits(
 @story("K-279 K-280 K-281 K-277 T-20")
 def the_epoch_of_a_commit_must_be_the_members(k: Stage) -> None:
     """The right one is accepted, a newer or too old one is stale, a stranger is unknown."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     commits(a, topic, part(5))
     commits(a, topic, epoch=a.epoch + 1)
     commits(a, topic, epoch=a.epoch - 1)
@@ -40,8 +39,7 @@ def the_epoch_of_a_commit_must_be_the_members(k: Stage) -> None:
 @story("K-277 K-276 T-20")
 def without_membership_only_an_empty_group_takes_commits(k: Stage) -> None:
     """With members in it the group refuses; when they have left it accepts, whatever the member id."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     commit(k.line("x"), a.group, topic)
     a.leave()
     commit(k.line("x"), a.group, topic)
@@ -52,8 +50,7 @@ def without_membership_only_an_empty_group_takes_commits(k: Stage) -> None:
 @story("K-278 T-20")
 def old_versions_cannot_commit_for_a_new_member(k: Stage) -> None:
     """Before version 9 a client would not understand the errors: UNSUPPORTED_VERSION."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     for version in (2, 5, 8, 9):
         commits(a, topic, version=version)
 
@@ -61,8 +58,7 @@ def old_versions_cannot_commit_for_a_new_member(k: Stage) -> None:
 @story("K-282 T-20")
 def an_older_epoch_may_commit_what_it_already_had(k: Stage) -> None:
     """A is one epoch on; partitions it has kept since may still be committed with the old one, others not, and one bad spoils all."""
-    topic = k.topic(partitions=4)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 4)
     old = a.epoch
     b = join_consumer(k, "b", topic)
     hand_over(a, b)
@@ -82,8 +78,7 @@ def an_older_epoch_may_commit_what_it_already_had(k: Stage) -> None:
 @story("K-282 K-317")
 def what_is_being_revoked_may_still_be_committed(k: Stage) -> None:
     """While A has not acknowledged, it commits all its old partitions at its epoch."""
-    topic = k.topic(partitions=4)
-    a, _b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    topic, a, _b = consumer_pair(k, 4)
     a.beat()
     commits(a, topic, *(part(1, index) for index in range(4)))
 
@@ -91,8 +86,7 @@ def what_is_being_revoked_may_still_be_committed(k: Stage) -> None:
 @story("K-285")
 def the_instance_is_not_looked_at_in_commits(k: Stage) -> None:
     """Any instance id will do with the right member id and epoch."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic, instance="one")
+    topic, a = sole_consumer(k, instance="one")
     commits(a, topic, group_instance_id="another")
     commits(a, topic, group_instance_id=None)
 
@@ -100,8 +94,7 @@ def the_instance_is_not_looked_at_in_commits(k: Stage) -> None:
 @story("K-286")
 def a_member_that_left_for_a_while_cannot_commit(k: Stage) -> None:
     """Its epoch is -2, so any epoch is too new."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic, instance="one")
+    topic, a = sole_consumer(k, instance="one")
     a.leave(-2)
     commits(a, topic)
     commits(a, topic, epoch=-1)
@@ -122,8 +115,7 @@ def a_commit_does_not_keep_a_member_of_the_new_protocol_alive(k: Stage) -> None:
 @story("K-289 K-290 K-291")
 def partitions_of_a_commit_fail_alone(k: Stage) -> None:
     """Unknown topics and partitions, metadata too long: each for itself."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     commits(a, topic, part(1), part(1, 9))
     commits(a, k.name("missing"), epoch=99)
     commits(a, topic, part(1, 0, "x" * 4097))
@@ -137,8 +129,7 @@ def partitions_of_a_commit_fail_alone(k: Stage) -> None:
 @story("K-298 K-299 K-300")
 def a_fetch_may_name_its_member(k: Stage) -> None:
     """If it does, member and epoch must be right; no relaxation for older epochs here."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     commits(a, topic, part(5))
     for member, epoch in (
         (a.member_id, a.epoch),
@@ -156,16 +147,14 @@ def a_fetch_may_name_its_member(k: Stage) -> None:
 @story("K-299")
 def a_fetch_with_an_epoch_but_no_member(k: Stage) -> None:
     """The server does not know what to make of it."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     fetch(a.line, a.group, topic, member_id=None, member_epoch=a.epoch)
 
 
 @story("K-294 K-295 K-296 K-297 K-282")
 def transactional_commits_with_member_epochs(k: Stage) -> None:
     """No identity is accepted, a wrong epoch is an illegal generation, a stranger is unknown."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     p = begin_producer(k)
     p.add_offsets(a.group)
     p.commit_offsets(a.group, topic)
@@ -179,8 +168,7 @@ def transactional_commits_with_member_epochs(k: Stage) -> None:
 @story("K-304 K-303")
 def a_stable_fetch_of_a_consumer_group(k: Stage) -> None:
     """A pending offset is unstable for it as for any group, by name and by topic id."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k)
     p = begin_producer(k)
     p.add_offsets(a.group)
     p.commit_offsets(a.group, topic, member_id=a.member_id, generation_id=a.epoch)

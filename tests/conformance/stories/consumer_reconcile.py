@@ -2,7 +2,7 @@
 
 from tests.conformance.actors import Modern
 from tests.conformance.requests import describe
-from tests.conformance.scenes import hand_over, join_consumer
+from tests.conformance.scenes import consumer_pair, hand_over, join_consumer, sole_consumer
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -10,8 +10,7 @@ from tests.conformance.story import story
 @story("K-126 K-128 K-131 K-132 K-134 K-148 T-04")
 def partitions_are_handed_over_one_step_at_a_time(k: Stage) -> None:
     """B joins and waits; A is told to give up half, says so when it has, and only then B gets it."""
-    topic = k.topic(partitions=6)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 6)
     everything = a.owned
     b = join_consumer(k, "b", topic)
     a.beat()
@@ -27,8 +26,7 @@ def partitions_are_handed_over_one_step_at_a_time(k: Stage) -> None:
 @story("K-129 K-131")
 def silence_about_what_is_owned_acknowledges_nothing(k: Stage) -> None:
     """Heartbeats without a list leave the revocation open."""
-    topic = k.topic(partitions=4)
-    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    _topic, a, b = consumer_pair(k, 4)
     for _ in range(3):
         a.beat()
     b.beat()
@@ -39,8 +37,7 @@ def silence_about_what_is_owned_acknowledges_nothing(k: Stage) -> None:
 @story("K-133")
 def an_acknowledgement_may_name_less_than_is_assigned(k: Stage) -> None:
     """Only what was revoked must be gone from the list."""
-    topic = k.topic(partitions=4)
-    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    _topic, a, b = consumer_pair(k, 4)
     a.beat()
     a.beat(topic_partitions=[])
     b.beat()
@@ -49,8 +46,7 @@ def an_acknowledgement_may_name_less_than_is_assigned(k: Stage) -> None:
 @story("K-130")
 def who_reports_the_new_share_at_once_goes_on_at_once(k: Stage) -> None:
     """The heartbeat that would revoke already says that nothing is owned: no revocation is needed."""
-    topic = k.topic(partitions=4)
-    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    _topic, a, b = consumer_pair(k, 4)
     a.beat(topic_partitions=[])
     b.beat()
 
@@ -58,9 +54,7 @@ def who_reports_the_new_share_at_once_goes_on_at_once(k: Stage) -> None:
 @story("K-132 K-135 T-07")
 def a_newer_target_while_revoking(k: Stage) -> None:
     """A still revokes for B when C comes: the acknowledgement leads to the next revocation, at the same epoch."""
-    topic = k.topic(partitions=6)
-    a = join_consumer(k, "a", topic)
-    b = join_consumer(k, "b", topic)
+    topic, a, b = consumer_pair(k, 6)
     a.beat()
     c = join_consumer(k, "c", topic)
     a.owns()
@@ -73,9 +67,7 @@ def a_newer_target_while_revoking(k: Stage) -> None:
 @story("K-134 K-125 T-06")
 def three_members_share_six_partitions(k: Stage) -> None:
     """Two have three each; a third comes and gets one from each, as they give them up."""
-    topic = k.topic(partitions=6)
-    a = join_consumer(k, "a", topic)
-    b = join_consumer(k, "b", topic)
+    topic, a, b = consumer_pair(k, 6)
     hand_over(a, b)
     c = join_consumer(k, "c", topic)
     a.beat()
@@ -90,8 +82,7 @@ def three_members_share_six_partitions(k: Stage) -> None:
 @story("K-178 K-113 K-185")
 def freed_partitions_go_to_who_beats_next(k: Stage) -> None:
     """B leaves: nothing moves by itself, the group is assigning until A beats and gets everything."""
-    topic = k.topic(partitions=4)
-    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    _topic, a, b = consumer_pair(k, 4)
     hand_over(a, b)
     b.leave()
     describe(k, a.group)
@@ -102,8 +93,7 @@ def freed_partitions_go_to_who_beats_next(k: Stage) -> None:
 @story("K-202 K-109 K-101")
 def a_topic_that_grows_is_shared_anew(k: Stage) -> None:
     """Two more partitions are there at the next heartbeat."""
-    topic = k.topic(partitions=2)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 2)
     k.grow_topic(topic, 4)
     a.beat_until_assigned()
 
@@ -141,8 +131,7 @@ def range_puts_static_members_first(k: Stage) -> None:
 @story("K-117 K-188 K-073")
 def members_vote_for_the_assignor(k: Stage) -> None:
     """One vote among members who have none decides; the change alone does not assign anew in 4.3."""
-    topic = k.topic(partitions=4)
-    a = join_consumer(k, "a", topic)
+    topic, a = sole_consumer(k, 4)
     describe(k, a.group)
     b = join_consumer(k, "b", topic, server_assignor="range")
     describe(k, a.group)
@@ -152,8 +141,7 @@ def members_vote_for_the_assignor(k: Stage) -> None:
 @story("K-198 K-190")
 def more_members_than_partitions(k: Stage) -> None:
     """Some have nothing, and that is an assignment: an empty one."""
-    topic = k.topic(partitions=1)
-    a = join_consumer(k, "a", topic, server_assignor="range")
+    topic, a = sole_consumer(k, 1, server_assignor="range")
     b = join_consumer(k, "b", topic, server_assignor="range")
     join_consumer(k, "c", topic, server_assignor="range")
     b.beat()
@@ -173,8 +161,7 @@ def members_with_different_topics(k: Stage) -> None:
 @story("K-114 K-115 T-28", server="delay")
 def a_new_target_waits_for_the_assignment_interval(k: Stage) -> None:
     """With an interval of 1.5 seconds B joins at once but is assigned nothing until the interval is over."""
-    topic = k.topic(partitions=2)
-    a, b = join_consumer(k, "a", topic), join_consumer(k, "b", topic)
+    _topic, a, b = consumer_pair(k, 2)
     describe(k, a.group)
     a.beat()
     k.pause(1700)

@@ -11,15 +11,21 @@ def joins(a: Modern, regex: str, *topics: str) -> None:
     a.join(subscribed_topic_names=list(topics) or None, subscribed_topic_regex=regex)
 
 
+def assigned_by(k: Stage, pattern: str, *topics: str) -> Modern:
+    """The member `a`, which has joined with a pattern and been assigned what it matches."""
+    a = Modern(k, "a")
+    joins(a, k.name(pattern), *topics)
+    a.beat_until_assigned(within_ms=14_000)
+    return a
+
+
 @story("K-081 K-086 K-087 K-096 K-097 T-21")
 def a_regex_is_resolved_in_the_background(k: Stage) -> None:
     """The join is answered with nothing; soon after a heartbeat brings the topics that match as a whole."""
     k.topic("foo-1", 2)
     k.topic("foo-2", 1)
     k.topic("not-foo", 1)
-    a = Modern(k, "a")
-    joins(a, k.name("foo-.*"))
-    a.beat_until_assigned(within_ms=14_000)
+    a = assigned_by(k, "foo-.*")
     describe(k, a.group)
 
 
@@ -37,9 +43,7 @@ def names_and_a_regex_together(k: Stage) -> None:
     """The member reads the union of both: the named topic at once, the matching one when it is resolved."""
     named = k.topic("named")
     k.topic("like-this")
-    a = Modern(k, "a")
-    joins(a, k.name("like-.*"), named)
-    a.beat_until_assigned(within_ms=14_000)
+    a = assigned_by(k, "like-.*", named)
     describe(k, a.group)
 
 
@@ -59,9 +63,7 @@ def a_regex_is_given_up(k: Stage) -> None:
     """The empty text means no regex any more: the group moves at once, and the topics are taken away."""
     named = k.topic("named")
     k.topic("like-this")
-    a = Modern(k, "a")
-    joins(a, k.name("like-.*"), named)
-    a.beat_until_assigned(within_ms=14_000)
+    a = assigned_by(k, "like-.*", named)
     a.beat(subscribed_topic_regex="")
     a.owns()
     describe(k, a.group)
@@ -72,9 +74,7 @@ def another_regex_within_ten_seconds_waits(k: Stage) -> None:
     """A group resolves at most every ten seconds; the member's former topics are gone, the new ones come then."""
     k.topic("red-1")
     k.topic("blue-1")
-    a = Modern(k, "a")
-    joins(a, k.name("red-.*"))
-    a.beat_until_assigned(within_ms=14_000)
+    a = assigned_by(k, "red-.*")
     a.beat(subscribed_topic_regex=k.name("blue-.*"))
     a.owns()
     a.beat_until_assigned(within_ms=14_000)
@@ -84,9 +84,7 @@ def another_regex_within_ten_seconds_waits(k: Stage) -> None:
 def a_new_topic_that_matches_is_found(k: Stage) -> None:
     """It is created after the regex was resolved, and assigned after the ten seconds between two resolutions."""
     k.topic("foo-1")
-    a = Modern(k, "a")
-    joins(a, k.name("foo-.*"))
-    a.beat_until_assigned(within_ms=14_000)
+    a = assigned_by(k, "foo-.*")
     k.topic("foo-2")
     a.beat_until_assigned(within_ms=14_000)
 
@@ -112,8 +110,6 @@ def version_0_knows_no_regex(k: Stage) -> None:
 def topics_of_a_regex_keep_their_offsets(k: Stage) -> None:
     """OffsetDelete refuses topics that a member reads by regex, once it is resolved."""
     foo, other = k.topic("foo-1"), k.topic("other")
-    a = Modern(k, "a")
-    joins(a, k.name("foo-.*"))
-    a.beat_until_assigned(within_ms=14_000)
+    a = assigned_by(k, "foo-.*")
     for topic in (foo, other):
         delete(k.line("admin"), a.group, topic)

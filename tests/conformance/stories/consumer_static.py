@@ -2,7 +2,7 @@
 
 from tests.conformance.actors import Modern
 from tests.conformance.requests import describe, remove
-from tests.conformance.scenes import hand_over, join_consumer
+from tests.conformance.scenes import consumer_pair, hand_over, join_consumer, sole_consumer
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -23,8 +23,7 @@ def a_static_member_bounces_and_keeps_its_partitions(k: Stage) -> None:
 @story("K-163 K-054 K-046 T-11")
 def the_old_self_of_a_bounced_member_is_fenced(k: Stage) -> None:
     """Its old id with the instance is fenced, without it unknown."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic, instance="one")
+    topic, a = sole_consumer(k, instance="one")
     epoch = a.epoch
     a.leave(-2)
     Modern(k, "a again", instance="one").join(topic)
@@ -37,8 +36,7 @@ def the_old_self_of_a_bounced_member_is_fenced(k: Stage) -> None:
 @story("K-051 T-12")
 def an_instance_that_is_still_there_is_not_released(k: Stage) -> None:
     """Another process joins with the same instance id, even with the same member id: UNRELEASED_INSTANCE_ID."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic, instance="one")
+    topic, a = sole_consumer(k, instance="one")
     Modern(k, "b", instance="one").join(topic)
     a.join(topic)
     a.beat()
@@ -59,8 +57,7 @@ def instances_and_members_that_do_not_belong_together(k: Stage) -> None:
 @story("K-044 K-050 K-164")
 def a_static_member_that_leaves_for_good(k: Stage) -> None:
     """Epoch -1 frees the instance; who comes next under it is new, and the group has moved twice."""
-    topic = k.topic()
-    a = join_consumer(k, "a", topic, instance="one")
+    topic, a = sole_consumer(k, instance="one")
     a.leave()
     describe(k, a.group)
     Modern(k, "b", instance="one").join(topic)
@@ -69,8 +66,7 @@ def a_static_member_that_leaves_for_good(k: Stage) -> None:
 @story("K-052 K-160")
 def a_bounced_member_may_come_back_under_its_old_id(k: Stage) -> None:
     """The member id need not change."""
-    topic = k.topic(partitions=2)
-    a = join_consumer(k, "a", topic, instance="one")
+    topic, a = sole_consumer(k, 2, instance="one")
     a.leave(-2)
     a.join(topic)
     a.beat()
@@ -144,8 +140,7 @@ def refused_heartbeats_do_not_keep_alive(k: Stage) -> None:
 @story("K-131 K-169 T-09")
 def who_does_not_revoke_in_time_is_removed(k: Stage) -> None:
     """A beats but never gives its partitions up: after its rebalance timeout it is out, and B gets all."""
-    topic = k.topic(partitions=2)
-    a, b = join_consumer(k, "a", topic, rebalance_timeout_ms=1600), join_consumer(k, "b", topic)
+    _topic, a, b = consumer_pair(k, 2, rebalance_timeout_ms=1600)
     a.beat()
     k.pause(700)
     a.beat()
@@ -157,8 +152,7 @@ def who_does_not_revoke_in_time_is_removed(k: Stage) -> None:
 @story("K-131 K-169")
 def who_revokes_in_time_stays(k: Stage) -> None:
     """The acknowledgement comes before the rebalance timeout: nothing happens when it is over."""
-    topic = k.topic(partitions=2)
-    a, b = join_consumer(k, "a", topic, rebalance_timeout_ms=1600), join_consumer(k, "b", topic)
+    _topic, a, b = consumer_pair(k, 2, rebalance_timeout_ms=1600)
     a.beat()
     k.pause(700)
     a.owns()

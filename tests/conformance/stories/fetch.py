@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.batches import T0, batch
-from tests.conformance.requests import UNKNOWN_ID
+from tests.conformance.requests import UNKNOWN_ID, topic_data
 from tests.conformance.stage import Answer, Pending, Stage
 from tests.conformance.stories.produce import produce
 from tests.conformance.story import story
@@ -36,16 +36,8 @@ def filled(k: Stage, count: int = 3, partitions: int = 1) -> str:
     """A topic with so many batches of one record in its first partition."""
     topic = k.topic(partitions=partitions)
     for number in range(count):
-        line = k.line("stage")
-        data = [
-            {
-                "name": topic,
-                "partition_data": [
-                    {"index": 0, "records": batch(b"record %d" % number, timestamps=[T0 + 1000 * number])}
-                ],
-            }
-        ]
-        line.quietly("produce", 9, acks=-1, timeout_ms=1000, topic_data=data)
+        data = topic_data(topic, batch(b"record %d" % number, timestamps=[T0 + 1000 * number]))
+        k.line("stage").quietly("produce", 9, acks=-1, timeout_ms=1000, topic_data=data)
     return topic
 
 
@@ -98,10 +90,7 @@ def partitions_that_are_not_there(k: Stage) -> None:
     topic = filled(k)
     fetch(k, k.name("none"), max_wait_ms=5000, min_bytes=1)
     fetch(k, topic, index=9, max_wait_ms=5000, min_bytes=1)
-    unknown = {
-        "topic_id": UNKNOWN_ID,
-        "partitions": [{"partition": 0, "partition_max_bytes": 100}],
-    }
+    unknown = {"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, "partition_max_bytes": 100}]}
     k.line("reader").call("fetch", 15, max_wait_ms=5000, min_bytes=1, topics=[unknown])
 
 
@@ -185,22 +174,6 @@ def a_fetch_session_that_nobody_opened(k: Stage) -> None:
 
 
 @story("V-007")
-def the_first_and_the_last_offset(k: Stage) -> None:
-    """-2 is the earliest, -1 the latest, -3 the one with the highest time, -4 the first on local disk."""
-    topic = filled(k)
-    for time in (-2, -1, -3, -4):
-        offsets(k, topic, time)
-
-
-@story("V-007")
-def offsets_by_time(k: Stage) -> None:
-    """The first record at or after a time; none is later than the last."""
-    topic = filled(k)
-    for time in (0, T0, T0 + 1, T0 + 1000, T0 + 2000, T0 + 2001):
-        offsets(k, topic, time)
-
-
-@story("V-007")
 def every_list_offsets_version_answers(k: Stage) -> None:
     """Versions 1 to 11 know the latest and the earliest; an empty topic has offset 0 for both and no time."""
     topic, empty = filled(k), k.topic("empty")
@@ -208,25 +181,6 @@ def every_list_offsets_version_answers(k: Stage) -> None:
         offsets(k, topic, -1, version=version)
     for time in (-2, -1, -3, T0):
         offsets(k, empty, time)
-
-
-@story("V-007")
-def times_that_are_none(k: Stage) -> None:
-    """Below what a version knows; an unknown topic or partition."""
-    topic = filled(k)
-    offsets(k, topic, -99)
-    offsets(k, topic, -3, version=6)
-    offsets(k, topic, -5)
-    offsets(k, topic, -6)
-    offsets(k, k.name("none"), -1)
-    offsets(k, topic, -1, index=9)
-
-
-@story("V-007")
-def a_partition_listed_twice(k: Stage) -> None:
-    """It cannot be asked for two times in one request."""
-    topic = filled(k)
-    offsets(k, topic, -1, -2)
 
 
 @story("V-007")

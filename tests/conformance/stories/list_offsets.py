@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.conformance.batches import batch
+from tests.conformance.requests import topic_data
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -23,10 +24,8 @@ def filled(k: Stage) -> str:
     """A topic with records of three times, the latest not last."""
     name = k.topic()
     for values, times in (((b"a", b"b"), (1000, 2000)), ((b"c", b"d"), (9000, 4000)), ((b"e",), (5000,))):
-        k.line("stage").quietly(
-            "produce", 9, acks=-1, timeout_ms=5000, topic_data=[
-                {"name": name, "partition_data": [{"index": 0, "records": batch(*values, timestamps=times)}]}],
-        )  # fmt: skip
+        data = topic_data(name, batch(*values, timestamps=times))
+        k.line("stage").quietly("produce", 9, acks=-1, timeout_ms=5000, topic_data=data)
     return name
 
 

@@ -214,8 +214,7 @@ def the_longest_session(k: Stage) -> None:
     waiting = b.ask_join()
     k.pause(200)
     a.beat()
-    a.joined(a.ask_join())
-    b.joined(waiting)
+    a.rejoin((b, waiting))
     a.leave()
     b.beat()
 

@@ -77,7 +77,7 @@ def after_a_downgrade_an_older_generation_is_refused(k: Stage) -> None:
     _topic, c, n = upgraded(k, 2)
     n.leave()
     c.beat()
-    c.joined(c.ask_join())
+    c.rejoin()
 
 
 @story("K-214 K-211 T-19", server="downgrade")
@@ -256,7 +256,7 @@ def a_static_member_changes_its_protocol(k: Stage) -> None:
     describe(k, n.group)
     c.beat()
     again = Member(k, "c again", protocols=reads(topic), instance="one")
-    again.joined(again.ask_join())
+    again.rejoin()
     k.line("watch").call("list_groups", 5, mine="groups.group_id")
     n.beat()
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests.conformance.actors import Member
+from tests.conformance.actors import Member, members, static_pair
 from tests.conformance.requests import UNKNOWN_ID, commit, fetch, part
-from tests.conformance.scenes import complete_join, join_alone, members, stable, static_pair
+from tests.conformance.scenes import complete_join, join_alone, joining_pair, pending_pair, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -78,16 +78,11 @@ def commits_with_instance_ids(k: Stage) -> None:
 def commits_during_a_join_are_fine(k: Stage) -> None:
     """In PreparingRebalance the old generation may still commit, and the rebalance goes on undisturbed."""
     topic = k.topic()
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
-    waiting = b.ask_join()
-    k.pause(150)
+    a, b, waiting = joining_pair(k)
     a.commit(topic)
     a.commit(topic, generation_id_or_member_epoch=2)
     commit(a.line, a.group, topic)
-    a.joined(a.ask_join())
-    b.joined(waiting)
+    a.rejoin((b, waiting))
 
 
 @story("O-028 O-029 Q-003")
@@ -104,9 +99,7 @@ def commits_between_join_and_sync_are_refused(k: Stage) -> None:
 def a_named_member_that_has_not_joined_cannot_commit(k: Stage) -> None:
     """Its id is no member's yet."""
     topic = k.topic()
-    a, b = members(k, "ab")
-    stable(a)
-    b.introduce()
+    _a, b = pending_pair(k)
     b.commit(topic, generation_id_or_member_epoch=1)
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests.conformance.actors import Member
+from tests.conformance.actors import Member, members
 from tests.conformance.requests import commit, fetch, part
-from tests.conformance.scenes import complete_join, members, stable
+from tests.conformance.scenes import complete_join, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 

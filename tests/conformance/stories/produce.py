@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.conformance.actors import FAR
 from tests.conformance.batches import GZIP, T0, TRANSACTIONAL, batch
-from tests.conformance.requests import UNKNOWN_ID
+from tests.conformance.requests import UNKNOWN_ID, topic_data
 from tests.conformance.scenes import begin_producer
 from tests.conformance.stage import Answer, Line, Pending, Stage
 from tests.conformance.story import story
@@ -13,7 +13,7 @@ from tests.conformance.story import story
 def ask_produce(
     line: Line, topic: str, records: bytes | None, *, index: int = 0, acks: int = -1, version: int = 12, **values: Any
 ) -> Pending:
-    data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+    data = topic_data(topic, records, index)
     return line.send("produce", version, **{"acks": acks, "timeout_ms": 10_000, "topic_data": data, **values})
 
 
@@ -65,15 +65,7 @@ def topics_and_partitions_that_are_not_there(k: Stage) -> None:
 def a_producer_that_wants_no_answer_gets_none(k: Stage) -> None:
     """With acks 0 the records are kept and nothing is said; the next request is answered at once."""
     topic, line = k.topic(), k.line("p")
-    line.wire.send(
-        "produce",
-        9,
-        {
-            "acks": 0,
-            "timeout_ms": 1000,
-            "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch(b"quiet")}]}],
-        },
-    )
+    line.wire.send("produce", 9, {"acks": 0, "timeout_ms": 1000, "topic_data": topic_data(topic, batch(b"quiet"))})
     line.wire.flights.pop()
     line.call("heartbeat", 0, group_id=k.name("none"), member_id="m")
     k.pause(200)

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from tests.conformance.batches import batch
+from tests.conformance.requests import topic_data
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
 
@@ -147,10 +148,8 @@ RECORDS: Final = batch(b"x" * 40_000)
 
 
 def produce(k: Stage, line: str, name: str) -> Answer:
-    return k.line(line, client_id=k.name(line)).quietly(
-        "produce", 9, acks=-1, timeout_ms=5000,
-        topic_data=[{"name": name, "partition_data": [{"index": 0, "records": RECORDS}]}],
-    )  # fmt: skip
+    client = k.line(line, client_id=k.name(line))
+    return client.quietly("produce", 9, acks=-1, timeout_ms=5000, topic_data=topic_data(name, RECORDS))
 
 
 def limit(k: Stage, client: str, key: str, value: float) -> None:

@@ -1,8 +1,8 @@
 """When a rebalance of a classic group ends: the initial delay, the rebalance timeout, the wait for SyncGroup."""
 
-from tests.conformance.actors import Member, Modern
+from tests.conformance.actors import Member, Modern, members, static_pair
 from tests.conformance.requests import remove
-from tests.conformance.scenes import complete_join, join_alone, members, stable, static_pair, sync_all
+from tests.conformance.scenes import complete_join, join_alone, stable, sync_all
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -88,7 +88,7 @@ def the_longest_rebalance_timeout_counts(k: Stage) -> None:
     a = Member(k, "a", rebalance_timeout_ms=500)
     b = Member(k, "b", rebalance_timeout_ms=2000)
     stable(a, b)
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-154 C-153 T-020")
@@ -101,8 +101,7 @@ def a_named_member_does_not_hold_the_join_beyond_its_timeout(k: Stage) -> None:
     a.join_and_sync(b"all")
     waiting = b.ask_join()
     a.beat_until("REBALANCE_IN_PROGRESS")
-    a.joined(a.ask_join())
-    b.joined(waiting)
+    a.rejoin((b, waiting))
 
 
 @story("C-353 C-122")
@@ -123,7 +122,7 @@ def who_joins_but_never_syncs_is_out(k: Stage) -> None:
     b.beat()
     a.beat_until("REBALANCE_IN_PROGRESS")
     b.beat()
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-177 C-214 T-006")
@@ -132,7 +131,7 @@ def a_leader_that_never_syncs_is_out(k: Stage) -> None:
     a, b = complete_join(*members(k, "ab", rebalance_timeout_ms=2000))
     b.sync()
     a.beat()
-    b.joined(b.ask_join())
+    b.rejoin()
 
 
 @story("C-179 C-433")
@@ -142,7 +141,7 @@ def a_kept_static_member_that_does_not_sync_is_out(k: Stage) -> None:
     a.join()
     a.sync({a.member_id: b"one", b.member_id: b"two"})
     a.beat_until("REBALANCE_IN_PROGRESS")
-    a.joined(a.ask_join())
+    a.rejoin()
     b.beat()
 
 
@@ -152,7 +151,7 @@ def the_session_rests_while_a_member_is_parked(k: Stage) -> None:
     a = Member(k, "a", session_timeout_ms=500, rebalance_timeout_ms=1500)
     b = Member(k, "b", rebalance_timeout_ms=1500)
     stable(a, b)
-    a.joined(a.ask_join())
+    a.rejoin()
     a.beat()
 
 
@@ -162,7 +161,7 @@ def when_the_last_awaited_member_expires_the_join_completes(k: Stage) -> None:
     a = Member(k, "a")
     b = Member(k, "b", session_timeout_ms=1000)
     stable(a, b)
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-022 C-020")
@@ -189,8 +188,7 @@ def a_new_generation_starts_a_new_wait_for_syncs(k: Stage) -> None:
     k.pause(600)
     waiting = a.ask_join()
     k.pause(100)
-    b.joined(b.ask_join())
-    a.joined(waiting)
+    b.rejoin((a, waiting))
     sync_all((a, b), (b"one", b"two"))
     k.pause(1500)
     a.beat()
@@ -202,7 +200,7 @@ def rebalance_timeouts_that_are_no_time(k: Stage) -> None:
     """0, -1, the least and the greatest integer: a lone member joins, syncs 0.2 s later, and beats."""
     for timeout in (0, -1, -(2**31), 2**31 - 1):
         a = Member(k, f"a {timeout}", k.name(f"g {timeout}"), rebalance_timeout_ms=timeout, instance="one")
-        a.joined(a.ask_join())
+        a.rejoin()
         k.pause(200)
         a.sync({a.member_id: b"all"})
         k.pause(200)
@@ -217,8 +215,7 @@ def a_static_member_with_no_rebalance_timeout_stays_when_the_other_leaves(k: Sta
     b.join_and_sync(b"all")
     waiting = a.ask_join()
     k.pause(150)
-    b.joined(b.ask_join())
-    a.joined(waiting)
+    b.rejoin((a, waiting))
     syncs = [b.ask_sync({a.member_id: b"one", b.member_id: b"two"}), a.ask_sync()]
     for pending in syncs:
         pending.answer()
@@ -226,7 +223,7 @@ def a_static_member_with_no_rebalance_timeout_stays_when_the_other_leaves(k: Sta
     k.pause(300)
     a.beat()
     k.line("watch").call("describe_groups", 6, groups=[a.group])
-    a.joined(a.ask_join())
+    a.rejoin()
     k.pause(300)
     k.line("watch").call("describe_groups", 6, groups=[a.group])
 
@@ -236,9 +233,9 @@ def members_without_a_rebalance_timeout_have_no_time_to_sync(k: Stage) -> None:
     """A member with rebalance timeout 0 joins and is out before it can sync; another fares the same."""
     a = Member(k, "a", rebalance_timeout_ms=0, instance="one")
     b = Member(k, "b", rebalance_timeout_ms=0, instance="two")
-    a.joined(a.ask_join())
+    a.rejoin()
     k.pause(300)
-    b.joined(b.ask_join())
+    b.rejoin()
     k.pause(300)
     a.beat()
     b.beat()

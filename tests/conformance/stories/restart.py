@@ -65,7 +65,7 @@ def a_group_downgraded_by_a_static_member_that_returns(k: Stage) -> None:
     c = join_classic(k, "c", topic, [0, 1], instance="one")
     join_consumer(k, "n", topic, instance="one")
     again = Member(k, "c again", protocols=reads(topic), instance="one")
-    again.joined(again.ask_join())
+    again.rejoin()
     look(k, c.group)
     k.restart(c.group)
     look(k, c.group)

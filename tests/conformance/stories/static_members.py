@@ -1,8 +1,8 @@
 """Static members (KIP-345, KIP-814): those with an instance id, who may restart without a rebalance."""
 
-from tests.conformance.actors import Member, subscription
+from tests.conformance.actors import Member, static_pair, subscription
 from tests.conformance.requests import remove
-from tests.conformance.scenes import complete_join, join_alone, stable, static_pair
+from tests.conformance.scenes import complete_join, join_alone, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
 
@@ -12,7 +12,7 @@ def a_static_member_joins_in_one_step(k: Stage) -> None:
     """An instance id that is new makes a member at once, in every version that has one; its id starts with the instance id."""
     for version in range(5, 10):
         a = Member(k, "a", k.name(f"g{version}"), instance="one", version=version)
-        a.joined(a.ask_join())
+        a.rejoin()
 
 
 @story("C-410 C-412 C-420 C-422 T-008")
@@ -78,7 +78,7 @@ def a_restart_that_would_change_the_protocol_starts_a_rebalance(k: Stage) -> Non
     both = [{"name": name, "metadata": subscription("x")} for name in ("range", "sticky")]
     join_alone(k, "a", instance="one", protocols=both)
     again = Member(k, "a restarted", instance="one", protocols=list(reversed(both)))
-    again.joined(again.ask_join())
+    again.rejoin()
 
 
 @story("C-412 C-410 C-151 Q-021")
@@ -91,8 +91,7 @@ def a_restart_while_the_group_syncs_starts_over(k: Stage) -> None:
     waiting = again.ask_join()
     parked.answer()
     a.beat_until("REBALANCE_IN_PROGRESS")
-    a.joined(a.ask_join())
-    again.joined(waiting)
+    a.rejoin((again, waiting))
 
 
 @story("C-410 C-412 T-010")
@@ -105,8 +104,7 @@ def a_restart_while_the_group_joins_takes_the_place(k: Stage) -> None:
     again = Member(k, "b restarted", instance="two")
     waiting = again.ask_join()
     parked.answer()
-    a.joined(a.ask_join())
-    again.joined(waiting)
+    a.rejoin((again, waiting))
 
 
 @story("C-432 C-132 C-431")
@@ -147,7 +145,7 @@ def a_join_in_which_nobody_came_is_tried_again(k: Stage) -> None:
     k.pause(1000)
     k.line("watch").call("describe_groups", 5, groups=[k.name("g")])
     a.beat()
-    a.joined(a.ask_join())
+    a.rejoin()
 
 
 @story("C-434 C-435 C-356")
@@ -164,7 +162,7 @@ def after_a_restart_the_old_session_timeout_counts_first(k: Stage) -> None:
     """The new self asks for a long session but is silent: it is removed after the short one of its old self."""
     join_alone(k, "a", instance="one", session_timeout_ms=1000)
     again = Member(k, "a restarted", instance="one", session_timeout_ms=60_000)
-    again.joined(again.ask_join())
+    again.rejoin()
     k.line("watch").await_group(k.name("g"), "Empty")
 
 
@@ -173,7 +171,7 @@ def a_beat_after_a_restart_brings_the_new_session_timeout(k: Stage) -> None:
     """Once it has beaten, the long session of the new self counts."""
     join_alone(k, "a", instance="one", session_timeout_ms=800)
     again = Member(k, "a restarted", instance="one", session_timeout_ms=60_000)
-    again.joined(again.ask_join())
+    again.rejoin()
     again.beat()
     k.pause(1200)
     again.beat()
@@ -192,5 +190,5 @@ def a_restarted_member_is_described_by_its_old_client(k: Stage) -> None:
     """Client id and host are those of the first admission."""
     join_alone(k, "a", instance="one")
     again = Member(k, "another client", instance="one")
-    again.joined(again.ask_join())
+    again.rejoin()
     k.line("watch").call("describe_groups", 5, groups=[k.name("g")])
