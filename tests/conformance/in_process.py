@@ -18,7 +18,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage.files import Files
 from storage.memory_files import MemoryFiles
 from tests.conformance.client import Flight, Pump, Wire, is_over
-from tests.conformance.muster import pairs
+from tests.conformance.servers import pairs
 from tests.server.in_memory import InMemory
 
 HOST: Final = "127.0.0.1"

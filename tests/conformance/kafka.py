@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.conformance.client import Pump
-from tests.conformance.muster import stop
 from tests.conformance.servers import MECHANISMS, has_users
 from tests.ports import reserve_ports
 
 VERSION = "4.3.1"
 HEAP = "512M"
 START_S = 60
+STOP_S = 20
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
   <groupId>local</groupId><artifactId>kafka</artifactId><version>1</version>
   <dependencies>
@@ -152,6 +152,16 @@ def broker(settings: Mapping[str, str], users: Iterable[str] = ()) -> Iterator[B
             yield one
         finally:
             one.stop()
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """Ask it to end, and end it if it does not."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_S)
 
 
 def await_port(port: int, process: "subprocess.Popen[bytes]") -> None:

@@ -10,15 +10,17 @@ import argparse
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from tests.conformance import muster
 from tests.conformance.client import Pump
 from tests.conformance.compare import Difference, differences
 from tests.conformance.in_process import InProcess
 from tests.conformance.listed import LISTED
-from tests.conformance.servers import MECHANISMS, ONLY_IN_PROCESS, SERVERS, USERS, settings
+from tests.conformance.servers import MECHANISMS, ONLY_IN_PROCESS, SERVERS, USERS, pairs, settings
 from tests.conformance.stage import Event, prefix_of
 from tests.conformance.story import Story, play, tell_all, warm
+from tests.live import Muster
 
 
 def replay(one: Story, messages: set[str] | None = None) -> list[Event]:
@@ -36,10 +38,11 @@ def replay(one: Story, messages: set[str] | None = None) -> list[Event]:
 
 def replay_over_tcp(server: str, stories: list[Story], at_once: int = 48) -> dict[str, list[Event]]:
     """What a fresh Muster with the server's settings says to each of the stories, in real time."""
-    with muster.running(settings(server)) as port:
-        warm(Pump("127.0.0.1", port))
+    options = [word for pair in pairs(settings(server)) for word in ("--set", pair)]
+    with TemporaryDirectory() as folder, Muster(Path(folder), "--ephemeral", *options) as muster:
+        warm(Pump(*muster.address))
         with ThreadPoolExecutor(at_once) as pool:
-            played = pool.map(lambda one: play(one, Pump("127.0.0.1", port)), stories)
+            played = pool.map(lambda one: play(one, Pump(*muster.address)), stories)
             return dict(zip((one.name for one in stories), played, strict=True))
 
 

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 
 Settings = Mapping[str, str]
 
+KAFKA_ONLY = {  # settings of Kafka's that Muster needs not: it looks for late transactions when they are late
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+}
+
 COMMON: Settings = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -61,3 +65,8 @@ def has_users(settings: Settings) -> bool:
 def settings(server: str) -> dict[str, str]:
     """All settings of a server."""
     return {**COMMON, **SERVERS[server]}
+
+
+def pairs(settings: Settings) -> list[str]:
+    """The settings that Muster has too, each as NAME=VALUE."""
+    return [f"{name}={value}" for name, value in settings.items() if name not in KAFKA_ONLY]

@@ -14,9 +14,9 @@ import pytest
 
 from coordinator.config import SETTINGS, format_value
 from tests.conformance.compare import ABSENT, LATE_S, Difference, differences
+from tests.conformance.kafka import stop
 from tests.conformance.listed import LISTED, PAGE
 from tests.conformance.messages import MESSAGES
-from tests.conformance.muster import stop
 from tests.conformance.normal import Normal
 from tests.conformance.replay import replay, replay_over_tcp, unlisted
 from tests.conformance.servers import ONLY_IN_PROCESS, SERVERS
@@ -157,7 +157,7 @@ def test_lists_keep_their_order_unless_kafka_has_none() -> None:
 
 
 def test_a_server_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.conformance.muster.STOP_S", 0.1)
+    monkeypatch.setattr("tests.conformance.kafka.STOP_S", 0.1)
     deaf = subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do read x; done"], stdin=PIPE, stdout=PIPE)
     with deaf:
         assert deaf.stdout is not None and deaf.stdout.readline()
