@@ -237,7 +237,7 @@ class RealFiles:
         """Open a file, in place of a spare descriptor if there is no other. Raises OSError."""
         while True:
             try:
-                descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+                descriptor = os.open(path, flags, 0o644)
                 break
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._spares:
@@ -245,7 +245,7 @@ class RealFiles:
                 os.close(self._spares.pop())
         with suppress(OSError):
             while len(self._spares) < SPARES:
-                self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+                self._spares.append(os.open(os.devnull, os.O_RDONLY))
         return descriptor
 
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
@@ -347,7 +347,7 @@ class RealLock:
 
     def _lock(self, directory: str) -> None:
         try:
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise _wrap_error("open", directory, error) from error
         self._descriptors.append(descriptor)

@@ -302,6 +302,17 @@ def test_a_file_waits_for_its_sync_before_another_and_before_it_is_closed(
     assert done == ["synced beside", "synced", "closed"]
 
 
+def test_several_files_are_written_out_before_the_first_is_synced(
+    some_files: SomeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, told = RealFiles(may_use_ring=False), list[str]()
+    opened = some_files(files, str(tmp_path), 2)
+    monkeypatch.setattr(storage.files, "_sync_file_range", lambda: lambda *_: told.append("write out"))
+    monkeypatch.setattr(storage.files, "_sync", lambda descriptor: told.append("sync"))
+    files.begin_syncs(opened, NoWaker()).wait()
+    assert told == ["write out", "write out", "sync", "sync"]
+
+
 def test_a_path_from_the_root_on_is_absolute(disk: tuple[Files, str]) -> None:
     files, _ = disk
     assert files.absolute("/data") == "/data"
