@@ -1,8 +1,9 @@
 """Keep the events of groups: the latest in memory, all of them as JSON lines in the data directory.
 
 Events are added during a turn, and written between turns: `tell` only encodes, `flush` appends all of them with one
-write. They are a story and not the truth: a disk that takes no more loses events and stops nobody, and how many
-were lost is in the next line that can be written. The files are bounded: a full one is put aside, the oldest removed.
+write (`server/event_writer.py` says when). They are a story and not the truth: a disk that takes no more loses events
+and stops nobody, and how many were lost is in the next line that can be written. The files are bounded: a full one is
+put aside, the oldest removed.
 
     events.jsonl      {"at_ms":1700000000000,"group":"g","cause":"member_joined","before":"Stable",...}
     events.1.jsonl    the one before; then events.2.jsonl, and so on
@@ -84,6 +85,11 @@ class EventLog:
             self._waiting.append(event)
             self._waiting_bytes += len(event)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes of events are to be written."""
+        return self._waiting_bytes
+
     def flush(self) -> None:
         """Append what was added since the last time. Never raises: what cannot be written is counted as lost."""
         if not self._waiting:
@@ -155,8 +161,13 @@ class Events:
         if self._log is not None:
             self._log.add(data)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes of events are to be written; none without a log."""
+        return 0 if self._log is None else self._log.waiting_bytes
+
     def flush(self) -> None:
-        """Write what was added; between two turns."""
+        """Write what was added."""
         if self._log is not None:
             self._log.flush()
 

@@ -35,6 +35,7 @@ from coordinator.runtime.snapshot import Snapshot, read_logs, remove_logs, write
 from coordinator.server import descriptors
 from coordinator.server.admission import Admission
 from coordinator.server.allocator import Trimmer, give_back_freed_memory
+from coordinator.server.event_writer import EventWriter
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import Listener, format_address, listen
 from coordinator.server.poller import Poller
@@ -214,6 +215,7 @@ class Server:
             Ring(bytes_max=options.config["events.max.bytes"]),
             None if options.data_dir is None else EventLog(files, data_dir),
         )
+        self._event_writer = EventWriter(self._events)
         own = [listener for listener in listeners if listener.where.node_id == options.config.node_id]
         config, self._ids = _with_listeners(options.config, own), fresh_ids(options.seed)
         self._data_dir = data_dir
@@ -254,6 +256,11 @@ class Server:
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
+        with contextlib.closing(self._events):  # however the server ends
+            await self._serve_until_signal()
+            self._node.close()
+
+    async def _serve_until_signal(self) -> None:
         self._open()
         config = self._options.config
         self._poller = Poller(
@@ -281,6 +288,7 @@ class Server:
                 if self._admin is not None:
                     nursery.start_soon(self._serve_admin, self._admin)
                 nursery.start_soon(self._load_and_tend)
+                nursery.start_soon(self._event_writer.run)
                 if any(one.tls or one.sasl for one in self._listeners):  # else a terminal that closes ends the server
                     nursery.start_soon(self._reload_on_hangup)
                 async for number in signals:
@@ -288,8 +296,6 @@ class Server:
                     self._poller.perform(lambda now_ms: None)  # what waits for the disk is answered
                     nursery.cancel_scope.cancel()
                     break
-        self._node.close()
-        self._events.close()
 
     # -- for the operator ----------------------------------------------------------------------------------------------
 
@@ -346,7 +352,7 @@ class Server:
 
     def _end_turn(self) -> None:
         """Do what need not be done before the responses have left."""
-        self._events.flush()
+        self._event_writer.end_turn()
         if self._operator is not None:
             self._operator.wake()
 
