@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -178,6 +179,16 @@ class Muster:
         """What the admin port answers. Raises urllib.error.HTTPError for a refusal."""
         with urllib.request.urlopen(f"{self.ready['admin']}{path}", timeout=WAIT_SECONDS) as answer:
             return str(answer.read().decode())
+
+    def steer(self, method: str, path: str, **body: Any) -> Any:
+        """Call the control API. Raises AssertionError with the sentence of a refusal."""
+        data = json.dumps(body).encode() if body else None
+        request = urllib.request.Request(f"{self.ready['admin']}/v1{path}", data, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""

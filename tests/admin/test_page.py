@@ -2,10 +2,8 @@
 
 import json
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -54,20 +52,8 @@ def show(browser: Browser, muster: Muster, group: str = "") -> None:
     browser.wait("document.querySelector('#link').dataset.state == 'live' && clock")
 
 
-def call(muster: Muster, method: str, path: str, body: object = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{muster.ready['admin']}/v1{path}", data, method=method)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
-
-
 def seed(muster: Muster, *groups: str) -> None:
-    call(
-        muster,
-        "POST",
-        "/state",
-        {"topics": {"orders": 4}, "offsets": {group: {"orders": {"0": 0}} for group in groups}},
-    )
+    muster.steer("POST", "/state", topics={"orders": 4}, offsets={group: {"orders": {"0": 0}} for group in groups})
 
 
 class Member:
@@ -109,7 +95,7 @@ def test_a_rebalance_shows_as_it_happens(browser: Browser, muster: Muster) -> No
     browser.wait(f"{STATE} == 'Stable' && {OWNED}.join() == 'anna orders: 0-3'")
     second.beat()
     browser.wait(f"{STATE} == 'Assigning' && {OWNED}.length == 2")
-    call(muster, "POST", "/clock/advance", {"ms": 1_000, "keep_alive": "all"})  # the least time between two assignments
+    muster.steer("POST", "/clock/advance", ms=1_000, keep_alive="all")  # the least time between two assignments
     second.beat()
     browser.wait(f"{STATE} == 'Reconciling'")
     browser.wait("document.querySelector('#groups tr .chip').textContent == 'Reconciling'")
@@ -142,7 +128,7 @@ def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muste
         browser.press("f")
         browser.wait("document.querySelector('#mode').textContent == 'frozen'")
         shown = browser.text("#time")
-        assert call(muster, "GET", "/clock")["mode"] == "frozen"
+        assert muster.steer("GET", "/clock")["mode"] == "frozen"
         browser.press("f")
         browser.wait("document.querySelector('#mode').textContent == 'runs'")
         browser.wait(f"document.querySelector('#time').textContent != {json.dumps(shown)}")
@@ -162,7 +148,7 @@ def test_a_member_is_expired_and_a_group_held_by_buttons(browser: Browser, muste
         browser.wait(
             "document.querySelector('#fault-list').innerText.includes('error COORDINATOR_NOT_AVAILABLE (0 of 1)')"
         )
-        assert call(muster, "GET", "/faults")["faults"][0]["on"]["group"] == "live"
+        assert muster.steer("GET", "/faults")["faults"][0]["on"]["group"] == "live"
         browser.click("#members button")
         browser.wait(f"{STATE} == 'Empty'")
         browser.eval("document.querySelector('#fault-value').value = 'NOPE'")
@@ -178,12 +164,12 @@ def test_a_reset_is_survived(browser: Browser, muster: Muster) -> None:
     browser.wait("document.querySelectorAll('#groups tr').length == 2")
     browser.click("#reset-open")
     browser.click("#reset button[autofocus]")
-    assert call(muster, "GET", "/groups")["groups"], "nothing is removed without a yes"
+    assert muster.steer("GET", "/groups")["groups"], "nothing is removed without a yes"
     browser.click("#reset-open")
     browser.click("#reset button[value=reset]")
     browser.wait("document.querySelectorAll('#groups tr').length == 0 && !document.querySelector('#no-groups').hidden")
     browser.wait("document.querySelector('#facts').textContent == 'There is no such group now.'")
-    assert not call(muster, "GET", "/groups")["groups"]
+    assert not muster.steer("GET", "/groups")["groups"]
     seed(muster, "shop")
     browser.wait(f"document.querySelectorAll('#groups tr').length == 1 && {STATE} == 'Empty'")
 

@@ -43,9 +43,10 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
 class Shell:
     """Runs the commands of a transcript in this process, against one server."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], muster: Muster | None) -> None:
+    def __init__(self, capsys: pytest.CaptureFixture[str], muster: Muster | None, folder: Path) -> None:
         self._capsys = capsys
-        self._names = {str(GOLDEN): "$GOLDEN"}
+        self._typed = folder / "typed"
+        self._names = {str(GOLDEN): "$GOLDEN", str(self._typed): "/dev/stdin"}
         if muster is not None:
             self._names |= {
                 str(muster.data_dir): "$DATA",
@@ -62,6 +63,7 @@ class Shell:
         text = typed.removeprefix("printf '").removesuffix("'").encode().decode("unicode_escape") if pipe else ""
         for told, name in self._names.items():
             command = command.replace(name, told)
+        self._typed.write_text(text)
         words = shlex.split(command)
         variables = [word for word in words[: words.index("muster")] if "=" in word]
         with pytest.MonkeyPatch.context() as patch:
@@ -108,14 +110,14 @@ def play(page: str, shell: Shell) -> str:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_transcript_is_what_the_commands_print(
-    name: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+    name: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     if name == "help" and sys.version_info >= (3, 13):
         pytest.skip("argparse of Python 3.13 lays help pages out in another way")
     page = (GOLDEN / f"{name}.txt").read_text("utf-8")
     needs_server = name in {*BROKER_COMMANDS, "events", "why", "log"}
     muster = request.getfixturevalue("muster") if needs_server else None
-    now = play(page, Shell(capsys, muster))
+    now = play(page, Shell(capsys, muster, tmp_path))
     if os.environ.get("MUSTER_GOLDEN") == "write":
         (GOLDEN / f"{name}.txt").write_text(now, "utf-8")
     assert now == (GOLDEN / f"{name}.txt").read_text("utf-8")

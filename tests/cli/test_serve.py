@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli import Parser, main
+from coordinator.cli import Parser
 from coordinator.cli.listeners import Endpoint
 from coordinator.cli.options import read_options
 from coordinator.cli.serve import add_arguments
@@ -64,45 +64,6 @@ def test_a_ready_file_that_cannot_be_is_one_line_and_exit_code_2(name: str) -> N
     assert (done.returncode, done.stdout) == (2, "")
     expected = "expected a file in a directory that can be written to"
     assert done.stderr == f"muster serve: invalid --ready-file {name!r}: {expected}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ('listen = ["nowhere"]', "invalid listen 'nowhere' (m.toml, line 2): expected HOST:PORT or NAME://HOST:PORT"),
-        ("listen = 5", "invalid listen 5 (m.toml, line 2): expected a list of strings"),
-        (
-            'topic = "orders"',
-            "invalid topic 'orders' (m.toml, line 2): expected NAME:PARTITIONS with 1 to 10000 partitions",
-        ),
-        (
-            'log-level = "inf"',
-            "invalid log-level 'inf' (m.toml, line 2): expected one of debug, info, warning, error; did you mean info?",
-        ),
-        ("lisen = 5", "unknown option lisen (m.toml, line 2); did you mean listen?"),
-        (
-            "[set]\n\ngroup.max.size = 0",
-            "invalid group.max.size 0 (m.toml, line 4): expected a whole number from 1 to 2147483647",
-        ),
-        (
-            '[set.group]\n"max.size" = 0',
-            "invalid group.max.size 0 (m.toml, line 3): expected a whole number from 1 to 2147483647",
-        ),
-        (
-            "[set]\ngroup.max.siz = 5",
-            "unknown setting group.max.siz (m.toml, line 3): did you mean group.max.size or groups.max.bytes?",
-        ),
-        ("set = 5", "invalid set (m.toml, line 2): expected a table, [set]"),
-        ("listen = [", "invalid m.toml: expected TOML: Invalid value (at end of document)"),
-    ],
-)
-def test_a_bad_value_in_the_file_names_its_line(
-    text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("m.toml").write_text(f"# a comment\n{text}\n")
-    assert main(["serve", "--config", "m.toml"]) == 2
-    assert capsys.readouterr().err == f"muster serve: {complaint}\n"
 
 
 def test_an_address_that_is_taken_is_one_line_and_exit_code_1(tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
-"""Consumers that poll in a thread and note what becomes of their partitions, and the control API as a function."""
+"""Consumers that poll in a thread and note what becomes of their partitions."""
 
-import json
 import threading
 import time
-import urllib.error
-import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
@@ -27,15 +24,7 @@ OPTIONS = (
 )
 
 
-def steer(muster: Muster, method: str, path: str, **body: Any) -> Any:
-    """Call the control API. Raises AssertionError with the sentence of a refusal."""
-    data = json.dumps(body).encode() if body else None
-    request = urllib.request.Request(f"{muster.ready['admin']}/v1{path}", data, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
+steer = Muster.steer
 
 
 class Polling(ABC):

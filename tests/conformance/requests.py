@@ -1,5 +1,6 @@
 """Requests that many stories send, with what they leave out filled in."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.stage import Answer, Line, Stage
@@ -29,6 +30,15 @@ def fetch(line: Line, group: str, topic: str, *indexes: int, version: int = 9, *
     return line.call("offset_fetch", version, groups=[{"group_id": group, "topics": topics, **values}])
 
 
+def fetch_until(
+    line: Line, group: str, is_so: Callable[[Answer], Any], topic: str | None = None, **values: Any
+) -> None:
+    """Fetch what the group has committed, of partition 0 of a topic or of all, until that is so."""
+    topics = topic and [{"name": topic, "partition_indexes": [0]}]
+    groups = [{"group_id": group, "topics": topics}]
+    line.eventually("offset_fetch", 9, lambda answer: bool(is_so(answer.groups[0])), groups=groups, **values)
+
+
 def delete(line: Line, group: str, topic: str, *indexes: int) -> Answer:
     parts = [{"partition_index": index} for index in indexes or (0,)]
     return line.call("offset_delete", 0, group_id=group, topics=[{"name": topic, "partitions": parts}])
@@ -49,9 +59,13 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 def alter_configs(k: Stage, kind: int, name: str, *changes: tuple[str, int, str | None], **values: Any) -> Answer:
     """Change configs of a resource: keys, what is done with them, and values."""
+    return k.line("admin").call("incremental_alter_configs", 1, resources=[changed(kind, name, *changes)], **values)
+
+
+def changed(kind: int, name: str, *changes: tuple[str, int, str | None]) -> dict[str, Any]:
+    """One resource of an IncrementalAlterConfigs."""
     configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
-    resources = [{"resource_type": kind, "resource_name": name, "configs": configs}]
-    return k.line("admin").call("incremental_alter_configs", 1, **{"resources": resources, **values})
+    return {"resource_type": kind, "resource_name": name, "configs": configs}
 
 
 def describe_configs(k: Stage, kind: int, name: str, *keys: str, version: int = 4, **values: Any) -> Answer:

@@ -198,21 +198,15 @@ class Stage:
     def topic(self, short: str = "t", partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Create a topic, wait until the broker shows it, and return its name. Stage setting: not in the transcript."""
         name = self.name(short)
-        admin = self.line("stage")
-        admin.quietly(
-            "create_topics",
-            7,
-            timeout_ms=10_000,
-            topics=[
-                {
-                    "name": name,
-                    "num_partitions": partitions,
-                    "replication_factor": 1,
-                    "assignments": [],
-                    "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
-                }
-            ],
-        )
+        given = [{"name": key, "value": value} for key, value in (configs or {}).items()]
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": given,
+        }
+        self.line("stage").quietly("create_topics", 7, timeout_ms=10_000, topics=[topic])
         self.await_topic(name, lambda topic: len(topic.partitions) == partitions and ready(topic))
         self.pump.run(self.settle_ms)
         return name

@@ -267,11 +267,16 @@ def test_a_frozen_clock_keeps_a_coordinator_loading(server: Cluster) -> None:
 TIMEOUT_MS = 60_000
 
 
+def start_producer(server: Cluster) -> tuple[int, int]:
+    given = server.connect("producer", broker=server.at("x", "transaction")).ask(
+        InitProducerIdRequest("x", TIMEOUT_MS), 4
+    )
+    return given.producer_id, given.producer_epoch
+
+
 def begin(server: Cluster) -> tuple[int, int]:
     """A producer commits an offset of group g in its transaction x, which stays open."""
-    peer = server.connect("producer", broker=server.at("x", "transaction"))
-    given = peer.ask(InitProducerIdRequest("x", TIMEOUT_MS), 4)
-    producer = (given.producer_id, given.producer_epoch)
+    producer = start_producer(server)
     committed = server.ask_coordinator("g", commit_in_transaction("x", "g", producer, {"orders": {0: 5}}), 5)
     assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
     return producer
@@ -481,13 +486,6 @@ def test_what_is_left_is_what_was_committed_without_the_last_commits(acts: list[
             del commits[group][len(commits[group]) - value :]
     for group, left in commits.items():
         assert server.offsets(group) == {partition: offset for one in left for partition, offset in one.items()}
-
-
-def start_producer(server: Cluster) -> tuple[int, int]:
-    given = server.connect("producer", broker=server.at("x", "transaction")).ask(
-        InitProducerIdRequest("x", TIMEOUT_MS), 4
-    )
-    return given.producer_id, given.producer_epoch
 
 
 def commit_transaction(server: Cluster, group: str, partition: int, offset: int, producer: tuple[int, int]) -> None:

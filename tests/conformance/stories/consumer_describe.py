@@ -1,7 +1,7 @@
 """What operators see of consumer groups: ConsumerGroupDescribe, and the older APIs on them."""
 
 from tests.conformance.actors import Member, Modern
-from tests.conformance.requests import commit, describe, part
+from tests.conformance.requests import commit, describe, fetch_until, part
 from tests.conformance.scenes import join_consumer, sole_consumer, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -127,9 +127,4 @@ def offsets_of_topics_that_nobody_reads_expire(k: Stage) -> None:
     for topic in (mine, other):
         commit(k.line("x"), k.name("g"), topic, part(5), version=4, retention_time_ms=500)
     a = join_consumer(k, "a", mine)
-    k.line("watch").eventually(
-        "offset_fetch",
-        9,
-        lambda answer: len(answer.groups[0].topics) < 2,
-        groups=[{"group_id": a.group, "topics": None}],
-    )
+    fetch_until(k.line("watch"), a.group, lambda found: len(found.topics) < 2)

@@ -1,7 +1,16 @@
 """Configs of groups: what may be set, what is shown, and when it counts."""
 
 from tests.conformance.actors import Modern
-from tests.conformance.requests import APPEND, DELETE, SET, SUBTRACT, alter_configs, await_config, describe_configs
+from tests.conformance.requests import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    alter_configs,
+    await_config,
+    changed,
+    describe_configs,
+)
 from tests.conformance.scenes import join_consumer
 from tests.conformance.stage import GROUP, Stage
 from tests.conformance.story import story
@@ -71,9 +80,8 @@ def operations_that_cannot_be(k: Stage) -> None:
 @story("K-337", server="disabled")
 def an_operation_that_is_none(k: Stage) -> None:
     """There is no operation 9. (Kafka's controller stumbles over it for a second, so the time is left out.)"""
-    change = {"name": INTERVAL, "config_operation": 9, "value": "7000"}
-    resource = {"resource_type": GROUP, "resource_name": k.name("g"), "configs": [change]}
-    answer = k.line("admin").quietly("incremental_alter_configs", 1, resources=[resource])
+    resources = [changed(GROUP, k.name("g"), (INTERVAL, 9, "7000"))]
+    answer = k.line("admin").quietly("incremental_alter_configs", 1, resources=resources)
     k.events.append({"error": answer.responses[0].error_code})
     k.pause(2000)
 
@@ -124,16 +132,8 @@ def a_trial_changes_nothing(k: Stage) -> None:
 @story("K-337")
 def the_same_group_twice_in_a_request(k: Stage) -> None:
     """Each resource may be there once; another group beside it stands alone."""
-    one = {
-        "resource_type": GROUP,
-        "resource_name": k.name("g"),
-        "configs": [{"name": INTERVAL, "config_operation": SET, "value": "7000"}],
-    }
-    other = {
-        "resource_type": GROUP,
-        "resource_name": k.name("other"),
-        "configs": [{"name": "no.such.key", "config_operation": SET, "value": "1"}],
-    }
+    one = changed(GROUP, k.name("g"), (INTERVAL, SET, "7000"))
+    other = changed(GROUP, k.name("other"), ("no.such.key", SET, "1"))
     k.line("admin").call("incremental_alter_configs", 0, resources=[one, one])
     k.line("admin").call("incremental_alter_configs", 1, resources=[one, other])
 

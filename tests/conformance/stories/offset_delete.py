@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.actors import Member, subscription
-from tests.conformance.requests import commit, delete, fetch, part
+from tests.conformance.requests import commit, delete, fetch, fetch_until, part
 from tests.conformance.scenes import join_alone, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -141,8 +141,7 @@ def explicit_retention_does_not_count_for_subscribed_topics(k: Stage) -> None:
     for topic in (mine, other):
         values = {"generation_id_or_member_epoch": 1, "member_id": a.member_id}
         commit(a.line, a.group, topic, part(5), version=3, retention_time_ms=1500, **values)
-    lone = [{"group_id": a.group, "topics": None}]
-    a.line.eventually("offset_fetch", 9, lambda answer: len(answer.groups[0].topics) < 2, groups=lone)
+    fetch_until(a.line, a.group, lambda found: len(found.topics) < 2)
     fetch(a.line, a.group, mine)
 
 
@@ -153,6 +152,5 @@ def a_plain_commit_expires_after_the_retention(k: Stage) -> None:
     a = join_alone(k, "a", group=k.name("read"), protocols=reading(topic), session_timeout_ms=300_000)
     a.commit(topic, 2)
     commit(a.line, k.name("simple"), topic, part(1))
-    gone = [{"group_id": k.name("simple"), "topics": None}]
-    a.line.eventually("offset_fetch", 9, lambda answer: answer.groups[0].topics == [], groups=gone, within_ms=90_000)
+    fetch_until(a.line, k.name("simple"), lambda found: found.topics == [], within_ms=90_000)
     fetch(a.line, a.group, topic)

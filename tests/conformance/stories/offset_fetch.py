@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.actors import Member, members
-from tests.conformance.requests import commit, fetch, part
+from tests.conformance.requests import commit, fetch, fetch_until, part
 from tests.conformance.scenes import complete_join, stable
 from tests.conformance.stage import Stage
 from tests.conformance.story import story
@@ -98,12 +98,7 @@ def a_topic_made_anew_has_no_offsets(k: Stage) -> None:
     topic, line = k.topic(), k.line("a")
     commit(line, k.name("g"), topic, part(5))
     line.quietly("delete_topics", 6, topics=[{"name": topic}], timeout_ms=10_000)
-    line.eventually(
-        "offset_fetch",
-        9,
-        lambda answer: answer.groups[0].topics == [],
-        groups=[{"group_id": k.name("g"), "topics": None}],
-    )
+    fetch_until(line, k.name("g"), lambda found: found.topics == [])
     k.await_topic(topic, lambda found: found.error_code == "UNKNOWN_TOPIC_OR_PARTITION")
     k.topic()
     fetch(line, k.name("g"), topic)

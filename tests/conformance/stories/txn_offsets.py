@@ -1,7 +1,7 @@
 """Offsets inside transactions: AddOffsetsToTxn, TxnOffsetCommit, and what EndTxn makes of them."""
 
 from tests.conformance.actors import FAR, Producer
-from tests.conformance.requests import commit, delete, part
+from tests.conformance.requests import commit, delete, fetch_until, part
 from tests.conformance.scenes import begin_producer, join_alone
 from tests.conformance.stage import Answer, Stage
 from tests.conformance.story import story
@@ -13,16 +13,13 @@ def read(k: Stage, group: str, topic: str, *indexes: int, stable: bool = False) 
     return k.line("watch").call("offset_fetch", 9, groups=wanted, require_stable=stable)
 
 
-def settled(k: Stage, group: str, topic: str) -> Answer:
+def settled(k: Stage, group: str, topic: str) -> None:
     """What a stable fetch says once no transaction is open."""
-    wanted = [{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}]
-    return k.line("watch").eventually(
-        "offset_fetch",
-        9,
-        lambda answer: bool(answer.groups[0].topics[0].partitions[0].error_code == "NONE"),
-        groups=wanted,
-        require_stable=True,
-    )
+
+    def is_stable(found: Answer) -> bool:
+        return bool(found.topics[0].partitions[0].error_code == "NONE")
+
+    fetch_until(k.line("watch"), group, is_stable, topic, require_stable=True)
 
 
 def commit_in_transaction(k: Stage, timeout_ms: int = 60_000) -> tuple[str, str, Producer]:
@@ -119,12 +116,7 @@ def two_producers_may_hold_the_same_partition(k: Stage) -> None:
         producer.add_offsets(group)
         producer.commit_offsets(group, topic, part(offset))
     q.end(True)
-    k.line("watch").eventually(
-        "offset_fetch",
-        9,
-        lambda answer: bool(answer.groups[0].topics[0].partitions[0].committed_offset == 8),
-        groups=[{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}],
-    )
+    fetch_until(k.line("watch"), group, lambda found: found.topics[0].partitions[0].committed_offset == 8, topic)
     read(k, group, topic, stable=True)
     p.end(True)
     settled(k, group, topic)
