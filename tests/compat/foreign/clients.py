@@ -40,6 +40,7 @@ class Foreign(Struct, frozen=True):
     settles_in_seconds: float = 0.0  # how long after a rebalance it may still hand out what it has lost
     upgrades: bool = False  # whether a live group of it moves to the consumer protocol and back
     stays_when_moved: bool = True  # a coordinator that has moved is looked for, and nothing else: nobody rejoins
+    restart_ms: int = 500  # how long each broker is down in a rolling restart
     works: tuple[str, ...] = ()  # the protocols in which its program has a copier that may be killed
 
 
@@ -105,10 +106,11 @@ CLIENTS = {
             "kafkajs", "2.2.4", node("kafkajs"), statics=(), stays_when_moved=False,
             admin={"listed": True, "reset": 1, "deleted": True},
         ),
-        # It hands out what a Fetch brings that was under way (500 ms) when its partition was taken.
+        # It hands out what a Fetch brings that was under way (500 ms) when its partition was taken. Its stream ends when
+        # it asks for the leader of a partition again before the broker that it fetched from is back.
         Foreign(
             "platformatic", "2.12.1", node("platformatic"),
-            protocols=BOTH, notices_growth=(), describes=("classic",), settles_in_seconds=1.0,
+            protocols=BOTH, notices_growth=(), describes=("classic",), settles_in_seconds=1.0, restart_ms=0,
         ),
     )
 }  # fmt: skip

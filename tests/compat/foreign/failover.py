@@ -12,7 +12,6 @@ from tests.live import Muster
 MOVES = 3
 RECORDS = 200  # of each batch, two of them after each move
 LOAD_MS = 1_000
-DOWN_MS = 500
 
 
 class Failover(Story):
@@ -37,11 +36,11 @@ class Failover(Story):
                     steer(self.muster, "POST", "/coordinators/shop/move", to=(home + 1) % 3, load_ms=LOAD_MS)
                     self.consume(members, 2 * number)
             with self.check("three brokers restart, one after the other: all is consumed, and committed"):
-                steer(self.muster, "POST", "/brokers/rolling-restart", down_ms=DOWN_MS)
+                steer(self.muster, "POST", "/brokers/rolling-restart", down_ms=self.client.restart_ms)
                 self.consume(members, 2 * MOVES)
             if self.client.stays_when_moved:
                 with self.check("nobody has rebalanced"):
-                    assert self.generation() == generation
+                    assert self.generation() == generation, [one.errors for one in members]
                     assert share(members, PARTITIONS)
 
     def consume(self, members: list[Member], batches: int) -> None:
