@@ -42,7 +42,7 @@ class NoTurn:
     """A turn that has all the time there is."""
 
     is_over = False
-    now_ms = 0
+    now_ms = began_ms = 0
     checked_s = 0.0
     real_s = staticmethod(time.monotonic)
 

@@ -45,7 +45,7 @@ def echo(folder: Path) -> None:
     shaking = set[int]()
     answer = _SIZE.pack(15) + bytes(15)
     while True:
-        ready = poll.ready()
+        ready = poll.poll()
         if not ready:
             time.sleep(0.0005)
         for fd, _ in ready:

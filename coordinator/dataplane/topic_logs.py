@@ -169,8 +169,8 @@ class TopicLogs:
 
     @property
     def has_written(self) -> bool:
-        """Whether a log was written to since `begin_sync`."""
-        return bool(self._dirty)
+        """Whether a log was written to since `begin_sync`, or begun since `take_begun`."""
+        return bool(self._dirty or self._new)
 
     def forget_writes(self) -> None:
         """Forget what was written since the last sync: no sync of it is needed."""

@@ -334,10 +334,9 @@ class Engine:
         self.dataplane.end_turn()
         if self.is_synced:
             self.group_commit.continue_syncs()
-        else:
-            self.group_commit.append()
+        elif self.group_commit.has_gathered:
+            self.append()
             self.dataplane.forget_writes()
-            self.ledger.settle()
 
     def append(self) -> None:
         """Append what was decided so far, in the middle of a step as well, and with --fsync wait for the disk."""

@@ -72,7 +72,7 @@ class GroupCommit:
 
     def find_covering_sync(self) -> int:
         """Return the number of the sync that covers all that was decided so far."""
-        return self.last_begun + self._has_gathered
+        return self.last_begun + self.has_gathered
 
     def find_covering_sync_of(self, group_id: str) -> int:
         """Return the number of the sync that covers all that was decided so far of a group, 0 if that is on the
@@ -83,7 +83,7 @@ class GroupCommit:
         return self.last_begun if group_id in self._covered or partition in self._covered else 0
 
     @property
-    def _has_gathered(self) -> bool:
+    def has_gathered(self) -> bool:
         """Whether something was decided that no sync covers which has begun."""
         return bool(self.dirty) or self._engine.ledger.has_gathered or self._engine.dataplane.has_written
 
@@ -94,7 +94,7 @@ class GroupCommit:
 
     def next_sync_s(self) -> float | None:
         """Return when the next sync begins at the latest, by the real clock; None while there is nothing to begin."""
-        return self.gathering.until_s if self._sync is None and self._has_gathered else None
+        return self.gathering.until_s if self._sync is None and self.has_gathered else None
 
     def take_lost(self) -> frozenset[tuple[str, int]]:
         """Return the partitions of topics that were closed before they were synced, since this was last asked.
@@ -128,7 +128,7 @@ class GroupCommit:
 
     def sync_everything(self) -> None:
         """Append what was decided so far, and return when it is on the disk."""
-        while self._sync is not None or self._has_gathered:
+        while self._sync is not None or self.has_gathered:
             if self._sync is None:
                 self.begin_sync()
             else:
@@ -144,7 +144,7 @@ class GroupCommit:
             return
         self._end_sync_if_over()
         self.gathering.changes += self._engine.dataplane.take_appends()
-        if self._sync is None and self._has_gathered and self.gathering.is_over(self._real_s()):
+        if self._sync is None and self.has_gathered and self.gathering.is_over(self._real_s()):
             self.begin_sync()
             self._end_sync_if_over()
 

@@ -119,7 +119,7 @@ class Poller:
         )
         self._ready: list[tuple[int, int]] = []  # what the last poll found and no turn has looked at
         self._polls_left = 0  # until every socket that was ready at the first of them has been reported
-        self._polled_ms = 0  # when that was
+        self._polled_ms = 0  # a time before that, by the coordinator's clock: that of a turn which had begun
         self._read_by_ms = 0  # all that had arrived by then has been received
         self._looking, self._sleeping = Attempts(), Attempts()
         self._alarm = trio.CancelScope()
@@ -161,13 +161,12 @@ class Poller:
         pass through that as well. So the loop looks on for a while, and then it sleeps for a moment. If to look on was
         in vain, the client is slower or needs this processor.
         """
-        wait = self._selector.wait
         if self._looking.is_worth_it():
-            is_ready = self._looking.note(any(wait(0) for _ in range(LOOKS)))
+            is_ready = self._looking.note(any(self._poll() for _ in range(LOOKS)))
         else:
-            is_ready = wait(0)
+            is_ready = self._poll()
         if not is_ready and self._sleeping.is_worth_it():
-            is_ready = self._sleeping.note(wait(WAIT_S))
+            is_ready = self._sleeping.note(self._poll(WAIT_S))
         return is_ready
 
     async def _wait_for_deadlines(self) -> None:
@@ -212,8 +211,9 @@ class Poller:
         frontend = self._frontend
         frontend.begin(goes_on=not self._ready)  # else those that were interrupted would keep those out for long
         self._shakes_left = SHAKES_MAX
-        ready = self._ready or self._poll()
-        self._ready = []
+        if not self._ready:
+            self._poll()
+        ready, self._ready = self._ready, []
         for index, (fd, mask) in enumerate(ready):
             if self._turn.is_over:
                 self._ready = ready[index:]
@@ -270,14 +270,17 @@ class Poller:
         self._after_turn()
         self.set_alarm()
 
-    def _poll(self) -> list[tuple[int, int]]:
-        """Ask what is ready. A series of polls ends when it has reported every socket that was ready at its first."""
+    def _poll(self, seconds: float = 0.0) -> bool:
+        """Return whether something is ready, or will be within so many seconds, and keep what is for the next turn.
+
+        A series of polls ends when it has reported every socket that was ready at its first.
+        """
         if not self._polls_left:
-            self._polled_ms = self._turn.now_ms
+            self._polled_ms = self._turn.began_ms
             self._polls_left = len(self._links) // EVENTS_MAX + 1
-        ready = self._selector.ready()
+        self._ready = ready = self._selector.poll(seconds)
         self._polls_left = self._polls_left - 1 if len(ready) == EVENTS_MAX else 0
-        return ready
+        return bool(ready)
 
     def _look_at(self, fd: int, mask: int) -> None:
         link = self._links.get(fd)

@@ -22,11 +22,8 @@ class Selector(Protocol):
     def watch(self, fd: int, interest: int, before: int) -> None:
         """Change what `fd` is watched for, from `before` to `interest`; 0 is nothing."""
 
-    def ready(self) -> list[tuple[int, int]]:
-        """Return what is ready now, without waiting."""
-
-    def wait(self, seconds: float) -> bool:
-        """Return whether something is ready now, or will be within so many seconds, to the millisecond."""
+    def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
+        """Return what is ready now, or else first becomes so within so many seconds, to the millisecond."""
 
     def close(self) -> None: ...
 
@@ -47,11 +44,8 @@ class Epoll:
         else:
             self._epoll.register(fd, interest)
 
-    def ready(self) -> list[tuple[int, int]]:
-        return self._epoll.poll(0, EVENTS_MAX)
-
-    def wait(self, seconds: float) -> bool:
-        return bool(self._epoll.poll(seconds, 1))
+    def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
+        return self._epoll.poll(seconds, EVENTS_MAX)
 
 
 class Kqueue:
@@ -71,15 +65,12 @@ class Kqueue:
         if changes:
             self._kqueue.control(changes, 0, 0)
 
-    def ready(self) -> list[tuple[int, int]]:
+    def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
         found: dict[int, int] = {}
-        for event in self._kqueue.control(None, EVENTS_MAX, 0):
+        for event in self._kqueue.control(None, EVENTS_MAX, seconds):
             bit = WRITE if event.filter == select.KQ_FILTER_WRITE else READ  # type: ignore[attr-defined,unused-ignore]  # not on Linux
             found[event.ident] = found.get(event.ident, 0) | bit
         return list(found.items())
-
-    def wait(self, seconds: float) -> bool:
-        return bool(self._kqueue.control(None, 1, seconds))
 
 
 def selector() -> Selector:

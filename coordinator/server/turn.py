@@ -37,6 +37,7 @@ class Turn:
         self.next_look_s = 0.0 if cpu_s else math.inf  # when to look at it again, by the real clock
         self.seconds = seconds  # of the budget
         self.now_ms = 0  # the coordinator's time of the turn, 0 between turns
+        self.began_ms = 0  # the same, and between turns that of the latest one
         self.began_s = 0.0
         self._over_s = 0.0  # from when on it decides nothing more
         self.is_over = False
@@ -47,7 +48,7 @@ class Turn:
 
     def begin(self, now_ms: int) -> None:
         """Begin a turn at the coordinator's time."""
-        self.now_ms = now_ms
+        self.now_ms = self.began_ms = now_ms
         self.began_s = self.checked_s = began_s = self.real_s()
         self._over_s = began_s + self.seconds
         self.is_over = False

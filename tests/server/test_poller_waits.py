@@ -10,7 +10,7 @@ import trio
 
 from coordinator.client import Client
 from coordinator.server import poller
-from coordinator.server.selector import Selector
+from coordinator.server.selector import READ, Selector
 from protocol.messages.api_versions import ApiVersionsRequest
 from tests.server.listening import Listening, listening
 
@@ -24,10 +24,11 @@ class Sockets:
         self._ready_after: float = 0  # looks; a sleep is longer than any number of them
         self.looks = self.sleeps = 0
 
-    def wait(self, seconds: float) -> bool:
+    def poll(self, seconds: float = 0.0) -> list[tuple[int, int]]:
         self.looks += seconds == 0
         self.sleeps += seconds > 0
-        return self.looks >= self._ready_after or (seconds > 0 and self._ready_after < math.inf)
+        is_ready = self.looks >= self._ready_after or (seconds > 0 and self._ready_after < math.inf)
+        return [(0, READ)] if is_ready else []
 
     def ask(self, ready_after: float) -> tuple[bool, int, int]:
         """Wait: whether something was ready soon enough, and the looks and sleeps that it took."""
