@@ -21,7 +21,7 @@ from coordinator.core.transactions.add_partitions_to_txn import add_partitions_t
 from coordinator.core.transactions.end_txn import end_txn
 from coordinator.core.transactions.init_producer_id import init_producer_id
 from coordinator.dataplane.brokers import Broker, Where
-from coordinator.dataplane.fetch import fetch, overdue, resume
+from coordinator.dataplane.fetch import fetch, overdue, remember, resume
 from coordinator.dataplane.handlers import NO_ANSWER, Handler, by_transactions
 from coordinator.dataplane.list_offsets import list_offsets
 from coordinator.dataplane.long_polls import Waiting
@@ -98,7 +98,7 @@ class DataPlane:
             waiting = polls.pop_ready()
             answer = resume
             if waiting is None:
-                waiting = polls.pop_overdue(now_ms)
+                waiting = polls.find_overdue(now_ms)
                 answer = overdue
             if waiting is None:
                 break
@@ -106,6 +106,8 @@ class DataPlane:
             response = self._attempt(answer, waiting)
             if response is not None:
                 polls.let_go(waiting.ticket)
+                if response is waiting.response:
+                    remember(state, waiting)
                 found.append((waiting.ticket, response))
         return found
 

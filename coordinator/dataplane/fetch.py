@@ -56,6 +56,12 @@ class Fetch(Struct, frozen=True, gc=False):
     opens: bool = False  # whether a session is to begin with the answer
     denied: frozenset[str] = frozenset()  # topics that the client may not read
 
+    def is_like(self, other: "Fetch") -> bool:
+        """Return whether it asks in the same way for what its partitions have."""
+        return (self.by_ids, self.committed, self.min_bytes, self.max_bytes) == (
+            other.by_ids, other.committed, other.min_bytes, other.max_bytes,
+        )  # fmt: skip
+
 
 def fetch(
     state: State, request: FetchRequest, env: Env
@@ -65,9 +71,17 @@ def fetch(
     The logs of many partitions are opened in steps. Whatever is asked for, a response has records of `READS_MAX`
     partitions and `fetch.max.bytes` at most, because these are read in one step.
     """
+    if (before := _recall(state, request, env.call)) is not None:
+        _wait_again(state, before, request, env.call)
+        return None
     meant = _meant(state, request, env.call)
     if isinstance(meant, ErrorCode):
         return FetchResponse(error_code=meant)
+    if meant.session is not None and (before := _recall(state, meant.session, env.call)) is not None:
+        is_same = not (request.topics or request.forgotten_topics_data) and meant.is_like(before.fetch)
+        if is_same and request.max_wait_ms > 0:
+            _wait_again(state, before, request, env.call)
+            return None
     if len(meant.asked) > FEW:
         return _fetch_in_steps(state, request, meant, env)
     return _read_or_wait(state, request, meant, env)
@@ -89,10 +103,33 @@ def _read_or_wait(state: State, request: FetchRequest, meant: Fetch, env: Env) -
     due_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
     # Records would be held for as long as the client likes, and counted nowhere: they are read once more in the end.
     kept = None if size else found
-    state.polls.park(
-        Waiting(env.call.ticket, due_ms, meant.min_bytes - size, meant, partitions, kept, is_stale=size > 0)
-    )
+    key = request if meant.session is None else meant.session
+    missing = meant.min_bytes - size
+    state.polls.park(Waiting(env.call.ticket, due_ms, missing, key, meant, partitions, kept, is_stale=size > 0))
     return None
+
+
+def _wait_again(state: State, waiting: Waiting, request: FetchRequest, call: Call) -> None:
+    """Park a fetch once more that was answered with nothing new, because the client has sent it again."""
+    waiting.ticket = call.ticket
+    waiting.deadline_ms = deadline_ms(state.real_ms(), request.max_wait_ms)
+    waiting.missing = waiting.fetch.min_bytes
+    state.polls.park(waiting)
+
+
+def _recall(state: State, key: FetchRequest | FetchSession, call: Call) -> Waiting | None:
+    """Return the fetch that was answered with nothing new, if it would find the same once more."""
+    waiting = state.polls.recall(key)
+    if waiting is None or call.rights is not None or waiting.fetch.by_ids != (call.version >= BY_ID_SINCE):
+        return None
+    for partition, log, (_, data) in zip(waiting.partitions, waiting.logs, waiting.found, strict=True):
+        if (
+            state.logs.find_open(partition) is not log
+            or log.end_offset != data.high_watermark
+            or log.start_offset != data.log_start_offset
+        ):
+            return None
+    return waiting
 
 
 def resume(state: State, waiting: Waiting) -> FetchResponse | None:
@@ -109,7 +146,35 @@ def resume(state: State, waiting: Waiting) -> FetchResponse | None:
 def overdue(state: State, waiting: Waiting) -> FetchResponse:
     """Return the answer to a fetch that has waited long enough: whatever there is."""
     meant: Fetch = waiting.fetch
-    return _answer(state, meant, _read(state, meant) if waiting.is_stale else waiting.found)
+    if waiting.is_stale:
+        return _answer(state, meant, _read(state, meant))
+    response: FetchResponse | None = waiting.response
+    if response is None:
+        response = waiting.response = _answer(state, meant, waiting.found)
+    return response
+
+
+def remember(state: State, waiting: Waiting) -> None:
+    """Remember a fetch that was answered with nothing new, if it may come again and be answered the same."""
+    if not waiting.logs:
+        waiting.logs = _find_logs(state, waiting)
+    if waiting.logs:
+        state.polls.remember(waiting)
+
+
+def _find_logs(state: State, waiting: Waiting) -> tuple[Log, ...]:
+    """Return the logs of a fetch that may come again and be answered the same; none if it may not.
+
+    It may not if it begins a session, if its response is what a session hears once, if there are many partitions, or
+    one that cannot be read.
+    """
+    meant: Fetch = waiting.fetch
+    if meant.opens or (meant.session is not None and waiting.response.responses):
+        return ()
+    if len(waiting.found) > FEW or any(data.error_code for _, data in waiting.found):
+        return ()
+    logs = [state.logs.find_open(partition) for partition in waiting.partitions]
+    return () if None in logs else tuple([log for log in logs if log is not None])
 
 
 def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode:

@@ -4,6 +4,9 @@ Their time is real time, whatever the coordinator's clock does: a test that stop
 from polling. It ends when that of others does, a little later than it was asked for: an idle consumer asks and is
 answered twice a second for ever, and a processor that has done other work meanwhile needs half of a small turn to read
 the program into its caches again. Clients that were answered together ask again together, and stay so.
+
+Such a consumer asks for the same each time. So a fetch that is answered with nothing new is remembered for a while, and
+waits once more when it comes again and nothing has changed: nothing is worked out twice.
 """
 
 from heapq import heapify, heappop, heappush
@@ -12,9 +15,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.dataplane.topic_logs import TopicPartition
+from storage.log import Log
 
 GRAIN_MS_MAX: Final = 64  # a power of two
-STALE_MAX: Final = 64  # deadlines of fetches that no longer wait, beyond as many as there are that do
+STALE_MAX: Final = 64  # deadlines at which no fetch ends any more, beyond as many as there are at which one does
+REMEMBERED_MAX: Final = 1_000  # fetches that are answered: those of one deadline come again within milliseconds
 
 
 class Waiting(Struct, gc=False):
@@ -23,10 +28,13 @@ class Waiting(Struct, gc=False):
     ticket: int
     deadline_ms: int
     missing: int
+    key: Any  # the request, or its session: the same object when the client fetches the same again
     fetch: Any
     partitions: tuple[TopicPartition, ...]
     found: Any = None  # what there was when it was parked, if no records: all there is as long as nothing has changed
     is_stale: bool = False  # whether something has changed, or `found` was not kept
+    logs: tuple[Log, ...] = ()  # of the partitions, once it is remembered
+    response: Any = None  # that tells of what was found
 
 
 class LongPolls:
@@ -35,8 +43,10 @@ class LongPolls:
     def __init__(self) -> None:
         self._waiting: dict[int, Waiting] = {}
         self._by_partition: dict[TopicPartition, dict[int, Waiting]] = {}
-        self._deadlines: list[tuple[int, int]] = []  # a heap of (ms, ticket), with some whose tickets are gone
+        self._by_deadline: dict[int, dict[int, Waiting]] = {}
+        self._deadlines: list[int] = []  # a heap of these, with some at which no fetch ends any more
         self._woken: dict[int, Waiting] = {}
+        self._remembered: dict[int, Waiting] = {}  # by the identities of their keys, which they hold
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -44,7 +54,11 @@ class LongPolls:
     def park(self, waiting: Waiting) -> None:
         """Let a fetch wait."""
         self._waiting[waiting.ticket] = waiting
-        heappush(self._deadlines, (waiting.deadline_ms, waiting.ticket))
+        ending = self._by_deadline.get(waiting.deadline_ms)
+        if ending is None:
+            ending = self._by_deadline[waiting.deadline_ms] = {}
+            heappush(self._deadlines, waiting.deadline_ms)
+        ending[waiting.ticket] = waiting
         for partition in waiting.partitions:
             self._by_partition.setdefault(partition, {})[waiting.ticket] = waiting
 
@@ -54,15 +68,29 @@ class LongPolls:
         if waiting is None:
             return None
         self._woken.pop(ticket, None)
-        if len(self._deadlines) > 2 * len(self._waiting) + STALE_MAX:  # who leaves early must not leave much behind
-            self._deadlines = [(one.deadline_ms, one.ticket) for one in self._waiting.values()]
-            heapify(self._deadlines)
+        ending = self._by_deadline[waiting.deadline_ms]
+        del ending[ticket]
+        if not ending:
+            del self._by_deadline[waiting.deadline_ms]
+            if len(self._deadlines) > 2 * len(self._by_deadline) + STALE_MAX:  # who leaves early leaves little behind
+                self._deadlines = list(self._by_deadline)
+                heapify(self._deadlines)
         for partition in waiting.partitions:
             tickets = self._by_partition[partition]
             tickets.pop(ticket, None)
             if not tickets:
                 del self._by_partition[partition]
         return waiting
+
+    def remember(self, waiting: Waiting) -> None:
+        """Remember a fetch that was answered, for its client is about to send it again."""
+        self._remembered[id(waiting.key)] = waiting
+        if len(self._remembered) > REMEMBERED_MAX:
+            del self._remembered[next(iter(self._remembered))]
+
+    def recall(self, key: Any) -> Waiting | None:
+        """Return the fetch that is remembered under this key, and forget it."""
+        return self._remembered.pop(id(key), None)
 
     def note_append(self, partition: TopicPartition, size: int) -> None:
         """A partition has grown by `size` bytes."""
@@ -85,22 +113,25 @@ class LongPolls:
             return self._woken.pop(ticket)
         return None
 
-    def pop_overdue(self, now_ms: int) -> Waiting | None:
+    def find_overdue(self, now_ms: int) -> Waiting | None:
         """Return a parked fetch whose wait is over, None if there is none. It is to be let go."""
-        while self._deadlines and self._deadlines[0][0] <= now_ms:
-            waiting = self._waiting.get(heappop(self._deadlines)[1])
-            if waiting is not None:
-                return waiting
-        return None
+        at_ms = self._next_ms()
+        return next(iter(self._by_deadline[at_ms].values())) if at_ms is not None and at_ms <= now_ms else None
 
     def next_deadline_ms(self) -> int | None:
         """Return when somebody has waited long enough, in real time: at once for who is woken, None while nobody
         waits."""
         if self._woken:
             return 0
-        while self._deadlines and self._deadlines[0][1] not in self._waiting:
+        return self._next_ms()
+
+    def _next_ms(self) -> int | None:
+        """Return when the next wait is over, None while nobody waits."""
+        while self._deadlines:
+            if self._deadlines[0] in self._by_deadline:
+                return self._deadlines[0]
             heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        return None
 
 
 def deadline_ms(now_ms: int, wait_ms: int) -> int:

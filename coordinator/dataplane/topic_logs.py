@@ -70,6 +70,10 @@ class TopicLogs:
             self._on_open((topic, partition), found)
         return found
 
+    def find_open(self, partition: TopicPartition) -> Log | None:
+        """Return the log of a partition if it is open."""
+        return self._open.get(partition)
+
     def is_whole(self, topic: str, partition: int) -> bool:
         """Return whether the log can be opened. One that is damaged stays closed until the next start, and as it is."""
         if (topic, partition) in self._open:

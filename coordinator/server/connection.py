@@ -92,7 +92,7 @@ class Connection:
         "is_muted",
         "is_queued",
         "journal_client",
-        "latest_commit",
+        "latest",
         "listener",
         "number",
         "owed",
@@ -122,7 +122,7 @@ class Connection:
         self.backlog: deque[bytes] = deque()  # never empty while there are whole requests in `frames`
         self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses, and their bytes
-        self.latest_commit: EncodedResponse | None = None  # that was encoded
+        self.latest: EncodedResponse | None = None  # of commits and fetches
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.repeated_commit: RepeatedRows | None = None  # the latest OffsetCommit, without its offsets
         self.owed_bytes = 0

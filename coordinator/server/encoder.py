@@ -33,9 +33,16 @@ log = logging.getLogger("muster.server")
 EVERYTHING: Final = 2**62
 """The number of no sync: the response may rest on everything that was decided before it is owed."""
 LATEST_BYTES_MAX: Final = 1_024
-"""Of the response to a commit that its connection keeps. A client that commits the same partitions again gets the same
-object from the handler (`core/offsets/offset_commit.py`), and so needs no other bytes."""
+"""Of the response to a commit or a fetch that its connection keeps. A client that commits the same partitions again
+gets the same object from the handler (`core/offsets/offset_commit.py`), as does one that fetches again and again where
+nothing is new (`dataplane/fetch.py`), and so needs no other bytes."""
+KEPT: Final = frozenset({OffsetCommitResponse, FetchResponse})
 BRIEF_BYTES_MAX: Final = 16_384  # of an assignment that is encoded at once
+
+
+def _is_latest(connection: Connection, response: Any) -> bool:
+    """Return whether it is the response whose bytes the connection keeps."""
+    return connection.latest is not None and connection.latest.response is response
 
 
 def _is_brief(response: Any) -> bool:
@@ -83,7 +90,7 @@ class Encoder:
 
         `rests_on` is the number of the sync that must have ended before it leaves."""
         api_key, version = request.api_key, request.version
-        latest = connection.latest_commit
+        latest = connection.latest
         if latest is not None and latest.response is response and latest.version == version:
             data = with_correlation_id(latest.frame, request.correlation_id)
         else:
@@ -98,8 +105,8 @@ class Encoder:
             codes = (self._error_counters.get(cls) or self._error_counter(cls))(response)
             for code in codes:
                 self._stats.count_error(api_key, code)
-            if cls is OffsetCommitResponse and not codes and len(data) <= LATEST_BYTES_MAX:
-                connection.latest_commit = EncodedResponse(response, version, data)
+            if cls in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
+                connection.latest = EncodedResponse(response, version, data)
         if rests_on > connection.rests_on:
             connection.rests_on = rests_on
         if self.node.is_synced and type(response) in RESTING:
@@ -125,7 +132,7 @@ class Encoder:
         passage = request.passage
         if passage is not None:
             response = throttle(response, passage.action.throttle_ms)
-        elif _is_brief(response):
+        elif _is_latest(connection, response) or _is_brief(response):
             self.owe_short(connection, request, response)
             return True
         try:

@@ -1,4 +1,4 @@
-"""A connection keeps the bytes of the response to its latest commit, for the next one that is answered the same."""
+"""A connection keeps the bytes of the response to its latest commit or fetch, for the next one that is answered the same."""
 
 from random import Random
 
@@ -33,20 +33,32 @@ def test_it_is_encoded_once() -> None:
     server = server_with_a_topic()
     peer = server.connect()
     peer.ask(commit(0, 1), 8)
-    first = peer.connection.latest_commit
+    first = peer.connection.latest
     assert first is not None
     peer.ask(commit(0, 1), 8)
-    assert peer.connection.latest_commit is first
+    assert peer.connection.latest is first
     peer.ask(commit(0), 8)
-    assert peer.connection.latest_commit is not first
+    assert peer.connection.latest is not first
 
 
 def test_large_responses_and_errors_are_not_kept() -> None:
     server = server_with_a_topic()
     peer = server.connect()
     peer.ask(commit(*range(PARTITIONS)), 8)
-    assert peer.connection.latest_commit is None and PARTITIONS * 7 > encoder.LATEST_BYTES_MAX
+    assert peer.connection.latest is None and PARTITIONS * 7 > encoder.LATEST_BYTES_MAX
     for _ in range(3):
         peer.ask(commit(PARTITIONS), 8)
     assert server.stats.errors == {(8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 3}
-    assert peer.connection.latest_commit is None
+    assert peer.connection.latest is None
+
+
+def test_so_is_the_response_to_a_fetch_that_finds_nothing_again_and_again() -> None:
+    server = server_with_a_topic()
+    peer, request = server.connect(), requests.fetch("t", 0, 0, max_wait_ms=500)
+    kept = []
+    for number in (1, 2, 3):
+        assert peer.ask(request, 12) is None
+        server.advance(0.6)
+        assert peer.answers[-1] == (number, peer.answers[0][1])
+        kept.append(peer.connection.latest)
+    assert kept[0] is kept[1] is kept[2] is not None
