@@ -305,8 +305,10 @@ class Engine:
         """Return the parked requests that are answered, since this was last asked."""
         if self.note_input is not None and (self._replies or self.next_poll_ms() is not None):
             self.note_input(Kind.REPLIES, None)
-        replies, self._replies = self._replies, []
-        return replies + self.dataplane.replies()
+        found = self.dataplane.replies()
+        if self._replies:
+            found, self._replies = self._replies + found, []
+        return found
 
     def forget(self, ticket: int) -> None:
         """The client of a parked request has left: a long poll ends with it, a group's member goes on."""

@@ -108,7 +108,7 @@ class Frontend:
         self._is_node_next = True  # a step of a long request, not of a large response
         self._horizon: Horizon | None = None
         self._settled_ms = 0  # the time of the last horizon that was reached
-        self.has_work = False  # for the next turn, though no client sends anything
+        self.has_work = False  # whether the latest turn has left anything for the next one
         self.is_synced = node.is_synced
         self._held: dict[int, dict[Connection, None]] = {}  # those whose responses wait for a sync, by its number
         self._held_bytes: dict[int, int] = {}  # of these responses
@@ -268,15 +268,8 @@ class Frontend:
         node.flush()
         if self.is_synced:
             self._wait_for_disk()
-        turn.count_latencies()
         touched, connections.touched = connections.touched, {}
         turn.end()
-        self.has_work = (
-            bool(connections.interrupted or connections.yielding or replies)
-            or self.encoder.has_work
-            or self.authenticator.has_work
-            or node.has_steps
-        )
         return touched
 
     def sync(self) -> None:
@@ -284,8 +277,16 @@ class Frontend:
         self.node.append()
 
     def end_turn(self) -> None:
-        """Count how long the turn took, now that its responses have been sent."""
+        """Count how long the turn and its requests took, and find out what it has left, now that its responses have
+        been sent."""
         self.turn.count()
+        connections = self.connections
+        self.has_work = (
+            bool(connections.interrupted or connections.yielding or self._replies)
+            or self.encoder.has_work
+            or self.authenticator.has_work
+            or self.node.has_steps
+        )
 
     def next_deadline_ms(self) -> int | None:
         """Return when a timer of the coordinator fires, by its clock; None if there is no such time."""
@@ -339,7 +340,7 @@ class Frontend:
                 connection.release(ended)
                 touched[connection] = None
         while self._unsynced and self._unsynced[0][0] <= ended:
-            self.turn.count_decided_requests(self._unsynced.popleft()[1])
+            self.turn.count_decided_requests(self._unsynced.popleft()[1], self.turn.real_s())
 
     # -- what waits ----------------------------------------------------------------------------------------------------
 

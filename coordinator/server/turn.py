@@ -39,6 +39,7 @@ class Turn:
         self.now_ms = 0  # the coordinator's time of the turn, 0 between turns
         self.began_ms = 0  # the same, and between turns that of the latest one
         self.began_s = 0.0
+        self._ended_s = 0.0
         self._over_s = 0.0  # from when on it decides nothing more
         self.is_over = False
         self.checked_s = 0.0  # the latest look at the real clock
@@ -56,6 +57,7 @@ class Turn:
     def end(self) -> None:
         """End the turn: nothing more is decided until the next one begins."""
         self.now_ms = self.owed_bytes = 0
+        self._ended_s = self.real_s()
 
     def has_time(self) -> bool:
         """Return whether the turn may decide more."""
@@ -78,13 +80,6 @@ class Turn:
             connection.charge(used_s, self.checked_s)
         return used_s
 
-    def count_latencies(self) -> None:
-        """Count the latencies of what was decided: from the arrival of the request to the end of the append."""
-        if self.decided or self.decided_late:
-            self.count_decided_requests(DecidedRequests(self.began_s, self.decided, self.decided_late))
-            self.decided.clear()
-            self.decided_late.clear()
-
     def take_decided_requests(self) -> "DecidedRequests":
         """Return what was decided and waits for the disk, to be counted when that is over. Heartbeats hardly ever
         do."""
@@ -97,14 +92,20 @@ class Turn:
         self.decided_late = [late for late in self.decided_late if late[0] in HEARTBEATS]
         return waiting
 
-    def count_decided_requests(self, requests: "DecidedRequests") -> None:
-        """Count the latencies of requests whose responses leave now."""
-        now_s, stats = self.real_s(), self._stats
+    def count_decided_requests(self, requests: "DecidedRequests", left_s: float) -> None:
+        """Count the latencies of requests whose responses left at `left_s`."""
+        stats = self._stats
         for api_key, times in requests.at_once.items():
-            stats.count_response(api_key, now_s - requests.began_s, times)
+            stats.count_response(api_key, left_s - requests.began_s, times)
         for api_key, arrived_s in requests.late:
-            stats.count_response(api_key, now_s - arrived_s)
+            stats.count_response(api_key, left_s - arrived_s)
 
     def count(self) -> None:
-        """Count how long the turn took, now that its responses have been sent."""
+        """Count how long the turn took, now that its responses have been sent, and how long what it decided: from the
+        arrival of a request to the end of the append."""
+        if self.decided or self.decided_late:
+            requests = DecidedRequests(self.began_s, self.decided, self.decided_late)
+            self.count_decided_requests(requests, self._ended_s)
+            self.decided.clear()
+            self.decided_late.clear()
         self._stats.count_turn(self.began_s, self.real_s())

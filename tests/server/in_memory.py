@@ -180,6 +180,7 @@ class InMemory:
         for connection in touched:
             if not connection.is_blocked:
                 self._receivers[connection].receive(b"".join(connection.take()))
+        self.frontend.end_turn()
         return touched
 
     def rest(self) -> None:
