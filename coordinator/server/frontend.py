@@ -382,7 +382,7 @@ class Frontend:
             while connection.backlog and connection.may_decide:
                 if connections.is_crowded and not is_short(connection.backlog[0]):
                     break
-                api_key = decide(connection, connection.backlog.popleft())
+                api_key = decide(connection, connection.backlog.pop(0))
                 if not (connection.backlog or connection.closing):
                     connection.refill()
                 if api_key >= 0:

@@ -10,7 +10,6 @@ know of bytes that are decrypted already. What leaves is encrypted one record at
 import contextlib
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -64,7 +63,7 @@ class Link:
         self.is_shaking = False  # hands: the handshake of TLS is not complete
         self.receive: Callable[[int], bytes] = sock.recv  # the next bytes of requests, b"" at their end
         self.send: Callable[[bytes | memoryview], int] = sock.send  # takes as much as it can
-        self.unsent: deque[memoryview] = deque()
+        self.unsent: list[memoryview] = []
         self.unsent_bytes = 0  # of memory: what a response has left to send keeps all of it
         self.unsent_since_s = since_s
 
@@ -92,7 +91,7 @@ class Link:
             if sent < len(self.unsent[0]):
                 self.unsent[0] = self.unsent[0][sent:]
             else:
-                self.unsent_bytes -= len(self.unsent.popleft().obj)  # type: ignore[arg-type]  # bytes, see `keep`
+                self.unsent_bytes -= len(self.unsent.pop(0).obj)  # type: ignore[arg-type]  # bytes, see `keep`
             if sent < len(piece):
                 break
         self.is_behind = bool(self.unsent)

@@ -151,6 +151,6 @@ class RequestHandler:
         held = [] if self.gate is None else self.gate.release(number)
         for connection, frame in held:
             self._connections.unpark(connection)
-            connection.backlog.appendleft(frame)
+            connection.backlog.insert(0, frame)
             self._connections.enqueue(connection)
         return len(held)
