@@ -141,5 +141,6 @@ def deadline_ms(now_ms: int, wait_ms: int) -> int:
     numbers, which have a multiple closely behind them: 12 ms behind 500, 24 behind 1,000. So a client that asks again
     as soon as it is answered is late by that, and not by a whole grain each time.
     """
-    grain_ms = min(1 << max((wait_ms - 1).bit_length() - 3, 0), GRAIN_MS_MAX)
+    is_long = wait_ms > 4 * GRAIN_MS_MAX  # as nearly always
+    grain_ms = GRAIN_MS_MAX if is_long else 1 << max((wait_ms - 1).bit_length() - 3, 0)
     return -(-(now_ms + wait_ms) // grain_ms) * grain_ms
