@@ -68,20 +68,13 @@ def member(muster: Muster) -> Bystander:
     return Bystander(muster)
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_no_offender_keeps_the_loop(name: str, muster: Muster, member: Bystander) -> None:
-    with ExitStack() as stack:
-        offenders.OFFENDERS[name](muster.address, stack)
-    assert member.is_well()
-    assert longest_turn_s(muster) < TURN_S_MAX
-
-
 def test_a_member_beside_offenders_is_not_late(muster: Muster) -> None:
-    """By the processor time that the server takes between a heartbeat and its response."""
+    """By the processor time that the server takes between a heartbeat and its response, and in one turn."""
     with Member(muster.kafka, muster.pid) as member:
         for name in QUICK:
             with ExitStack() as stack:
                 offenders.OFFENDERS[name](muster.address, stack)
+    assert longest_turn_s(muster) < TURN_S_MAX
     assert member.heartbeats.errors == 0
     assert len(member.heartbeats.own_ms) > 20
     assert p99(member.heartbeats.own_ms) < P99_MS
