@@ -55,6 +55,7 @@ class TimersMachine(RuleBasedStateMachine):
         assert self.timers.next_deadline_ms() == min(self.model.values(), default=None)
         assert dict(self.timers.items()) == self.model
         assert len(self.timers) == len(self.model)
+        assert {key: self.timers.deadline(key) for key in KEYS if key in self.timers} == self.model
         if self.model:
             assert self.wake_ms is not None and self.wake_ms <= min(self.model.values()), "nothing is due unnoticed"
 
@@ -84,14 +85,6 @@ def test_of_one_moment_the_first_set_fires_first() -> None:
     for key in reversed(KEYS):
         timers.set(key, 5)
     assert [timers.pop_due(5) for _ in KEYS] == [(key, 5) for key in reversed(KEYS)]
-
-
-def test_a_deadline_can_be_asked_for() -> None:
-    timers = Timers()
-    timers.set(KEYS[0], 5)
-    assert (timers.deadline(KEYS[0]), timers.deadline(KEYS[1])) == (5, None)
-    assert KEYS[0] in timers
-    assert KEYS[1] not in timers
 
 
 def test_a_timer_fires_once_a_turn() -> None:
