@@ -130,18 +130,22 @@ def test_steps_end_with_their_client(server: InMemory) -> None:
     assert not server.frontend.has_work
 
 
-def test_a_step_that_fails_is_answered_with_an_error(server: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("before", [0, 2 * STEP_GROUPS])
+def test_a_step_that_fails_is_answered_with_an_error(
+    server: InMemory, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
     calls = iter(range(GROUPS))
     describe = server.node.partitions[0].shard.__class__.describe
 
     def fail_late(shard: Any, group_id: str, version: int) -> Any:
-        if next(calls) == 2 * STEP_GROUPS:
+        if next(calls) == before:
             raise RuntimeError("boom")
         return describe(shard, group_id, version)
 
     monkeypatch.setattr("coordinator.core.shard.Shard.describe", fail_late)
     response, _ = asked(server, DescribeGroupsRequest(NAMES), 4)
     assert {group.error_code for group in response.groups} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert server.node.edge.failures == {"DescribeGroups": 1}
 
 
 def test_offsets_of_many_groups_are_fetched_in_steps(server: InMemory) -> None:

@@ -96,12 +96,12 @@ def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
 
 
 def creating(server: InMemory, peer: Peer, version: int, *names: str) -> Any:
-    topics = tuple(CreateTopicsRequestCreatableTopic(name, 5, 1) for name in names)
+    topics = tuple(CreateTopicsRequestCreatableTopic(name, -1, 1) for name in names)
     return peer.ask(CreateTopicsRequest(topics), version)
 
 
 def test_new_versions_are_refused_and_old_ones_told_to_wait() -> None:
-    server = InMemory()
+    server = InMemory(num_partitions=5)
     limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
     answer = creating(server, server.connect("t"), 7, "a", "b")
     assert [one.error_code for one in answer.topics] == [ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
