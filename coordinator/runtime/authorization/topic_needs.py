@@ -42,7 +42,7 @@ def see_topics(asking: Asking, response: Response) -> Response:
             found.append(topic)
         elif not is_all:
             shown = (None, topic.topic_id) if by_id else (name, NO_ID)
-            denied.append(MetadataResponseTopic(_TOPIC_DENIED, shown[0], shown[1], topic.is_internal))
+            denied.append(MetadataResponseTopic(_TOPIC_DENIED, *shown))
     return replace(response, topics=(*found, *denied))
 
 

@@ -253,6 +253,7 @@ def topics_of_which_some_are_seen(k: Stage) -> None:
     unordered(k, "topics", "metadata", 12, topics=topics, **base)
     unordered(k, "topics", "metadata", 12, topics=topics, allow_auto_topic_creation=False)
     unordered(k, "topics", "metadata", 1, topics=[{"name": name} for name in names])
+    unordered(k, "topics", "metadata", 1, topics=[{"name": "__consumer_offsets"}])
     ids = [{"topic_id": k.topic_id(name), "name": None} for name in names[:3]]
     unordered(k, "topics", "metadata", 12, topics=ids, **base)
     for version in (12, 5):
