@@ -42,11 +42,11 @@ class Here:
 
 
 @asynccontextmanager
-async def talking(handler: http.Handler) -> AsyncIterator[trio.StapledStream]:
+async def talking(handler: http.Handler, *names: str) -> AsyncIterator[trio.StapledStream]:
     """A connection to a server in memory."""
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(http.conversation, theirs, handler, Hosts())
+        nursery.start_soon(http.conversation, theirs, handler, Hosts(names))
         yield ours
         await ours.aclose()
 
@@ -252,14 +252,10 @@ async def test_what_could_be_read_in_two_ways_is_refused(request_: bytes, autoju
 )
 async def test_other_sites_may_not_ask(headers: dict[str, str], status: int, autojump_clock: MockClock) -> None:
     """DNS rebinding leads a page of `evil.example` to this port, with that name as its Host."""
-    ours, theirs = memory_stream_pair()
-    hosts = Hosts(("muster.test",))
     version = "1.1" if "host" in headers else "1.0"
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(http.conversation, theirs, Here().app, hosts)
-        answer = await said(ours, f"GET /healthz HTTP/{version}\r\n{lines}\r\n".encode())
-        await ours.aclose()
+    async with talking(Here().app, "muster.test") as stream:
+        answer = await said(stream, f"GET /healthz HTTP/{version}\r\n{lines}\r\n".encode())
     assert answer.startswith(f"HTTP/1.1 {status} ")
 
 

@@ -346,15 +346,6 @@ def test_a_setting_of_kafka_without_effect_is_a_line_and_the_server_starts(tmp_p
         assert "muster serve: log.dirs (KAFKA_LOG_DIRS) has no effect: use --data-dir\n" in server.log()
 
 
-def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
-    with (
-        Muster(tmp_path, "--ephemeral", "--advertise", "kafka.test:19092") as server,
-        Client.to(server.kafka) as client,
-    ):
-        (broker,) = client.ask(MetadataRequest(topics=None)).brokers
-        assert (broker.host, broker.port) == ("kafka.test", 19_092)
-
-
 def test_each_listener_gives_its_clients_the_address_that_they_can_reach(tmp_path: Path) -> None:
     """As a composition of containers is configured: by variables, for the host and for the containers' network."""
     environment = {

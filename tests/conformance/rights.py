@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from tests.conformance.client import Lost
 from tests.conformance.stage import Stage
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"
@@ -102,12 +101,13 @@ def take(k: Stage, *rights: Right, user: str = "alice") -> None:
 
 
 def _await(k: Stage, binding: dict[str, Any], *, is_there: bool) -> None:
-    for _ in range(400):
-        found = k.line("stage").quietly("describe_acls", 3, **as_filter(binding)).resources
-        if bool(found) == is_there:
-            return
-        k.pump.run(10)
-    raise Lost(f"the ACL {binding} is not as it should be")
+    k.line("stage").until(
+        f"the ACL {binding}",
+        "describe_acls",
+        3,
+        lambda answer: bool(answer.resources) == is_there,
+        **as_filter(binding),
+    )
 
 
 class Check(NamedTuple):

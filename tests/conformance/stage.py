@@ -140,6 +140,14 @@ class Line:
         """Ask and wait, and write nothing down: stage setting."""
         return Answer(self.arrive(self.wire.send(api, version, values), PATIENCE_MS))
 
+    def until(self, what: str, api: str, version: int, is_so: Callable[[Answer], Any], **values: wire.Plain) -> Answer:
+        """Ask until the answer is so, and write nothing down: stage setting. Raises Lost if that does not come."""
+        for _ in range(600):
+            if is_so(found := self.quietly(api, version, **values)):
+                return found
+            self.stage.pump.run(25)
+        raise Lost(f"{what} never was as it should be")
+
     def arrive(self, flight: Flight, within_ms: float) -> dict[str, wire.Plain]:
         """The values that come back. Raises Lost if none do."""
         self.stage.pump.run(within_ms, flight)
@@ -213,16 +221,13 @@ class Stage:
 
     def await_topic(self, name: str, is_so: Callable[[Answer], bool]) -> Answer:
         """Ask for the topic's metadata until it is so; learns its id."""
-        for _ in range(400):
-            wanted = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-            found: Answer = self.line("stage").quietly("metadata", 12, **wanted).topics[0]
-            if is_so(found):
-                if found.topic_id:
-                    self.topic_ids[name] = found.topic_id
-                    self.normal.knows(found.topic_id, f"<id of {name.removeprefix(self.prefix)}>")
-                return found
-            self.pump.run(25)
-        raise Lost(f"metadata never showed {name} as it should")
+        wanted = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        answer = self.line("stage").until(name, "metadata", 12, lambda answer: is_so(answer.topics[0]), **wanted)
+        found: Answer = answer.topics[0]
+        if found.topic_id:
+            self.topic_ids[name] = found.topic_id
+            self.normal.knows(found.topic_id, f"<id of {name.removeprefix(self.prefix)}>")
+        return found
 
     def grow_topic(self, name: str, partitions: int) -> None:
         """Add partitions and wait until the broker shows them. Stage setting."""
@@ -242,12 +247,11 @@ class Stage:
         resource = {"resource_type": GROUP, "resource_name": group}
         line = self.line("stage")
         line.quietly("incremental_alter_configs", 1, resources=[{**resource, "configs": changes}])
-        for _ in range(200):
-            found = line.quietly("describe_configs", 4, resources=[{**resource, "configuration_keys": list(wanted)}])
-            if {one.name: one.value for one in found.results[0].configs} == wanted:
-                return
-            self.pump.run(25)
-        raise Lost(f"the configs of {group} never became {wanted}")
+
+        def is_set(answer: Answer) -> bool:
+            return {one.name: one.value for one in answer.results[0].configs} == wanted
+
+        line.until(group, "describe_configs", 4, is_set, resources=[{**resource, "configuration_keys": list(wanted)}])
 
     def topic_id(self, name: str) -> str:
         return self.topic_ids[name]
@@ -265,14 +269,9 @@ class Stage:
         for line in self.lines.values():
             line.reconnect()
         watch = self.line("stage")
-        for _ in range(400):
-            found = watch.quietly("find_coordinator", 2, key=group, key_type=0)
-            if found.error_code == "NONE":
-                if watch.quietly("offset_fetch", 5, group_id=group, topics=[]).error_code == "NONE":
-                    self.events.append({"restart": group.removeprefix(self.prefix)})
-                    return
-            self.pump.run(25)
-        raise Lost(f"the broker never coordinated {group} again")
+        watch.until(group, "find_coordinator", 2, succeeded, key=group, key_type=0)
+        watch.until(group, "offset_fetch", 5, succeeded, group_id=group, topics=[])
+        self.events.append({"restart": group.removeprefix(self.prefix)})
 
     def ask(self, on: str, api: str, version: int, values: dict[str, wire.Plain]) -> int:
         self.asked += 1
@@ -294,6 +293,10 @@ class Stage:
 def prefix_of(story: str) -> str:
     """What all names of a story begin with, so that no other story uses them."""
     return f"{story.replace('_', '-')}--"
+
+
+def succeeded(answer: Answer) -> bool:
+    return bool(answer.error_code == "NONE")
 
 
 def ready(topic: Answer) -> bool:

@@ -13,11 +13,11 @@ import pkgutil
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.conformance import stories
 from tests.conformance.client import Lost, Pump
-from tests.conformance.stage import Event, Stage, stage
+from tests.conformance.stage import Event, Stage, stage, succeeded
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 Script = Callable[[Stage], None]
@@ -100,16 +100,8 @@ def warm(pump: Pump) -> None:
     """Wait until a fresh broker has its internal topics and the coordinators of all their partitions."""
     with stage("warm", pump) as k:
         for key_type in (0, 1):
-            until_none(k, "find_coordinator", 2, key="warm", key_type=key_type)
+            k.line("warm").until("the broker", "find_coordinator", 2, succeeded, key="warm", key_type=key_type)
         for number in range(64):  # enough names to meet every partition
-            until_none(k, "offset_fetch", 5, group_id=k.name(f"g{number}"), topics=[])
-            until_none(k, "init_producer_id", 4, transactional_id=k.name(f"t{number}"), transaction_timeout_ms=1000)
-
-
-def until_none(k: Stage, api: str, version: int, **values: Any) -> None:
-    """Ask until there is no error."""
-    for _ in range(600):
-        if k.line("warm").quietly(api, version, **values).error_code == "NONE":
-            return
-        k.pump.run(50)
-    raise Lost("the broker never got ready")
+            k.line("warm").until("the broker", "offset_fetch", 5, succeeded, group_id=k.name(f"g{number}"), topics=[])
+            p = {"transactional_id": k.name(f"t{number}"), "transaction_timeout_ms": 1000}
+            k.line("warm").until("the broker", "init_producer_id", 4, succeeded, **p)

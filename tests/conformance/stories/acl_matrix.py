@@ -10,6 +10,7 @@ from tests.conformance.actors import subscription
 from tests.conformance.batches import batch
 from tests.conformance.rights import CLUSTER, GROUP, SINGLE, TOPIC, TRANSACTIONAL_ID, Check, matrix
 from tests.conformance.stage import Stage
+from tests.conformance.stories.topics import new
 from tests.conformance.story import story
 
 Values = Callable[[Stage], dict[str, Any]]
@@ -177,11 +178,9 @@ CASES: Final = (
     Case("describe_topic_partitions", 0, (DESCRIBE_TOPIC,),
          lambda k: {"topics": [{"name": k.name("t")}], "response_partition_limit": 10, "cursor": None}),
     Case("create_topics", 7, (Check(TOPIC, "n", "CREATE"),),
-         lambda k: {"timeout_ms": 5000, "validate_only": True, "topics": [
-             {"name": k.name("n"), "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}]}),
+         lambda k: {"timeout_ms": 5000, "validate_only": True, "topics": [new(k.name("n"))]}),
     Case("create_topics", 7, (*cluster("CREATE"), Check(TOPIC, "n", "DESCRIBE_CONFIGS")),
-         lambda k: {"timeout_ms": 5000, "validate_only": True, "topics": [
-             {"name": k.name("n"), "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}]},
+         lambda k: {"timeout_ms": 5000, "validate_only": True, "topics": [new(k.name("n"))]},
          name="create_topics_anywhere"),
     Case("delete_topics", 6, (Check(TOPIC, "n", "DELETE"),),
          lambda k: {"timeout_ms": 5000, "topics": [{"name": k.name("n"), "topic_id": None}]}),

@@ -8,6 +8,7 @@ from tests.conformance.batches import batch
 from tests.conformance.rights import CLUSTER, GROUP, SINGLE, TOPIC, TRANSACTIONAL_ID, Right, give, take
 from tests.conformance.scenes import join_consumer
 from tests.conformance.stage import Answer, Stage
+from tests.conformance.stories.topics import new
 from tests.conformance.story import story
 
 PART: Final = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": -1}
@@ -300,18 +301,8 @@ def topics_of_which_some_may_be_created(k: Stage) -> None:
     """What is created shows its configs only to who may see them."""
     give(k, Right(TOPIC, "n", "CREATE"), Right(TOPIC, "m", "CREATE"), Right(TOPIC, "m", "DESCRIBE_CONFIGS"))
     for validates in (True, False):
-        topics = [
-            {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-            for name in (
-                k.name("l"),
-                k.name("m"),
-                k.name("n"),
-                "a name?",
-                "__cluster_metadata",
-                k.name("p"),
-                k.name("p"),
-            )
-        ]
+        names = [*map(k.name, "lmn"), "a name?", "__cluster_metadata", *map(k.name, "pp")]
+        topics = [new(name) for name in names]
         for version in (7, 4):
             answer = k.user().quietly("create_topics", version, timeout_ms=5000, validate_only=validates, topics=topics)
             k.events.append({

@@ -46,11 +46,11 @@ def set_password(k: Stage, user: str, password: str, *mechanisms: str) -> None:
         }
         admin = k.line("stage")
         admin.quietly("alter_user_scram_credentials", 0, deletions=[], upsertions=[credential])
-    for _ in range(200):
-        found = admin.quietly("describe_user_scram_credentials", 0, users=[{"name": k.name(user)}]).results[0]
-        if len(found.credential_infos) >= len(mechanisms):
-            break
-        k.pump.run(25)
+
+    def has_all(answer: Answer) -> bool:
+        return len(answer.results[0].credential_infos) >= len(mechanisms)
+
+    admin.until(user, "describe_user_scram_credentials", 0, has_all, users=[{"name": k.name(user)}])
     k.pump.run(k.settle_ms)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 from tests.conformance.batches import batch
 from tests.conformance.requests import topic_data
 from tests.conformance.stage import Answer, Stage
+from tests.conformance.stories.topics import new
 from tests.conformance.story import story
 
 USER, CLIENT, IP = "user", "client-id", "ip"
@@ -158,13 +159,8 @@ def limit(k: Stage, client: str, key: str, value: float) -> None:
     k.line("a").quietly(
         "alter_client_quotas", 1, entries=[{"entity": who, "ops": [op(key, value)]}], validate_only=False
     )
-    for _ in range(200):
-        found = k.line("a").quietly(
-            "describe_client_quotas", 1, components=[matching(CLIENT, EXACT, k.name(client))], strict=True
-        )
-        if found.entries:
-            break
-        k.pump.run(25)
+    wanted = {"components": [matching(CLIENT, EXACT, k.name(client))], "strict": True}
+    k.line("a").until(client, "describe_client_quotas", 1, lambda answer: answer.entries, **wanted)
     k.pump.run(200)
 
 
@@ -205,11 +201,7 @@ def a_client_that_makes_more_topics_than_its_quota(k: Stage) -> None:
     limit(k, "t", "controller_mutation_rate", 0.1)
 
     def create(version: int, count: int, short: str) -> Answer:
-        topics = [
-            {"name": k.name(f"{short}{number}"), "num_partitions": 5, "replication_factor": 1, "assignments": [],
-             "configs": []}
-            for number in range(count)
-        ]  # fmt: skip
+        topics = [new(k.name(f"{short}{number}"), 5) for number in range(count)]
         return k.line(f"t{short}", client_id=k.name("t")).quietly(
             "create_topics", version, timeout_ms=5000, validate_only=False, topics=topics
         )

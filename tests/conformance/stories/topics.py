@@ -3,20 +3,14 @@
 from typing import Any
 
 from tests.conformance.requests import UNKNOWN_ID
-from tests.conformance.stage import Answer, Stage
+from tests.conformance.stage import Answer, Stage, ready
 from tests.conformance.story import story
 
 
 def new(name: str, partitions: int = 1, replicas: int = 1, **more: Any) -> dict[str, Any]:
     """One topic of a CreateTopics request."""
-    return {
-        "name": name,
-        "num_partitions": partitions,
-        "replication_factor": replicas,
-        "assignments": [],
-        "configs": [],
-        **more,
-    }
+    sizes = {"num_partitions": partitions, "replication_factor": replicas}
+    return {"name": name, **sizes, "assignments": [], "configs": [], **more}
 
 
 def create(k: Stage, *topics: dict[str, Any], version: int = 7, **values: Any) -> Answer:
@@ -33,9 +27,7 @@ def metadata(k: Stage, *names: str, version: int = 13, **values: Any) -> Answer:
 
 def visible(k: Stage, name: str) -> None:
     """Wait until the broker shows the topic, and learn its id."""
-    k.await_topic(
-        name, lambda topic: topic.error_code == "NONE" and all(one.leader_id >= 0 for one in topic.partitions)
-    )
+    k.await_topic(name, ready)
 
 
 @story("V-007")
