@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.pipeline.object_store import KEYS
+
 FAILED = pytest.StashKey[bool]()
 
 
@@ -72,6 +74,14 @@ def spark(request: pytest.FixtureRequest, shared_session: SharedSession) -> Iter
     yield shared_session.get()
     if request.node.stash.get(FAILED, False):
         shared_session.kill()
+
+
+@pytest.fixture(scope="module")
+def store_keys() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in KEYS.items():
+            patched.setenv(name, value)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

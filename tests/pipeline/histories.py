@@ -4,16 +4,11 @@ from pathlib import Path
 from random import Random
 
 from coordinator.core.consumer.group import ConsumerGroup
-from coordinator.core.shard import Shard
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from pipeline.decode.layout import log_dirs
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from tests.pipeline.engine import Engine
+from tests.pipeline.engine import Engine, replayed
 from tests.pipeline.simulated_groups import SimulatedConsumerGroup, SimulatedGroup
+from tests.requests import commit, commit_in_transaction
 
 Offsets = dict[tuple[str, str, int], int]
 States = dict[str, tuple[str, int, int]]  # group -> (type, generation or epoch, members)
@@ -34,7 +29,7 @@ class History:
         steps_there_are = (
             self._classic, self._classic, self._modern, self._modern, self._plain,
             self._transaction, self._transaction, self._ends, self._ends, self._offset_delete, self._group_delete,
-            self._restart,
+            self.engine.restart,
         )  # fmt: skip
         for _ in range(steps):
             self.dice.choice(steps_there_are)()
@@ -50,16 +45,14 @@ class History:
 
     def _plain(self) -> None:
         """A commit without any member, as tools make it."""
-        part = OffsetCommitRequestPartition(self.dice.randrange(3), self.dice.randrange(10_000), committed_metadata="m")
-        topics = (OffsetCommitRequestTopic("orders", partitions=(part,)),)
-        self.engine.asked(OffsetCommitRequest(f"simple-{self.engine.index}-{self.dice.randrange(3)}", topics=topics), 9)
+        offsets = {"orders": {self.dice.randrange(3): self.dice.randrange(10_000)}}
+        self.engine.asked(commit(f"simple-{self.engine.index}-{self.dice.randrange(3)}", offsets), 9)
 
     def _transaction(self) -> None:
         producer = self.dice.choice((7, 8, 9))
-        part = TxnOffsetCommitRequestPartition(self.dice.randrange(3), self.dice.randrange(10_000))
+        offsets = {"orders": {self.dice.randrange(3): self.dice.randrange(10_000)}}
         group = f"simple-{self.engine.index}-{self.dice.randrange(3)}"
-        topics = (TxnOffsetCommitRequestTopic("orders", (part,)),)
-        self.engine.asked(TxnOffsetCommitRequest("t", group, producer, 0, topics=topics), 3)
+        self.engine.asked(commit_in_transaction("t", group, (producer, 0), offsets), 3)
         self.open.add(producer)
 
     def _ends(self) -> None:
@@ -80,23 +73,22 @@ class History:
         )
         self.engine.take(self.engine.shard.delete(group, self.engine.call(2)))
 
-    def _restart(self) -> None:
-        self.engine.restart()
 
-
-def known(shard: Shard) -> tuple[Offsets, States]:
-    """What a server's shard says of offsets and groups."""
-    offsets = {
-        (group, topic, partition): value.offset
-        for group in shard.offsets.groups()
-        for topic, partitions in shard.offsets.of_group(group).items()
-        for partition, value in partitions.items()
-    }
-    states: States = {}
-    for group_id, group in shard.groups.items():
-        if isinstance(group, ConsumerGroup):
-            states[group_id] = ("consumer", group.epoch, len(group.members))
-        elif group.generation or shard.offsets.of_group(group_id):
-            states[group_id] = ("classic", group.generation, len(group.members))
-        # A group of which only a transaction ever spoke, open or aborted, holds nothing, and the tables have no row.
+def of_server(logs: Path) -> tuple[Offsets, States]:
+    """What the server knows of offsets and groups when it has read all logs."""
+    offsets, states = Offsets(), States()
+    for log in log_dirs([str(logs)]):
+        shard = replayed(logs / log.name, log.partition)
+        offsets |= {
+            (group, topic, partition): value.offset
+            for group in shard.offsets.groups()
+            for topic, partitions in shard.offsets.of_group(group).items()
+            for partition, value in partitions.items()
+        }
+        for group_id, group in shard.groups.items():
+            if isinstance(group, ConsumerGroup):
+                states[group_id] = ("consumer", group.epoch, len(group.members))
+            elif group.generation or shard.offsets.of_group(group_id):
+                states[group_id] = ("classic", group.generation, len(group.members))
+            # A group of which only a transaction ever spoke, open or aborted, holds nothing: the tables have no row.
     return offsets, states

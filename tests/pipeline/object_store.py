@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow.fs as pafs
 
@@ -27,6 +28,14 @@ def start_process(log: Path, *command: str | Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command, stdout=file, stderr=file, env=environment, cwd=log.parent, start_new_session=True
         )
+
+
+def run_to_end(*command: str | Path, code: int = 0, is_clean: bool = False, **options: Any) -> str:
+    """Run a process that must end with this exit code, or without a traceback as well; return its last line."""
+    done = subprocess.run(command, capture_output=True, text=True, **{"timeout": 1200, **options})
+    assert done.returncode == code, done.stderr[-3000:]
+    assert not is_clean or "Traceback" not in done.stderr, done.stderr[-3000:]
+    return done.stdout.splitlines()[-1]
 
 
 def wait_for_line(log: Path, words: str, seconds: float = 90) -> str:

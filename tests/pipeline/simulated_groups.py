@@ -16,12 +16,11 @@ import msgspec
 from protocol.messages import consumer_protocol as embedded
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.pipeline.engine import Engine
-from tests.requests import share
+from tests.requests import commit, join, share
 
 BEAT_MS = 3_000
 MEMBER_ID_REQUIRED = 79
@@ -297,10 +296,9 @@ class SimulatedGroup:
             if numbers and self.habits.is_cooperative
         )
         said = embedded.ConsumerProtocolSubscription(topics=client.topics, owned_partitions=owned)
-        request = JoinGroupRequest(
-            self.group, self.habits.session_ms, self.habits.rebalance_ms, client.member_id, client.instance, "consumer",
-            (JoinGroupRequestProtocol(self._protocol, embedded.write(said, 1)),),
-        )  # fmt: skip
+        protocols = (JoinGroupRequestProtocol(self._protocol, embedded.write(said, 1)),)
+        times = {"session_ms": self.habits.session_ms, "rebalance_ms": self.habits.rebalance_ms}
+        request = join(self.group, client.member_id, client.instance, **times, protocols=protocols)
         ticket = self.engine.ask(request, 9, client.name)
         if self.engine.has_answered(ticket, MEMBER_ID_REQUIRED):
             client.member_id = self.engine.answer(ticket).member_id
@@ -321,15 +319,13 @@ class SimulatedGroup:
             self._commit(client)
 
     def _commit(self, client: Client) -> None:
-        topics = []
+        offsets: dict[str, dict[int, int]] = {}
         for topic, numbers in client.owned.items():
             for number in numbers:
                 self.positions[topic, number] = self.positions.get((topic, number), 0) + self.dice.randrange(40)
-            parts = tuple(OffsetCommitRequestPartition(n, self.positions[topic, n]) for n in numbers)
-            topics.append(OffsetCommitRequestTopic(topic, partitions=parts))
-        self.engine.asked(
-            OffsetCommitRequest(self.group, self.generation, client.member_id, client.instance, topics=tuple(topics)), 9
-        )
+            offsets[topic] = {number: self.positions[topic, number] for number in numbers}
+        who = {"member_id": client.member_id, "group_instance_id": client.instance}
+        self.engine.asked(commit(self.group, offsets, self.generation, **who), 9)
 
 
 class SimulatedConsumerGroup:
@@ -392,10 +388,9 @@ class SimulatedConsumerGroup:
         for member in list(self.members):
             self._beat(member, self.members[member][0])
             if member in self.members and self.dice.random() < self.habit:
-                part = (OffsetCommitRequestPartition(0, self.dice.randrange(1000)),)
-                topics = (OffsetCommitRequestTopic("orders", partitions=part),)
                 epoch, instance = self.members[member]
-                self.engine.asked(OffsetCommitRequest(self.group, epoch, member, instance, topics=topics), 9)
+                who = {"member_id": member, "group_instance_id": instance}
+                self.engine.asked(commit(self.group, {"orders": {0: self.dice.randrange(1000)}}, epoch, **who), 9)
 
     def _some(self) -> list[str]:
         return self.dice.sample(list(self.members), min(len(self.members), self.dice.choice((1, 1, 2))))

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.decode.layout import TOPIC, log_dirs, spans
-from pipeline.decode.rows import read_table
+from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.errors import CompactionRefusedError
 from pipeline.jobs.compact import compact, settle
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
+from tests.pipeline.group_logs import fill, flip, read_rows
 from tests.pipeline.test_real_kafka import DATA, STATES
 
 
@@ -23,8 +23,7 @@ def test_random_logs_say_the_same_afterwards(tmp_path: Path, seed: int) -> None:
     assert all(result.equal for result in results)
     assert sum(r.records_after for r in results) < sum(r.records_before for r in results) / 2
     assert {file: file.read_bytes() for file in (tmp_path / "a").rglob("*.log")} == before
-    cut = [span for log in log_dirs([str(tmp_path / "b")]) for span in spans(log)]
-    assert {p["severity"] for p in read_table(cut, "log_problems").to_pylist()} <= {"info"}
+    assert {p["severity"] for p in read_rows(tmp_path / "b", "log_problems")} <= {"info"}
     twice = list(compact(str(tmp_path / "b"), tmp_path / "c"))
     assert [r.records_after for r in twice] == [r.records_after for r in results], "nothing is left to remove"
 
@@ -56,17 +55,14 @@ def test_old_tombstones_can_go(tmp_path: Path) -> None:
 
 def test_an_open_transaction_stops_it(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100)
-    for offset in range(3):
-        writer.append([commit(("g", "t", 0), offset, 1)])
+    fill(writer, range(3))
     writer.append([commit(("g", "t", 1), 1, 1)], producer_id=7, transactional=True)
-    for offset in range(3, 6):
-        writer.append([commit(("g", "t", 0), offset, 1)])
+    fill(writer, range(3, 6))
     (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
     (log,) = log_dirs([str(tmp_path / "b")])
     assert result.equal
     assert settle(log).pending[7]
-    cut = spans(log)
-    assert read_table(cut, "offset_commits")["log_offset"].to_pylist() == [3, 4, 5, 6]
+    assert [row["log_offset"] for row in read_rows(tmp_path / "b", "offset_commits")] == [3, 4, 5, 6]
 
 
 def test_a_marker_stays_only_for_records_that_stay(tmp_path: Path) -> None:
@@ -79,23 +75,17 @@ def test_a_marker_stays_only_for_records_that_stay(tmp_path: Path) -> None:
     writer.append([commit(("g", "t", 2), 3, 1)])
     (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
     assert result.equal
-    (log,) = log_dirs([str(tmp_path / "b")])
-    batches = read_table(spans(log), "batches").to_pylist()
+    batches = read_rows(tmp_path / "b", "batches")
     assert [(one["base_offset"], one["producer_id"]) for one in batches if one["is_control"]] == [(3, 8)]
 
 
 def test_damage_is_not_compacted_away(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100)
-    for offset in range(5):
-        writer.append([commit(("g", "t", 0), offset, 1)])
+    fill(Writer(tmp_path / "a" / f"{TOPIC}-0", segment_bytes=100), range(5))
     file = min((tmp_path / "a").rglob("*.log"))
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
+    flip(file)
     with pytest.raises(CompactionRefusedError, match="bad_crc"):
         list(compact(str(tmp_path / "a"), tmp_path / "b"))
-    data[-1] ^= 1
-    file.write_bytes(data)
+    flip(file)
     (result,) = compact(str(tmp_path / "a"), tmp_path / "b")
     assert result.equal, "a refusal leaves nothing that is in the way of the log once it is whole"
 

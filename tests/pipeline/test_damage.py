@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pipeline.decode.layout import log_dirs, segments, spans
-from pipeline.decode.rows import Options, SpanDecoder, read_table
+from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.errors import LogDamagedError
 from pipeline.synth import Plan, Writer, commit, write_logs
+from tests.pipeline.group_logs import fill, flip, read_rows
 
 Row = dict[str, Any]
 
@@ -98,8 +99,7 @@ def test_two_hundred_mutated_segments(tmp_path: Path, on_error: str) -> None:
 
 
 def problems_of(directory: Path, **options: Any) -> list[tuple[str, str, int | None, int | None]]:
-    cut = spans(log_dirs([str(directory)])[0])
-    found = read_table(cut, "log_problems", Options(**options)).to_pylist()
+    found = read_rows(directory, "log_problems", **options)
     return [(p["kind"], p["severity"], p["from_offset"], p["to_offset"]) for p in found]
 
 
@@ -142,16 +142,11 @@ def test_an_offset_that_jumps_up_condemns_the_batch_that_jumped(log: Path) -> No
     data[second + 6] = 1  # 10 becomes 266
     log.write_bytes(data)
     assert problems_of(log.parent) == [("gap", "problem", 10, 265), ("offset_order", "problem", 10, 19)]
-    assert read_table(spans(log_dirs([str(log.parent)])[0]), "offset_commits")["log_offset"].to_pylist() == [
-        *range(10),
-        *range(20, 30),
-    ]
+    assert [row["log_offset"] for row in read_rows(log.parent, "offset_commits")] == [*range(10), *range(20, 30)]
 
 
 def test_a_batch_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "__consumer_offsets-0")
-    for number in range(3):
-        writer.append([commit(("g", "t", 0), number, 1000)])
+    writer = fill(Writer(tmp_path / "__consumer_offsets-0"), range(3))
     (path,) = writer.directory.glob("*.log")
     data = path.read_bytes()
     second = data[len(data) // 3 : 2 * len(data) // 3]
@@ -162,9 +157,7 @@ def test_a_batch_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
 
 
 def test_fail_mode_raises(log: Path) -> None:
-    data = bytearray(log.read_bytes())
-    data[-1] ^= 1
-    log.write_bytes(data)
+    flip(log)
     with pytest.raises(LogDamagedError, match="bad_crc"):
         problems_of(log.parent, on_error="fail")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.core import records as facts
@@ -24,6 +24,7 @@ from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.synth import Plan, Writer, commit, compress, fact, write_logs
 from protocol import record_batch
 from protocol.records import Record
+from tests.pipeline.group_logs import fill, read_rows
 from tests.pipeline.test_tables_commits import commit_row
 
 SEEN = ("log_dir", "log_offset", "record_ts", "group", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "is_txn")  # fmt: skip
@@ -58,7 +59,7 @@ def test_it_agrees_with_a_plain_reader(tmp_path: Path, batch: tuple[int, int]) -
     assert rows(tmp_path, chunk_bytes=3000) == want, "chunks smaller than some batches change nothing"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.binary(max_size=600), max_size=8))
 def test_checksums_of_short_pieces_are_those_of_the_library(pieces: list[bytes]) -> None:
     ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
@@ -68,7 +69,7 @@ def test_checksums_of_short_pieces_are_those_of_the_library(pieces: list[bytes])
     assert out.tolist() == [crc32c.crc32c(piece) for piece in pieces]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.integers(49, 300), max_size=6), st.binary(max_size=80), st.integers(0, 70))
 def test_the_walk_ends_at_what_is_no_batch(lengths: list[int], rest: bytes, cut: int) -> None:
     """Against the same walk in plain Python, over whole batches, some bytes of any kind, and a cut end."""
@@ -98,7 +99,7 @@ others = st.builds(Record, st.none() | st.binary(max_size=30), st.none() | st.bi
 batch_of = st.tuples(st.lists(commits | others, min_size=1, max_size=12), st.integers(0, 4))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.lists(batch_of, min_size=1, max_size=4))
 def test_random_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[list[Record], int]]) -> None:
     directory = tmp_path_factory.mktemp("log")
@@ -126,7 +127,7 @@ _VALUES = st.builds(
 ) | st.binary(max_size=40)  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400)
 @given(st.lists(st.tuples(commits, st.none() | _VALUES | st.integers(0, 80)), min_size=1, max_size=30))
 def test_values_of_any_bytes(
     tmp_path_factory: pytest.TempPathFactory, made: list[tuple[Record, bytes | int | None]]
@@ -138,9 +139,8 @@ def test_values_of_any_bytes(
         for record, value in made
     ]  # fmt: skip
     Writer(directory / "__consumer_offsets-3").append(records)
-    table = read_table(spans(log_dirs([str(directory)])[0]), "offset_commits")
     names = ("group", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "commit_ts", "expire_ts", "topic_id", "undecodable", "is_tombstone")  # fmt: skip
-    found = [tuple(row[name] for name in names) for row in table.to_pylist()]
+    found = [tuple(row[name] for name in names) for row in read_rows(directory, "offset_commits")]
     want = [plain.commit(plain.PlainRecord(0, 0, record.key, record.value)) for record in records]
     assert found == [
         (one.group, one.topic, one.partition, one.offset, one.leader_epoch, one.metadata, one.commit_ts, one.expire_ts, one.topic_id, one.undecodable, one.is_tombstone)
@@ -166,9 +166,7 @@ def test_a_position_that_leads_nowhere_any_more_is_looked_up_by_its_offset(
     tmp_path: Path, offset: int, pos: int
 ) -> None:
     """A cleaner has rewritten the segment since: the byte lies inside a batch, or a batch before begins there."""
-    writer = Writer(tmp_path / "__consumer_offsets-0")
-    for number in range(4):
-        writer.append([commit(("g", "t", 0), number, 1)])
+    fill(Writer(tmp_path / "__consumer_offsets-0"), range(4))
     (log,) = log_dirs([str(tmp_path)])
     cut = between(log, Position(offset, 0, pos))
     assert read_table(cut, "offset_commits")["log_offset"].to_pylist() == list(range(offset, 4))
@@ -188,9 +186,8 @@ def test_metadata_of_127_bytes_and_more_in_version_4(tmp_path: Path) -> None:
     """Burrow reads its length as one byte and takes the wrong bytes for the time."""
     writer = Writer(tmp_path / "__consumer_offsets-0")
     writer.append([commit(("g", "t", 0), 7, 1_000 + n, 4, "m" * n, b"\x07" * 16) for n in (0, 126, 127, 128, 20_000)])
-    table = read_table(spans(log_dirs([str(tmp_path)])[0]), "offset_commits")
-    assert table["commit_ts"].to_pylist() == [1000, 1126, 1127, 1128, 21_000]
-    assert table["topic_id"].to_pylist() == ["07" * 16] * 5
+    found = [(row["commit_ts"], row["topic_id"]) for row in read_rows(tmp_path, "offset_commits")]
+    assert found == [(at, "07" * 16) for at in (1000, 1126, 1127, 1128, 21_000)]
 
 
 def test_values_that_are_newer_or_broken_keep_their_rows(tmp_path: Path) -> None:
@@ -201,18 +198,14 @@ def test_values_that_are_newer_or_broken_keep_their_rows(tmp_path: Path) -> None
     short = Record(good.key, good.value[:9], timestamp=1002)
     strange = Record(b"\x00\x63abc", b"v", timestamp=1003)
     writer.append([good, newer, short, strange])
-    cut = spans(log_dirs([str(tmp_path)])[0])
-    assert read_table(cut, "offset_commits").select(
-        ["committed_offset", "undecodable", "value_version"]
-    ).to_pylist() == [
-        {"committed_offset": 7, "undecodable": False, "value_version": 4},
-        {"committed_offset": 7, "undecodable": False, "value_version": 9},
-        {"committed_offset": None, "undecodable": True, "value_version": 4},
-    ]
-    unknown = read_table(cut, "unknown_records")
-    assert unknown["log_offset"].to_pylist() == [1, 2, 3]
-    assert unknown["key"].to_pylist()[2] == strange.key
-    assert [p["kind"] for p in read_table(cut, "log_problems").to_pylist()] == ["undecodable_value"]
+    found = read_rows(tmp_path, "offset_commits")
+    assert [(row["committed_offset"], row["undecodable"], row["value_version"]) for row in found] == [
+        (7, False, 4), (7, False, 9), (None, True, 4),
+    ]  # fmt: skip
+    unknown = read_rows(tmp_path, "unknown_records")
+    assert [row["log_offset"] for row in unknown] == [1, 2, 3]
+    assert unknown[2]["key"] == strange.key
+    assert [problem["kind"] for problem in read_rows(tmp_path, "log_problems")] == ["undecodable_value"]
 
 
 def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
@@ -221,15 +214,10 @@ def test_group_records_go_through_the_servers_schemas(tmp_path: Path) -> None:
     writer.append(
         [fact(member, facts.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=4), 5), fact(member, None, 6)]
     )
-    (one, gone) = read_table(spans(log_dirs([str(tmp_path)])[0]), "group_records").to_pylist()
-    assert (one["type"], one["group"], one["member_id"], one["epoch"]) == (
-        "ConsumerGroupCurrentMemberAssignment",
-        "g",
-        "m",
-        4,
-    )
-    assert gone["is_tombstone"]
-    assert gone["epoch"] is None
+    (one, gone) = read_rows(tmp_path, "group_records")
+    assert (one["type"], one["group"]) == ("ConsumerGroupCurrentMemberAssignment", "g")
+    assert (one["member_id"], one["epoch"]) == ("m", 4)
+    assert (gone["is_tombstone"], gone["epoch"]) == (True, None)
 
 
 def test_keeping_some_groups_and_times_only_leaves_rows_out(tmp_path: Path) -> None:
@@ -256,8 +244,6 @@ def test_a_bomb_is_refused_before_it_grows(tmp_path: Path) -> None:
     bomb = record_batch.seal(msgspec.structs.replace(header, attributes=4), compress(4, bytes(80 << 20)))
     path = next((tmp_path / "__consumer_offsets-0").glob("*.log"))
     path.write_bytes(path.read_bytes() + bomb)
-    cut = spans(log_dirs([str(tmp_path)])[0])
-    assert read_table(cut, "offset_commits")["committed_offset"].to_pylist() == [1]
-    assert [(p["kind"], p["from_offset"], p["to_offset"]) for p in read_table(cut, "log_problems").to_pylist()] == [
-        ("decompress_failed", 1, 1)
-    ]
+    assert [row["committed_offset"] for row in read_rows(tmp_path, "offset_commits")] == [1]
+    (problem,) = read_rows(tmp_path, "log_problems")
+    assert (problem["kind"], problem["from_offset"], problem["to_offset"]) == ("decompress_failed", 1, 1)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from pipeline.decode.schema import TABLES
 from pipeline.jobs.optimize import optimize
 from pipeline.synth import Plan, write_logs
 from pipeline.synth_groups import write_lives
-from tests.pipeline.object_store import KEYS, object_store, start_process, wait_for_line
+from tests.pipeline.object_store import object_store, run_to_end, start_process, wait_for_line
 
 # Four Java processes and an object store: minutes on a small machine.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
@@ -92,10 +91,7 @@ def cluster(directory: Path, spark_home: Path | None = None) -> Iterator[str]:
 
 def ingest_on(master: str, wheel: Path, *jobs: tuple[str, str]) -> dict[int, str]:
     """Run them one after the other; by executor the file that it has the package from."""
-    words = json.dumps([master, str(wheel), jobs])
-    done = subprocess.run([sys.executable, "-c", DRIVER, words], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return dict(json.loads(run_to_end(sys.executable, "-c", DRIVER, json.dumps([master, str(wheel), jobs]))))
 
 
 def rows(out: Store, table: str) -> list[Any]:
@@ -113,12 +109,10 @@ def ordered(found: list[dict[str, Any]]) -> list[Any]:
     )
 
 
-def test_two_workers_ingest_what_one_process_ingests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_workers_ingest_what_one_process_ingests(tmp_path: Path, store_keys: None) -> None:
     logs = tmp_path / "logs"
     write_logs(logs, Plan(records=4000, segment_bytes=100_000))
     write_lives(logs, groups=3, partition=9)
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
     wheel, near = wheel_of_this_tree(tmp_path), Store.of(tmp_path / "near")
     cut = [span for log in log_dirs([str(logs)]) for span in spans(log)]
     with cluster(tmp_path) as master, object_store(tmp_path, logs) as store:

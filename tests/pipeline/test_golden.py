@@ -13,8 +13,8 @@ from pipeline.tables.commits import latest_offsets, offset_commits
 from storage import cleaner
 from storage.files import RealFiles
 from storage.log import Log
-from tests.pipeline.engine import START_MS, replayed
-from tests.pipeline.histories import History, Offsets, States, known
+from tests.pipeline.engine import START_MS
+from tests.pipeline.histories import History, Offsets, States, of_server
 from tests.pipeline.test_source import load
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -29,17 +29,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed in SEEDS:
         History(directory / f"{TOPIC}-{seed}", seed, seed).live(150)
     return directory
-
-
-def of_server(logs: Path) -> tuple[Offsets, States]:
-    """All partitions, read as the server reads them when it starts."""
-    offsets: Offsets = {}
-    states: States = {}
-    for seed in SEEDS:
-        some, others = known(replayed(logs / f"{TOPIC}-{seed}", seed))
-        offsets |= some
-        states |= others
-    return offsets, states
 
 
 def of_tables(spark: Any, logs: Path) -> tuple[Offsets, States]:

@@ -14,14 +14,14 @@ import msgspec
 import pytest
 
 from coordinator.core.events import Cause
-from pipeline.decode.layout import TOPIC, log_dirs, spans
-from pipeline.decode.rows import read_table
+from pipeline.decode.layout import TOPIC
 from pipeline.history.activity import activity_of, gather_activity, read_histories
 from pipeline.history.departures import together
 from pipeline.history.group import GroupHistory
 from pipeline.history.records import Move, Rebalance, Record, Row, Session
 from pipeline.synth_groups import write_lives
 from tests.pipeline.engine import TOLD, Engine
+from tests.pipeline.group_logs import read_rows
 from tests.pipeline.simulated_groups import live
 
 CERTAIN = (
@@ -34,9 +34,7 @@ GROUPS, HAPPENINGS = 60, 15
 
 def read(directory: Path) -> list[Row]:
     """All rows of a log that has no transactions."""
-    (log,) = log_dirs([str(directory)])
-    records = read_table(spans(log), "group_records").to_pylist()
-    return list(read_histories(records, read_table(spans(log), "offset_commits").to_pylist()))
+    return list(read_histories(*(read_rows(directory, table) for table in ("group_records", "offset_commits"))))
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +147,13 @@ class Script:
         self.offset += 1
         self.rows += self.history.apply(Record(self.offset, int(at * 1000), key_version, member, epoch, value is None, payload))  # fmt: skip
 
-    def generation(self, at: float, number: int, *, subscription: str = "s", session_s: int = 45, rebalance_s: int = 300, instances: dict[str, str] | None = None, **owned: list[int]) -> None:  # fmt: skip
+    def generation(self, at: float, number: int, *, rebalance_s: int = 300, **owned: list[int]) -> None:  # fmt: skip
         """A generation of these members, each with its partitions of the topic `t`."""
         members = [
             {
-                "member_id": name, "group_instance_id": (instances or {}).get(name), "client_id": "c",
-                "client_host": "h", "rebalance_timeout": rebalance_s * 1000, "session_timeout": session_s * 1000,
-                "subscription": subscription, "assignment": {"t": numbers} if numbers else {},
+                "member_id": name, "group_instance_id": None, "client_id": "c", "client_host": "h",
+                "rebalance_timeout": rebalance_s * 1000, "session_timeout": 45_000, "subscription": "s",
+                "assignment": {"t": numbers} if numbers else {},
             }
             for name, numbers in owned.items()
         ]  # fmt: skip
@@ -218,39 +216,26 @@ def test_partitions_are_more_only_if_nobody_had_them() -> None:
     assert script.end().causes() == [["join"], ["partition_count_change"], ["unknown"], ["partition_count_change"]]
 
 
-def test_silence_alone_is_no_timeout() -> None:
-    """The others rejoin 48 s after a LeaveGroup, and say nothing meanwhile."""
+@pytest.mark.parametrize(
+    ("last_commits", "causes", "ends"),
+    [
+        pytest.param((100, 100), ["leave_or_timeout"], ["leave_or_timeout"], id="the other one rejoins silently, too"),
+        pytest.param((100, 147), ["timeout"], ["timeout"], id="among a busy member"),
+        pytest.param((None, 147), ["leave_or_timeout"], ["leave_or_timeout"], id="it has never committed"),
+        pytest.param((100, 147, 146), ["leave", "timeout"], ["timeout", "leave"], id="and another one leaves"),
+    ],
+)
+def test_a_member_falls_silent(last_commits: tuple[int | None, ...], causes: list[str], ends: list[str]) -> None:
+    """Members a, b and c commit every three seconds until then; b alone is in the generation at 148 s."""
     script = Script()
-    script.generation(0, 1, a=[0], b=[1])
-    script.commits(148, p0=every(3, 0, 100), p1=every(3, 0, 100))
-    script.generation(148, 2, b=[0, 1])
-    assert script.end().causes()[1] == ["leave_or_timeout"]
-    assert script.ends()["a"] == "leave_or_timeout"
-
-
-def test_silence_among_busy_members_is_a_timeout() -> None:
-    script = Script()
-    script.generation(0, 1, a=[0], b=[1])
-    script.commits(148, p0=every(3, 0, 100), p1=every(3, 0, 147))
-    script.generation(148, 2, b=[0, 1])
-    assert script.end().causes()[1] == ["timeout"]
-
-
-def test_a_member_that_never_committed_tells_nothing() -> None:
-    script = Script()
-    script.generation(0, 1, a=[0], b=[1])
-    script.commits(148, p1=every(3, 0, 147))
-    script.generation(148, 2, b=[0, 1])
-    assert script.end().causes()[1] == ["leave_or_timeout"]
-
-
-def test_one_leaves_while_another_times_out() -> None:
-    script = Script()
-    script.generation(0, 1, a=[0], b=[1], c=[2])
-    script.commits(148, p0=every(3, 0, 100), p1=every(3, 0, 147), p2=every(3, 0, 146))
-    script.generation(148, 2, b=[0, 1, 2])
-    assert script.end().causes()[1] == ["leave", "timeout"]
-    assert script.ends() == {"a": "timeout", "b": None, "c": "leave"}
+    script.generation(
+        0, 1, **{name: [number] for number, (name, _) in enumerate(zip("abc", last_commits, strict=False))}
+    )
+    script.commits(148, **{f"p{n}": every(3, 0, last) for n, last in enumerate(last_commits) if last is not None})
+    script.generation(148, 2, b=list(range(len(last_commits))))
+    assert script.end().causes()[1] == causes
+    assert [script.ends()[name] for name, _ in zip("ac", ends, strict=False)] == ends
+    assert script.ends()["b"] is None
 
 
 def test_a_member_that_missed_a_rebalance_did_not_leave() -> None:

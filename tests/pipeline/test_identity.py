@@ -10,13 +10,12 @@ from pipeline.decode.layout import TOPIC, LogDir, Position, log_dirs
 from pipeline.decode.positions import newest
 from pipeline.errors import UsageError
 from pipeline.jobs.ingest import Follower, ingest
-from pipeline.synth import Writer, commit
+from pipeline.synth import Writer
+from tests.pipeline.group_logs import fill
 
 
 def write(directory: Path, records: int, at_ms: int, segment_bytes: int = 1 << 20, first: int = 0) -> LogDir:
-    writer = Writer(directory, segment_bytes, first)
-    for n in range(records):
-        writer.append([commit(("g", "t", 0), n, at_ms + n)])
+    fill(Writer(directory, segment_bytes, first), range(records), at_ms)
     return log_dirs([str(directory)])[0]
 
 

@@ -17,6 +17,7 @@ from pipeline.jobs import optimize as optimizing
 from pipeline.jobs.ingest import Follower, bytes_to_read, follow, ingest
 from pipeline.jobs.optimize import optimize
 from pipeline.synth import Plan, Writer, commit, write_logs
+from tests.pipeline.group_logs import fill
 
 DAY_MS = 86_400_000
 
@@ -58,13 +59,10 @@ def test_ingest_reads_on_and_never_twice(tmp_path: Path) -> None:
 
 def test_ingest_finds_its_place_in_a_segment_that_was_compacted(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
-    writer = Writer(logs / f"{TOPIC}-0", segment_bytes=1100)
-    for n in range(10):
-        writer.append([commit(("g", "t", 0), n, n)])
+    writer = fill(Writer(logs / f"{TOPIC}-0", segment_bytes=1100), range(10))
     read(logs, out)
     (path,) = (logs / f"{TOPIC}-0").glob("*.log")
-    for n in range(10, 13):
-        writer.append([commit(("g", "t", 0), n, n)])
+    fill(writer, range(10, 13))
     assert len(list((logs / f"{TOPIC}-0").glob("*.log"))) == 2, "the cleaner leaves the newest segment alone"
     data = path.read_bytes()
     path.write_bytes(data[len(data) // 2 :])  # as if a cleaner had taken the first five
@@ -72,18 +70,10 @@ def test_ingest_finds_its_place_in_a_segment_that_was_compacted(tmp_path: Path) 
     assert ids(out) == [(0, n) for n in range(13)]
 
 
-def test_a_second_writer_is_kept_out(tmp_path: Path) -> None:
-    write_logs(tmp_path / "logs", Plan(records=10, partitions=1))
-    with locks.lock_tables(tmp_path / "out"), pytest.raises(TablesInUseError):
-        read(tmp_path / "logs", tmp_path / "out")
-
-
 def test_follow_waits_for_torn_halves_and_sees_rolled_and_compacted_segments(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     directory = logs / f"{TOPIC}-0"
-    writer = Writer(directory, segment_bytes=600)
-    for n in range(12):
-        writer.append([commit(("g", "t", 0), n, n)])
+    writer = fill(Writer(directory, segment_bytes=600), range(12))
     last = sorted(directory.glob("*.log"))[-1]
     whole = last.read_bytes()
     last.write_bytes(whole[:-20])
@@ -92,8 +82,7 @@ def test_follow_waits_for_torn_halves_and_sees_rolled_and_compacted_segments(tmp
     last.write_bytes(whole)
     drain(logs, out)
     assert ids(out) == [(0, n) for n in range(12)]
-    for n in range(12, 40):
-        writer.append([commit(("g", "t", 0), n, n)])
+    fill(writer, range(12, 40))
     first = sorted(directory.glob("*.log"))[0]
     first.write_bytes(first.read_bytes()[: len(first.read_bytes()) // 2])
     drain(logs, out, max_bytes=700)
@@ -110,12 +99,12 @@ def test_follow_while_the_log_is_written(tmp_path: Path) -> None:
     def write() -> None:
         while not stopped.is_set():
             for writer in writers:
-                writer.append([commit(("g", "t", 0), written[0], written[0])])
+                fill(writer, [written[0]])
             written[0] += 1
             stopped.wait(0.001)
 
     for writer in writers:
-        writer.append([commit(("g", "t", 0), 0, 0)])
+        fill(writer, [0])
     thread = threading.Thread(target=write)
     thread.start()
     try:
@@ -131,16 +120,15 @@ def test_follow_while_the_log_is_written(tmp_path: Path) -> None:
 
 def test_follow_ends_in_time_while_commits_go_on(tmp_path: Path) -> None:
     """Every step finds more, and still it ends."""
-    writer = Writer(tmp_path / "logs" / f"{TOPIC}-0")
+    writer = fill(Writer(tmp_path / "logs" / f"{TOPIC}-0"), [0])
     steps = []
 
     class Busy(Follower):
         def step(self) -> int:
-            writer.append([commit(("g", "t", 0), len(steps), 0)])
+            fill(writer, [len(steps)])
             steps.append(super().step())
             return steps[-1]
 
-    writer.append([commit(("g", "t", 0), 0, 0)])
     with Busy([str(tmp_path / "logs")], tmp_path / "out").lock_tables() as follower:
         follow(follower, every_ms=1, seconds=0.2)
     assert all(steps)
@@ -149,7 +137,7 @@ def test_follow_ends_in_time_while_commits_go_on(tmp_path: Path) -> None:
 
 def test_a_follower_keeps_other_readers_of_logs_out_and_lets_tables_be_built(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
-    Writer(logs / f"{TOPIC}-0").append([commit(("g", "t", 0), 0, 0)])
+    fill(Writer(logs / f"{TOPIC}-0"), [0])
     with Follower([str(logs)], out).lock_tables() as follower, locks.lock_tables(out, locks.BUILDER):
         assert follower.step() == 1
         with pytest.raises(TablesInUseError):
@@ -160,12 +148,11 @@ def test_a_follower_keeps_other_readers_of_logs_out_and_lets_tables_be_built(tmp
 
 def test_where_no_lock_reaches_a_second_writer_is_found(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
-    writer = Writer(logs / f"{TOPIC}-0")
-    writer.append([commit(("g", "t", 0), 0, 0)])
+    writer = fill(Writer(logs / f"{TOPIC}-0"), [0])
     with Follower([str(logs)], out).lock_tables() as follower:
         follower.step()
         manifest.save(out, manifest.Manifest())  # another machine
-        writer.append([commit(("g", "t", 0), 1, 0)])
+        fill(writer, [1])
         with pytest.raises(TablesInUseError, match="nothing more is saved"):
             follower.step()
     assert manifest.load(out) == manifest.Manifest()
@@ -206,11 +193,11 @@ def test_many_small_steps_leave_few_files(tmp_path: Path, monkeypatch: pytest.Mo
     writer = Writer(logs / f"{TOPIC}-0")
     with Follower([str(logs)], out).lock_tables() as follower:
         for n in range(30):
-            writer.append([commit(("g", "t", 0), n, n)])
+            fill(writer, [n])
             follower.step()
             if n == 15:
                 with locks.lock_tables(out, locks.BUILDER):
-                    writer.append([commit(("g", "t", 0), n, n)])
+                    fill(writer, [n])
                     follower.step()  # a build is reading what may be merged now: it is removed later
         assert all(len(files) < 8 for files in follower.known.files.values())
         assert len(list((out / "raw").rglob("*.parquet"))) == sum(map(len, follower.known.files.values()))
@@ -228,7 +215,7 @@ def test_while_a_build_runs_its_lock_is_asked_for_once_in_a_while(
         follower._merged = [(float("-inf"), "raw/merged.parquet")]
         monkeypatch.setattr(locks, "lock_tables", lambda *words: asked.append(words) or lock(*words))
         for n in range(3):
-            writer.append([commit(("g", "t", 0), n, n)])
+            fill(writer, [n])
             follower.step()
     assert len(asked) == 1
 
@@ -238,7 +225,7 @@ def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -
     writer = Writer(logs / f"{TOPIC}-0")
     with Follower([str(logs)], out).lock_tables() as follower:
         for n in range(12):
-            writer.append([commit(("g", "t", 0), n, 1_760_000_000_000 + n * DAY_MS // 4)])
+            fill(writer, [n], 1_760_000_000_000 + n * DAY_MS // 4)
             follower.step()
     before = ids(out)
     orphan = out / "raw" / "offset_commits" / "left-behind.parquet"
@@ -286,6 +273,9 @@ def test_what_an_older_release_stored_is_shown_without_credentials(tmp_path: Pat
     assert (known.version, known.paths) == (manifest.VERSION, ("s3://bucket/logs", "/logs"))
     (tmp_path / manifest.NAME).write_text(json.dumps({"version": manifest.VERSION + 1}))
     with pytest.raises(UsageError, match="is of a later release"):
+        manifest.load(tmp_path)
+    (tmp_path / manifest.NAME).write_text("[]")
+    with pytest.raises(UsageError, match="is no manifest"):
         manifest.load(tmp_path)
 
 

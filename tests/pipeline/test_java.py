@@ -32,9 +32,10 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(tmp_path))
 
 
-def test_java_home_goes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["21.0.8", "25.0.3"])
+def test_java_home_goes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     monkeypatch.setenv("PATH", f"{installed(tmp_path / 'system', '17.0.15')}/bin:/bin")
-    monkeypatch.setenv("JAVA_HOME", str(installed(tmp_path / "mine", "21.0.8")))
+    monkeypatch.setenv("JAVA_HOME", str(installed(tmp_path / "mine", version)))
     assert java_home() == tmp_path / "mine"
 
 

@@ -17,6 +17,7 @@ from pipeline.jobs.ingest import ingest
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from protocol.records import Record
+from tests.pipeline.group_logs import fill
 from tests.pipeline.test_ingest import ids, read
 from tests.pipeline.test_source import offsets, replayed
 
@@ -41,11 +42,9 @@ def test_a_stream_reads_on_and_ends_where_the_logs_ended(spark: Any, tmp_path: P
         assert query.awaitTermination(120), "the stream did not end"
         return sorted(row.log_offset for row in spark.read.parquet(str(out / "rows")).collect())
 
-    for n in range(20):
-        writer.append([commit(("g", "t", 0), n, n)])
+    fill(writer, range(20))
     assert drain() == list(range(20))
-    for n in range(20, 30):
-        writer.append([commit(("g", "t", 0), n, n)])
+    fill(writer, range(20, 30))
     assert drain() == list(range(30))
 
 
@@ -59,8 +58,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         orders.append([Record(None, b"x", timestamp=1000 * n)])
         groups.append([commit(("g", "orders", 2), n // 2, 1000 * n)])
     torn = Writer(logs / f"{TOPIC}-1")
-    for n in range(3):
-        torn.append([commit(("h", "t", 0), n, n)])
+    torn.append([commit(("h", "t", 0), 0, 0)])
     path = next((logs / f"{TOPIC}-1").glob("*.log"))
     path.write_bytes(path.read_bytes() + b"\xff" * 300)
     (logs / f"{TOPIC}-2").mkdir()
@@ -80,14 +78,9 @@ def build_damaged(spark: Any, root: Path) -> Tables:
 def test_damage_is_reported_once_however_often_it_is_met(spark: Any, damaged: Path) -> None:
     tables = build_damaged(spark, damaged)
     problems = tables.read_table("log_problems").orderBy("log_dir").collect()
-    assert [(p.kind, p.severity, p.from_offset) for p in problems] == [
-        ("bad_length", "problem", 3),
-        ("bad_length", "problem", 0),
-    ]
-    health = tables.read_table("log_health").orderBy("log_dir").collect()
-    assert [(h.log_partition, h.batches, h.problems) for h in health] == [(0, 10, 0), (1, 3, 1), (2, 0, 1)], (
-        "also of the unread one"
-    )
+    assert [(p.kind, p.severity, p.from_offset) for p in problems] == [("bad_length", "problem", n) for n in (1, 0)]
+    health = [tuple(row) for row in tables.read_table("log_health").orderBy("log_dir").select("batches", "problems").collect()]  # fmt: skip
+    assert health == [(10, 0), (1, 1), (0, 1)], "also of the unread one"
 
 
 def test_ends_of_topics_come_from_their_own_logs(spark: Any, damaged: Path) -> None:
@@ -108,9 +101,8 @@ def test_every_table_is_built(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
     kill_a_build(spark, out, monkeypatch)
     counts = build(spark, out, ends=ends, now_ms=1_760_000_500_000)
     assert set(counts) == set(DERIVED)
-    assert {entry.name for entry in (out / "builds").iterdir()} == {published.load(out).build}, (
-        "the one that died left nothing"
-    )
+    (left,) = (out / "builds").iterdir()
+    assert left.name == published.load(out).build, "the one that died left nothing"
     empty = {name for name in DERIVED if not counts[name]}
     assert empty <= {"log_problems", "unknown_records", "new_group_records"}
     tables = Tables(spark, out)

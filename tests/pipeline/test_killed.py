@@ -9,27 +9,18 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipeline.decode.layout import log_dirs
+from tests.compat.consumers import librdkafka
 from tests.live import Muster
-from tests.pipeline.engine import replayed
-from tests.pipeline.histories import Offsets, States, known
+from tests.pipeline.histories import Offsets, of_server
 from tests.pipeline.test_golden import of_tables
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def consumer(muster: Muster, group: str, **more: Any) -> Consumer:
-    return Consumer(
-        {"bootstrap.servers": muster.kafka, "group.id": group, "enable.auto.commit": False, "log_level": 0, **more}
-    )
-
-
 def members(muster: Muster) -> list[Consumer]:
     """A classic group of two, one of them static, and a consumer group (KIP-848) of two, all with two partitions."""
-    modern = {"group.protocol": "consumer"}
-    static = {"group.instance.id": "till-1"}
-    made = [consumer(muster, "classic"), consumer(muster, "classic", **static)]
-    made += [consumer(muster, "modern", **modern) for _ in range(2)]
+    made = [librdkafka(muster.kafka, "classic", **more) for more in ({}, {"group.instance.id": "till-1"})]
+    made += [librdkafka(muster.kafka, "modern", **{"group.protocol": "consumer"}) for _ in range(2)]
     for one in made:
         one.subscribe(["orders"])
     for _ in range(300):
@@ -42,7 +33,7 @@ def members(muster: Muster) -> list[Consumer]:
 
 def in_transactions(muster: Muster, dice: random.Random) -> None:
     """Some that are committed, some aborted, and one that is left open."""
-    outside = consumer(muster, "transactional")
+    outside = librdkafka(muster.kafka, "transactional")
     for number in range(6):
         producer = Producer({"bootstrap.servers": muster.kafka, "transactional.id": f"t-{number}"})
         producer.init_transactions(10)
@@ -57,7 +48,7 @@ def in_transactions(muster: Muster, dice: random.Random) -> None:
 def tools(muster: Muster, dice: random.Random) -> None:
     """Commits from outside of any group, some of which are deleted with their group."""
     for number in range(8):
-        tool = consumer(muster, f"tool-{number}")
+        tool = librdkafka(muster.kafka, f"tool-{number}")
         tool.commit(offsets=[TopicPartition("orders", p, dice.randrange(1000)) for p in range(4)], asynchronous=False)
         tool.close()
     admin = AdminClient({"bootstrap.servers": muster.kafka})
@@ -77,17 +68,6 @@ def answered(muster: Muster, groups: set[str]) -> Offsets:
     return found
 
 
-def replayed_by_the_server(data: Path) -> tuple[Offsets, States]:
-    """As the server reads a log when it starts, on a copy of what was left."""
-    offsets: Offsets = {}
-    states: States = {}
-    for log in log_dirs([str(data)]):
-        some, others = known(replayed(data / log.name, log.partition))
-        offsets |= some
-        states |= others
-    return offsets, states
-
-
 def test_what_a_killed_server_left(spark: Any, tmp_path: Path) -> None:
     dice = random.Random(9)
     acked: dict[int, int] = {}
@@ -95,7 +75,7 @@ def test_what_a_killed_server_left(spark: Any, tmp_path: Path) -> None:
         alive = members(muster)
         in_transactions(muster, dice)
         tools(muster, dice)
-        hurried = consumer(muster, "hurried", on_commit=lambda _error, done: acked.update((p.partition, p.offset) for p in done))  # fmt: skip
+        hurried = librdkafka(muster.kafka, "hurried", on_commit=lambda _error, done: acked.update((p.partition, p.offset) for p in done))  # fmt: skip
         hurried.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)  # it knows the coordinator now
         for number in range(1, 300):
             hurried.commit(offsets=[TopicPartition("orders", number % 4, number)], asynchronous=True)
@@ -112,6 +92,6 @@ def test_what_a_killed_server_left(spark: Any, tmp_path: Path) -> None:
         muster.start()
         assert got == answered(muster, {key[0] for key in got} | {"tool-1", "tool-5"})
     assert all(got["hurried", "orders", partition] >= offset for partition, offset in acked.items())
-    assert (got, states) == replayed_by_the_server(left)
+    assert (got, states) == of_server(left)
     assert states["classic"][::2] == ("classic", 2)
     assert states["modern"][::2] == ("consumer", 2)

@@ -10,20 +10,17 @@ import pytest
 from pipeline import locks, published
 from pipeline.decode.files import Store
 from pipeline.errors import TablesInUseError
-from tests.pipeline.object_store import KEYS, object_store
+from tests.pipeline.object_store import object_store
 from tests.storage.crashing_disk import ProcessKill
 
 TABLES = ("latest_offsets", "rebalances")
 
 
 @pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def bucket(tmp_path_factory: pytest.TempPathFactory, store_keys: None) -> Iterator[str]:
     """The pattern of a path in an object store."""
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in KEYS.items():
-            patched.setenv(name, value)
-        with object_store(tmp_path_factory.mktemp("store")) as pattern:
-            yield pattern
+    with object_store(tmp_path_factory.mktemp("store")) as pattern:
+        yield pattern
 
 
 class Steps:

@@ -6,7 +6,6 @@ Fetches the connectors' jars from Maven, and for Delta a release of Spark that i
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline import test_spark_releases as releases
 from tests.pipeline.kill_build import TABLES
-from tests.pipeline.object_store import KEYS, object_store
+from tests.pipeline.object_store import object_store, run_to_end
 from tests.pipeline.test_distributed import cluster
 from tests.pipeline.test_ingest import read
 
@@ -60,12 +59,10 @@ def killed_at(step: str, out: Store, form: str, environment: Environment, master
     endpoint = out.uri.partition("endpoint_override=")[2].partition("&")[0]
     conf = settings(form, endpoint) | (CLUSTER if master.startswith("spark:") else {})
     words = json.dumps([out.uri, form, conf, step, master])
-    command = [sys.executable, "-m", "tests.pipeline.kill_build", words]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=2400, start_new_session=True
-    )
-    assert done.returncode == (-signal.SIGKILL if step else 0), done.stderr[-3000:]
-    found: dict[str, int] | None = json.loads(done.stdout.splitlines()[-1])
+    command = (sys.executable, "-m", "tests.pipeline.kill_build", words)
+    code = -signal.SIGKILL if step else 0
+    line = run_to_end(*command, code=code, env=environment, timeout=2400, start_new_session=True)
+    found: dict[str, int] | None = json.loads(line)
     return found
 
 
@@ -77,17 +74,15 @@ def rows(out: Store) -> dict[str, int]:
 
 @pytest.mark.skipif(releases.PIP is None, reason="no pip on this machine")
 @pytest.mark.parametrize("form", ["parquet", "delta"])
-def test_a_build_that_is_killed(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
+def test_a_build_that_is_killed(form: str, tmp_path: Path, store_keys: None) -> None:
     environment = releases.spark("4.1.4", tmp_path) if form == "delta" else {**os.environ}
     kill_builds(form, tmp_path, environment, "local[2]")
 
 
 @pytest.mark.skipif(releases.PIP is None, reason="no pip on this machine")
-def test_a_build_on_two_workers_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
+def test_a_build_on_two_workers_that_is_killed(
+    tmp_path: Path, store_keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment = releases.spark("4.1.4", tmp_path)
     monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
     with cluster(tmp_path, tmp_path / "pyspark-4.1.4" / "pyspark") as master:

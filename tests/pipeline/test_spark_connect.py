@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from pipeline import published
 from pipeline.session import SMALL
 from pipeline.synth import Plan, write_logs
 from pipeline.synth_groups import write_lives
-from tests.pipeline.object_store import start_process, wait_for_line
+from tests.pipeline.object_store import run_to_end, start_process, wait_for_line
 from tests.pipeline.test_ingest import read
 from tests.pipeline.test_spark_releases import PIP
 
@@ -88,15 +89,7 @@ def test_a_session_of_spark_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with connect_server(tmp_path) as address:
         # Its path leads to no Java: the client must not need any.
         environment = {name: os.environ[name] for name in ("HOME", "PYTHONPATH")} | {"PATH": "/nowhere"}
-
-        def run(*words: str | Path) -> str:
-            done = subprocess.run(
-                [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=900
-            )
-            assert done.returncode == 0, done.stderr[-3000:]
-            assert "Traceback" not in done.stderr, done.stderr[-3000:]
-            return done.stdout.splitlines()[-1]
-
+        run = partial(run_to_end, sys.executable, is_clean=True, env=environment)
         muster = ("-m", "coordinator", "pipeline")
         run(*muster, "ingest", logs, "--out", out, "--master", address, "--json")
         built = json.loads(run(*muster, "build", "--out", out, "--master", address, "--json"))["rows"]

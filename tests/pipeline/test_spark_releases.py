@@ -16,6 +16,7 @@ import pytest
 from pipeline import published
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
+from tests.pipeline.object_store import run_to_end
 from tests.pipeline.test_ingest import read
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.timeout(3000)]
@@ -84,10 +85,7 @@ def spark(release: str, directory: Path) -> dict[str, str]:
 
 def run(script: str, environment: dict[str, str], *words: Any) -> Any:
     given = [json.dumps(words[0]), *words[1:]]
-    command = [sys.executable, "-c", BEGIN + script, *given]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=1200)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(run_to_end(sys.executable, "-c", BEGIN + script, *given, env=environment))
 
 
 @pytest.mark.skipif(PIP is None, reason="no pip on this machine")
@@ -133,11 +131,7 @@ def test_the_recipe_for_iceberg_merges_what_has_changed(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "t"
     write_logs(logs, Plan(records=300))
     environment = spark("4.1.4", tmp_path)
-    conf = {
-        "spark.jars.packages": ICEBERG,
-        "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
-        **ICEBERG_CONF,
-    }
+    conf = {"spark.jars.packages": ICEBERG, "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"), **ICEBERG_CONF}
     read(logs, out)
     rows, *found = run(MERGES, environment, [str(logs), str(out), conf], recipe)
     assert found == [rows, 0, ["append", "append"]], "an empty table, and all rows"

@@ -9,15 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from pipeline.decode.layout import TOPIC, log_dirs, spans
-from pipeline.decode.rows import read_table
-from pipeline.history.activity import read_histories
+from pipeline.decode.layout import TOPIC
 from pipeline.history.records import Move, Rebalance, Row, Session
 from pipeline.tables import groups, history
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.events import read_events, with_events
 from tests.pipeline.engine import Engine
 from tests.pipeline.simulated_groups import SimulatedGroup, live
+from tests.pipeline.test_history import read
 from tests.pipeline.test_source import load
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -46,18 +45,12 @@ def tables(spark: Any, engine: Engine) -> dict[str, Any]:
     return read_tables(spark, engine.directory.parent)
 
 
-def plain(directory: Path) -> list[Row]:
-    (log,) = log_dirs([str(directory)])
-    records, commits = (read_table(spans(log), name).to_pylist() for name in ("group_records", "offset_commits"))
-    return list(read_histories(records, commits))
-
-
 def as_rows(rows: list[Row], kind: type) -> list[dict[str, Any]]:
     return sorted((msgspec.structs.asdict(row) for row in rows if type(row) is kind), key=str)
 
 
 def test_spark_tells_what_plain_python_tells(engine: Engine, tables: dict[str, Any]) -> None:
-    rows = plain(engine.directory)
+    rows = read(engine.directory)
     found = tables["history"].collect()
     for column, kind in (("rebalance", Rebalance), ("move", Move), ("session", Session)):
         want = as_rows(rows, kind)

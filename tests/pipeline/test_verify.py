@@ -15,6 +15,7 @@ from pipeline.decode.replay import merge_copies
 from pipeline.decode.rows import Options
 from pipeline.jobs.verify import verify
 from pipeline.synth import Plan, Writer, commit, write_logs
+from tests.pipeline.group_logs import fill, flip
 from tests.pipeline.test_commands import muster
 
 
@@ -73,15 +74,13 @@ def test_the_tail_of_a_diverged_copy_does_not_count_and_is_reported(tmp_path: Pa
 
 def test_copies_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
     for broker, offset in (("a", 1), ("b", 2)):
-        Writer(tmp_path / broker / f"{TOPIC}-0").append([commit(("g", "t", 0), offset, 1000)])
+        fill(Writer(tmp_path / broker / f"{TOPIC}-0"), [offset])
     found = verify([str(tmp_path)])
     assert any("conflicting_copy, offsets 0 to 0" in problem for problem in found.problems)
 
 
 def test_bytes_that_nobody_reads_are_not_passed_over(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / f"{TOPIC}-0")
-    for n in range(30):
-        writer.append([commit(("g", "t", 0), n, 1000)])
+    fill(Writer(tmp_path / f"{TOPIC}-0"), range(30))
     file = next(tmp_path.rglob("*.log"))
     data = bytearray(file.read_bytes())
     size = len(data) // 30
@@ -121,7 +120,7 @@ def changing(columns: dict[str, Any]) -> Any:
 
 def test_a_group_in_two_logs_is_reported(tmp_path: Path) -> None:
     for partition in (0, 1):
-        Writer(tmp_path / f"{TOPIC}-{partition}").append([commit(("g", "t", 0), partition, 1000)])
+        fill(Writer(tmp_path / f"{TOPIC}-{partition}"), [partition])
     found = verify([str(tmp_path)])
     assert (found.keys, found.unexplained, found.problems) == (2, 0, ["group g is in several logs"])
 
@@ -154,9 +153,7 @@ def with_mishaps(root: Path, seed: int, first: int = 0) -> None:
                     file.write_bytes(file.read_bytes()[: dice.randrange(file.stat().st_size + 1)])
                 case "flip":
                     file = dice.choice(sorted(file for file in directory.glob("*.log") if file.stat().st_size))
-                    data = bytearray(file.read_bytes())
-                    data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-                    file.write_bytes(data)
+                    flip(file, dice.randrange(file.stat().st_size))
                 case "diverge" | "epoch":
                     end = next_offset(directory)
                     writer = Writer(directory, first_offset=end)
@@ -165,9 +162,8 @@ def with_mishaps(root: Path, seed: int, first: int = 0) -> None:
                     if dice.random() < 0.5:
                         with_epoch(directory / f"{end:020d}.log", 3)
                 case "stray":
-                    Writer(directory, first_offset=next_offset(directory)).append(
-                        [commit((f"stray-{seed}", "t", 0), 1, 1 << 41)]
-                    )
+                    stray = commit((f"stray-{seed}", "t", 0), 1, 1 << 41)
+                    Writer(directory, first_offset=next_offset(directory)).append([stray])
                 case "lag behind":
                     for file in sorted(directory.glob("*.log"))[-2:]:
                         file.unlink()
