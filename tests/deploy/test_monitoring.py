@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import urllib.parse
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import yaml
 from coordinator.core.events import Cause
 from tests.deploy.programs import need
 from tests.live import WAIT_SECONDS, Muster, wait_until
+from tests.ports import reserve_ports
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "rules.yml").read_text("utf-8"))
@@ -154,26 +157,12 @@ def test_every_query_finds_something_in_a_real_prometheus(tmp_path: Path) -> Non
             consumer.close()
 
 
-class prometheus:  # noqa: N801 - used as a context
+@contextmanager
+def prometheus(program: str, folder: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
     """A Prometheus on a free port of loopback. Gives a function that asks it."""
-
-    def __init__(self, program: str, folder: Path) -> None:
-        self._program, self._folder = program, folder
-
-    def __enter__(self) -> Any:
-        import socket
-
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self._log = (self._folder / "prometheus.log").open("wb")
-        self._process = subprocess.Popen(
-            [
-                self._program, f"--config.file={self._folder}/prometheus.yml", f"--storage.tsdb.path={self._folder}/tsdb",
-                f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=self._log, stderr=self._log,
-        )  # fmt: skip
+    with reserve_ports(0) as (port,), (folder / "prometheus.log").open("wb") as log:
+        files = (f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb")
+        command = [program, *files, f"--web.listen-address=127.0.0.1:{port}"]
 
         def ask(query: str) -> list[dict[str, Any]]:
             address = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": query})
@@ -182,16 +171,15 @@ class prometheus:  # noqa: N801 - used as a context
             return found
 
         def is_up() -> bool:
-            assert self._process.poll() is None, (self._folder / "prometheus.log").read_text()[-2000:]
+            assert process.poll() is None, (folder / "prometheus.log").read_text()[-2000:]
             try:
                 return bool(ask('up{job="muster"} == 1'))
             except OSError:
                 return False
 
-        wait_until("Prometheus has scraped the server", is_up)
-        return ask
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(WAIT_SECONDS)
-        self._log.close()
+        with subprocess.Popen(command, stdout=log, stderr=log) as process:
+            try:
+                wait_until("Prometheus has scraped the server", is_up)
+                yield ask
+            finally:
+                process.terminate()
