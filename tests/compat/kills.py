@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Protocol
 
 import confluent_kafka
 import kafka
@@ -37,18 +36,8 @@ KILL_AFTER_MS = (5, 250)
 """A round is killed so long after all of its committers have had an answer."""
 
 
-class Committing(Protocol):
-    """One released client with one group, which it is no member of: it commits and asks, no more."""
-
-    def commit(self, offset: int) -> None:
-        """Commit this offset for all partitions. Returns when it is acknowledged, raises when it is not."""
-
-    def committed(self) -> list[int]: ...
-    def close(self) -> None: ...
-
-
 class Confluent:
-    """librdkafka."""
+    """librdkafka with one group, which it is no member of: it commits an offset for all partitions, and asks, no more."""
 
     def __init__(self, address: str, group: str) -> None:
         timeouts = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "socket.timeout.ms": 10_000}
@@ -76,7 +65,7 @@ class Confluent:
 
 
 class KafkaPython:
-    """The client in Python."""
+    """The same with the client in Python."""
 
     def __init__(self, address: str, group: str) -> None:
         self._topic_partitions = [kafka.TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
@@ -109,6 +98,7 @@ class _Silent:
     def log(self, *_: object) -> None: ...
 
 
+Committing = Confluent | KafkaPython
 ERRORS = (confluent_kafka.KafkaException, kafka.errors.KafkaError)
 """What the clients raise where a connection ends and where an answer is an error."""
 CLIENTS: dict[str, Callable[[str, str], Committing]] = {"confluent-kafka": Confluent, "kafka-python": KafkaPython}
