@@ -10,6 +10,7 @@ class Area(Struct, frozen=True):
     tests: tuple[str, ...]
     goal: float  # the least share of the mutants that the tests must find
     ignored: tuple[str, ...] = ()  # of the tests
+    needs_spark: bool = False
 
 
 PROCESSES = (
@@ -45,7 +46,7 @@ AREAS = {
     ),
     "storage": Area(("storage",), ("tests/storage",), 0.85, PLANT_FAULTS + SLOW),
     "server": Area(("coordinator/server",), ("tests/server", "tests/control", "tests/admin"), 0.75, PROCESSES),
-    "pipeline": Area(("pipeline/tables",), TABLES, 0.75),
+    "pipeline": Area(("pipeline/tables",), TABLES, 0.75, needs_spark=True),
 }
 
 # Mutants that change nothing that anybody could see: function and line that they put in, and the reason.

@@ -24,7 +24,9 @@ from mutmut.mutation.pragma_handling import IgnoredCode
 from tests.mutation.areas import EQUIVALENT, OF_OTHER_SYSTEMS
 
 STRICT = re.compile(r", strict=(True|False|None)|, (?=\))")
-COLUMNS = re.compile(r'F\.(col|max|min|sum|max_by|min_by|count|first|last|lag|lead|desc)\(("\w+"(, )?)+')
+COLUMNS = re.compile(
+    r'(F\.(col|max|min|sum|max_by|min_by|count|first|last|lag|lead|desc)|partitionBy|orderBy)\(("[\w.]+"(, )?)+'
+)
 
 
 class Mutant(Struct, frozen=True):

@@ -22,6 +22,7 @@ OPTIONS = ("-n", "0", "-q", "-m", "not long", "-p", "no:cacheprovider", "--timeo
 CPU_SECONDS = 15  # of tests that are run against one mutant: what only longer ones would find counts as not found
 CPU_FACTOR = 4  # by which a mutant that loops for ever exceeds that
 TEST_SECONDS = 180  # after which a test against a mutant is given up, wherever it waits
+RENEWED_AFTER = 8  # mutants: so much of what they leave in a process that trials share is borne
 MEMORY_BYTES = 6 << 30  # which a mutant may fill
 FORK = get_context("fork")
 
@@ -36,6 +37,9 @@ class Trials:
 
     def __init__(self, area: Area, measure: Callable[["Trials"], None]) -> None:
         self._measure = measure
+        self._needs_spark = area.needs_spark
+        self._renew: Callable[[bool], None] = lambda only_if_dead: None  # what trials share
+        self._tried = 0
         self._items: dict[str, pytest.Item] = {}
         self._has_failed = False
         self._context = ""  # the test that runs; its file while a fixture is set up, which other tests may use as well
@@ -64,9 +68,13 @@ class Trials:
         tests = [test for test, cost in zip(tests, costs, strict=True) if cost <= CPU_SECONDS]
 
         def find_failing(tests: list[str], mutant: Candidate | None = None) -> str | None:
+            began = time.monotonic()
             *_, last = in_fork(partial(self._run, tests, mutant), CPU_FACTOR * CPU_SECONDS, TEST_SECONDS)
+            self._renew(time.monotonic() - began < TEST_SECONDS)
             return last
 
+        self._tried += 1
+        self._renew(self._tried % RENEWED_AFTER != 0)
         while tests and (failed := find_failing(tests, candidate)):
             if find_failing([failed]) is None and find_failing([failed], candidate):
                 return True
@@ -102,6 +110,10 @@ class Trials:
         capture.suspend_global_capture()
         session.config.pluginmanager.unregister(name="terminalreporter")
         self._items = {item.nodeid: item for item in session.items}
+        if self._needs_spark:
+            from tests.mutation.spark import share_session
+
+            self._renew = share_session(session.config._tmp_path_factory.mktemp("spark"))
         self._measure(self)
         return True
 
