@@ -9,7 +9,16 @@ import pytest
 
 from protocol import codec
 from protocol.apis import APIS
-from protocol.codec import decode_request, decode_response, encode_request, encode_response, read, write
+from protocol.codec import (
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    encode_response_in_pieces,
+    read,
+    with_correlation_id,
+    write,
+)
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response
 from protocol.messages.api_versions import ApiVersionsResponse
@@ -32,6 +41,7 @@ def test_an_answer_is_one_frame_with_its_size() -> None:
     answer = encode_response(12, 4, 7, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert answer == bytes.fromhex("0000000c000000070000000000001b00")
     assert decode_response(12, 4, answer[4:]) == Response(7, HeartbeatResponse(error_code=27))
+    assert with_correlation_id(answer, -1) == encode_response(12, 4, -1, HeartbeatResponse(error_code=27))
 
 
 def test_bytes_behind_a_message_are_ignored_as_kafka_does() -> None:
@@ -127,6 +137,8 @@ def test_what_cannot_be_written_is_said_with_its_field(version: int, message: An
 def test_what_cannot_be_answered_is_said_with_its_field() -> None:
     with pytest.raises(ProtocolError, match=r"Heartbeat v4: .* in error_code"):
         encode_response(12, 4, 1, HeartbeatResponse(error_code=40_000))
+    with pytest.raises(ProtocolError, match=r"Heartbeat v4: .* in error_code"):
+        list(encode_response_in_pieces(12, 4, 1, HeartbeatResponse(error_code=40_000)))
     with pytest.raises(
         ProtocolError, match=r"Heartbeat v4: the frame ends early, expected 2, found 0 in error_code at byte 9"
     ):

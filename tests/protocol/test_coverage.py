@@ -19,11 +19,16 @@ AT_RANDOM = {"test_oracle.py", "test_fuzz.py", "test_hostile.py", "test_round_tr
 IN_A_CHILD = "test_amplification.py::test_r15_the_worst_legal_frame_of_each_api_costs_at_most_16_times_its_bytes"
 
 
+ELSEWHERE = ("server/test_repeated_requests.py", "core/test_offset_records.py")
+"""Tests of `repeated_rows` through a connection, and of `PlainBatch` through the records of commits."""
+
+
 @pytest.mark.long
 def test_all_lines_and_branches_are_covered_by_the_cases_that_are_written_down(tmp_path: Path) -> None:
     left_out = {*AT_RANDOM, Path(__file__).name}
     assert left_out <= {path.name for path in HERE.glob("test_*.py")}, "the names above are those of files"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", str(HERE)]
+    command += [str(HERE.parent / name) for name in ELSEWHERE]
     command += [f"--ignore={HERE / name}" for name in sorted(left_out)]
     command += [f"--deselect=tests/protocol/{IN_A_CHILD}"]
     command += ["--cov=protocol", "--cov-branch", "--cov-fail-under=100", "--cov-report=term-missing:skip-covered"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
+from protocol.errors import ErrorCode, ProtocolError, UnreadableValue, UnsupportedVersion
 
 
 def test_the_codes_their_names_and_whether_they_are_retriable_are_kafkas() -> None:
@@ -15,7 +15,7 @@ def test_the_codes_their_names_and_whether_they_are_retriable_are_kafkas() -> No
 def test_an_error_says_whose_bytes_what_where_and_at_which_byte() -> None:
     error = ProtocolError("3 bytes where 2 are left", path="topics[1].name", offset=17, api="Fetch", version=4)
     assert str(error) == "Fetch v4: 3 bytes where 2 are left in topics[1].name at byte 17"
-    assert str(ProtocolError("no")) == "no"
+    assert str(ProtocolError("no")) == str(UnreadableValue("no")) == "no"
 
 
 def test_r11_an_unsupported_version_is_a_protocol_error_of_its_own() -> None:

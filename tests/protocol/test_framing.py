@@ -6,7 +6,7 @@ import tracemalloc
 from struct import pack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
@@ -19,13 +19,14 @@ def framed(*frames: bytes) -> bytes:
 
 @settings(max_examples=200, deadline=None, database=None, derandomize=True)
 @given(st.lists(st.binary(min_size=1, max_size=30), max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=40))
+@example(frames=[b"one", b"chunk"], cuts=[7, 9])
 def test_r16_frames_come_out_whole_and_in_order_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
     buffer, wire, out = FrameBuffer(), framed(*frames), []
     while wire:
         size = cuts[len(wire) % len(cuts)]
-        buffer.feed(wire[:size])
+        out += buffer.take(wire[:size])
         wire = wire[size:]
-        out += list(buffer)
+        assert buffer.is_held == (len(buffer) > 0)
     assert out == frames
     assert all(type(frame) is bytes for frame in out)
     assert len(buffer) == 0
