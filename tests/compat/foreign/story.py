@@ -12,6 +12,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from coordinator.client import Client
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestResource,
+)
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.compat.consumers import Member, read, wait_for_share, wait_until
 from tests.compat.foreign.clients import Foreign
@@ -21,6 +26,7 @@ from tests.requests import fetch_offsets
 
 PARTITIONS = 4
 GROWN = 6
+GROUP = 32  # as a kind of resource that has configs
 SESSION_MS = 6_000
 STATIC_SESSION_MS = 30_000  # long enough for a JVM to come back
 QUIET_SECONDS = 20.0
@@ -123,6 +129,14 @@ class Story:
                 one.leave()
 
     def static_restart(self) -> None:
+        if self.protocol == "consumer":  # whose members cannot ask for a session themselves
+            session = IncrementalAlterConfigsRequestAlterableConfig(
+                "consumer.session.timeout.ms", value=str(STATIC_SESSION_MS)
+            )
+            group = IncrementalAlterConfigsRequestResource(GROUP, "tills", (session,))
+            with Client.to(self.muster.kafka) as client:
+                (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=(group,))).responses
+            assert not answer.error_code, answer.error_message
         with ExitStack() as stack:
             first = stack.enter_context(self.member("tills", "static", "till-1", STATIC_SESSION_MS))
             other = stack.enter_context(self.member("tills", "static", "till-2", STATIC_SESSION_MS))
