@@ -93,7 +93,7 @@ class Normal:
 
     def fixed(self, item: Any) -> str:
         """What an item is sorted by: itself, with the ids that are known and without those that are not."""
-        shown = json.dumps(settled(item), sort_keys=True, default=str)
+        shown = json.dumps(with_sorted_lists(item), sort_keys=True, default=str)
         return UUID.sub(lambda found: self.names.get(found[0], "~"), shown)
 
     def text(self, value: str, key: str) -> str:
@@ -124,12 +124,12 @@ def shorten(text: str) -> str:
     return LONG_RUN.sub(lambda run: f"<{len(run[0])} x {run[1]}>", text)
 
 
-def settled(item: Any) -> Any:
-    """The same with every list in it in one order."""
+def with_sorted_lists(item: Any) -> Any:
+    """Return the same with every list in it sorted."""
     if isinstance(item, dict):
-        return {key: settled(value) for key, value in item.items()}
+        return {key: with_sorted_lists(value) for key, value in item.items()}
     return (
-        sorted((settled(one) for one in item), key=lambda one: json.dumps(one, sort_keys=True, default=str))
+        sorted((with_sorted_lists(one) for one in item), key=lambda one: json.dumps(one, sort_keys=True, default=str))
         if isinstance(item, list)
         else item
     )

@@ -59,11 +59,13 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 def alter_configs(k: Stage, kind: int, name: str, *changes: tuple[str, int, str | None], **values: Any) -> Answer:
     """Change configs of a resource: keys, what is done with them, and values."""
-    return k.line("admin").call("incremental_alter_configs", 1, resources=[changed(kind, name, *changes)], **values)
+    return k.line("admin").call(
+        "incremental_alter_configs", 1, resources=[config_resource(kind, name, *changes)], **values
+    )
 
 
-def changed(kind: int, name: str, *changes: tuple[str, int, str | None]) -> dict[str, Any]:
-    """One resource of an IncrementalAlterConfigs."""
+def config_resource(kind: int, name: str, *changes: tuple[str, int, str | None]) -> dict[str, Any]:
+    """Return a resource of an IncrementalAlterConfigs."""
     configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
     return {"resource_type": kind, "resource_name": name, "configs": configs}
 

@@ -269,8 +269,8 @@ class Stage:
         for line in self.lines.values():
             line.reconnect()
         watch = self.line("stage")
-        watch.until(group, "find_coordinator", 2, succeeded, key=group, key_type=0)
-        watch.until(group, "offset_fetch", 5, succeeded, group_id=group, topics=[])
+        watch.until(group, "find_coordinator", 2, is_success, key=group, key_type=0)
+        watch.until(group, "offset_fetch", 5, is_success, group_id=group, topics=[])
         self.events.append({"restart": group.removeprefix(self.prefix)})
 
     def ask(self, on: str, api: str, version: int, values: dict[str, wire.Plain]) -> int:
@@ -295,7 +295,7 @@ def prefix_of(story: str) -> str:
     return f"{story.replace('_', '-')}--"
 
 
-def succeeded(answer: Answer) -> bool:
+def is_success(answer: Answer) -> bool:
     return bool(answer.error_code == "NONE")
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.conformance import stories
 from tests.conformance.client import Lost, Pump
-from tests.conformance.stage import Event, Stage, stage, succeeded
+from tests.conformance.stage import Event, Stage, is_success, stage
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 Script = Callable[[Stage], None]
@@ -100,8 +100,8 @@ def warm(pump: Pump) -> None:
     """Wait until a fresh broker has its internal topics and the coordinators of all their partitions."""
     with stage("warm", pump) as k:
         for key_type in (0, 1):
-            k.line("warm").until("the broker", "find_coordinator", 2, succeeded, key="warm", key_type=key_type)
+            k.line("warm").until("the broker", "find_coordinator", 2, is_success, key="warm", key_type=key_type)
         for number in range(64):  # enough names to meet every partition
-            k.line("warm").until("the broker", "offset_fetch", 5, succeeded, group_id=k.name(f"g{number}"), topics=[])
+            k.line("warm").until("the broker", "offset_fetch", 5, is_success, group_id=k.name(f"g{number}"), topics=[])
             p = {"transactional_id": k.name(f"t{number}"), "transaction_timeout_ms": 1000}
-            k.line("warm").until("the broker", "init_producer_id", 4, succeeded, **p)
+            k.line("warm").until("the broker", "init_producer_id", 4, is_success, **p)

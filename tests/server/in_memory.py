@@ -189,8 +189,8 @@ class InMemory:
         while self.frontend.has_work:
             self.turn()
 
-    def note_handled(self) -> list[tuple[Any, Call]]:
-        """Return what will hold each request that is decided from now on, with its call."""
+    def record_requests(self) -> list[tuple[Any, Call]]:
+        """Return a list of requests with their calls, to which each one that is decided from now on is added."""
         handled, handle = list[tuple[Any, Call]](), self.node.handle
 
         def note(api_key: int, request: Any, call: Call, where: Where) -> Any:

@@ -140,7 +140,7 @@ def test_what_members_send_does_not_wait_for_many_that_ask_for_much() -> None:
 def test_a_long_request_gives_way_whatever_it_is(long: tuple[Any, int]) -> None:
     server = InMemory()
     peer, member = server.connect(), server.connect()
-    handled = server.note_handled()
+    handled = server.record_requests()
     peer.send(long)
     member.send((HeartbeatRequest("short", 1, "member"), 4))
     member.send((OffsetFetchRequest("short", (OffsetFetchRequestTopic("orders", tuple(range(110))),)), 7))

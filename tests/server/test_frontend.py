@@ -350,7 +350,7 @@ def test_a_connection_is_not_heavy_because_the_machine_is_busy() -> None:
 def test_a_burst_of_one_connection_gives_way_to_what_comes_behind_it() -> None:
     server = hurried(step_s=0.0001)
     flood, member = server.connect(), server.connect()
-    handled = server.note_handled()
+    handled = server.record_requests()
     flood.send(*[(HeartbeatRequest("nobody", 1, "flood"), 4)] * 40)
     member.send((HeartbeatRequest("nobody", 1, "member"), 4))
     server.turn()
@@ -451,7 +451,7 @@ def test_parked_requests_are_counted_apart_from_work() -> None:
 
 def test_handlers_learn_who_asks_and_by_which_listener() -> None:
     server = InMemory()
-    handled = server.note_handled()
+    handled = server.record_requests()
     alice, stranger = server.connect(), server.connect()
     alice.connection.principal = Principal("User", "alice")
     alice.ask(*VERSIONS)

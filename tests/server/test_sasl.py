@@ -91,7 +91,7 @@ def fail(here: InMemory, peer: Any, token: bytes) -> Any:
 def test_before_authentication_every_other_api_closes_and_changes_nothing(api: Any) -> None:
     """R24, CVE-2017-12610."""
     here = InMemory(sasl=sasl())
-    handled = here.note_handled()
+    handled = here.record_requests()
     for begin in (None, lambda peer: peer.ask(*VERSIONS), lambda peer: shake_hands(peer, "PLAIN")):
         peer = here.connect()
         if begin is not None:

@@ -79,7 +79,7 @@ def _take_together(
     return (tuple(taken), _answer([response.topics[0] for response in responses])) if taken else None
 
 
-class Accepted(Struct, frozen=True, gc=False):
+class Acceptance(Struct, frozen=True, gc=False):
     """The response to a commit of some partitions of a topic, if it has all of them."""
 
     lowest: int  # of the partitions
@@ -87,7 +87,7 @@ class Accepted(Struct, frozen=True, gc=False):
     response: OffsetCommitResponse
 
 
-def _accept(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Accepted:
+def _accept(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Acceptance:
     """Answer that all of a topic's partitions are committed.
 
     Clients commit the same partitions again and again. They get the same object then, which is encoded once.
@@ -95,10 +95,10 @@ def _accept(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Accepted
     return (_accept_few if len(partitions) <= FEW_PARTITIONS else _accept_many)(name, topic_id, partitions)
 
 
-def _accept_many(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Accepted:
+def _accept_many(name: str, topic_id: bytes, partitions: tuple[int, ...]) -> Acceptance:
     outcomes = tuple(map(OffsetCommitResponsePartition, partitions))
     response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name, topic_id, outcomes),))
-    return Accepted(min(partitions), max(partitions), response)
+    return Acceptance(min(partitions), max(partitions), response)
 
 
 _accept_few = lru_cache(maxsize=256)(_accept_many)

@@ -10,7 +10,7 @@ from tests.conformance.requests import (
     TOPIC,
     alter_configs,
     await_config,
-    changed,
+    config_resource,
     describe_configs,
 )
 from tests.conformance.stage import Stage
@@ -136,6 +136,6 @@ def resources_with_configs_are_listed(k: Stage) -> None:
 def several_resources_stand_alone(k: Stage) -> None:
     """One that fails does not hurt the other."""
     good, bad = k.topic("good"), k.name("bad")
-    resources = [changed(TOPIC, name, ("retention.ms", SET, "7")) for name in (good, bad)]
+    resources = [config_resource(TOPIC, name, ("retention.ms", SET, "7")) for name in (good, bad)]
     k.line("admin").call("incremental_alter_configs", 0, resources=resources)
     await_config(k, TOPIC, good, "retention.ms", "7")

@@ -8,7 +8,7 @@ from tests.conformance.requests import (
     SUBTRACT,
     alter_configs,
     await_config,
-    changed,
+    config_resource,
     describe_configs,
 )
 from tests.conformance.scenes import join_consumer
@@ -80,7 +80,7 @@ def operations_that_cannot_be(k: Stage) -> None:
 @story("K-337", server="disabled")
 def an_operation_that_is_none(k: Stage) -> None:
     """There is no operation 9. (Kafka's controller stumbles over it for a second, so the time is left out.)"""
-    resources = [changed(GROUP, k.name("g"), (INTERVAL, 9, "7000"))]
+    resources = [config_resource(GROUP, k.name("g"), (INTERVAL, 9, "7000"))]
     answer = k.line("admin").quietly("incremental_alter_configs", 1, resources=resources)
     k.events.append({"error": answer.responses[0].error_code})
     k.pause(2000)
@@ -132,8 +132,8 @@ def a_trial_changes_nothing(k: Stage) -> None:
 @story("K-337")
 def the_same_group_twice_in_a_request(k: Stage) -> None:
     """Each resource may be there once; another group beside it stands alone."""
-    one = changed(GROUP, k.name("g"), (INTERVAL, SET, "7000"))
-    other = changed(GROUP, k.name("other"), ("no.such.key", SET, "1"))
+    one = config_resource(GROUP, k.name("g"), (INTERVAL, SET, "7000"))
+    other = config_resource(GROUP, k.name("other"), ("no.such.key", SET, "1"))
     k.line("admin").call("incremental_alter_configs", 0, resources=[one, one])
     k.line("admin").call("incremental_alter_configs", 1, resources=[one, other])
 

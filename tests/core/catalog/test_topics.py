@@ -56,16 +56,16 @@ def catalog() -> Catalog:
     return catalog
 
 
-def placed(*replicas: tuple[int, ...], copies: int = -1) -> New:
+def topic_on(*replicas: tuple[int, ...], copies: int = -1) -> New:
     return New("x", -1, copies, tuple(Assignment(index, ids) for index, ids in enumerate(replicas)))
 
 
 @pytest.mark.parametrize(
     ("topic", "error"),
     [
-        (placed((0,), copies=1), ErrorCode.INVALID_REQUEST),
-        (placed((0,), ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (placed((0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (topic_on((0,), copies=1), ErrorCode.INVALID_REQUEST),
+        (topic_on((0,), ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (topic_on((0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (New("__muster_catalog", 1, 1), ErrorCode.INVALID_REQUEST),
         (New("a.b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),  # collides with a_b
         (New("x", 10_001, 1), ErrorCode.POLICY_VIOLATION),
