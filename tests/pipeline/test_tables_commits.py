@@ -10,7 +10,7 @@ import pytest
 from pipeline.decode import replay
 from pipeline.decode.plain import PlainBatch, PlainCommit
 from pipeline.decode.schema import BATCHES, OFFSET_COMMITS
-from pipeline.tables.commits import latest_offsets, offset_commits
+from pipeline.tables.commits import commit_velocity, latest_offsets, offset_commits
 from pipeline.tables.lag import evaluate_windows, group_status, lag_status
 from tests.pipeline import burrow
 
@@ -133,6 +133,12 @@ def test_lag_in_seconds_is_interpolated_and_never_beyond_what_was_seen(spark: An
     assert (row.lag, row.lag_seconds, row.window_commits) == (50, 10.0, 2)
     (late,) = lag_status(commits, ends.where("ts > 20000"), now_ms=30_000).collect()
     assert (late.lag, late.lag_seconds) == (50, None)
+
+
+def test_velocity_counts_steps_back_and_commits_that_stay(spark: Any) -> None:
+    commits = commits_of(spark, [(at, at * 1000, offset) for at, offset in enumerate((5, 5, 9, 7, 7))])
+    (row,) = commit_velocity(commits).collect()
+    assert (row.commits, row.advance, row.rewinds, row.max_rewind, row.flat_commits) == (5, 2, 1, 2, 2)
 
 
 def test_a_bound_is_not_called_lag(spark: Any) -> None:

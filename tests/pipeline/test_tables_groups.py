@@ -10,14 +10,16 @@ import msgspec
 import pytest
 
 from pipeline.decode.layout import TOPIC
+from pipeline.decode.schema import GROUP_RECORDS
 from pipeline.history.records import Move, Rebalance, Row, Session
 from pipeline.tables import groups, history
 from pipeline.tables.commits import latest_offsets, offset_commits
-from pipeline.tables.events import read_events, with_events
+from pipeline.tables.events import EVENT, generations, read_events, with_events
 from tests.pipeline.engine import Engine
 from tests.pipeline.simulated_groups import SimulatedGroup, live
 from tests.pipeline.test_history import read
 from tests.pipeline.test_source import load
+from tests.pipeline.test_tables_commits import frame
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -99,6 +101,21 @@ def test_the_event_log_is_believed_before_any_inference(
     timeouts = [row for row in rows if row.cause == "timeout"]
     assert timeouts
     assert all("last heartbeat 45.0 s before" in row.cause_detail for row in timeouts)
+
+
+def test_an_event_without_a_member_leads_to_a_generation_unless_it_ends_a_join_phase(spark: Any) -> None:
+    told = [("rebalance_timed_out", None), ("rebalance_timed_out", "late"), ("topics_changed", None)]
+    events = spark.createDataFrame([{"cause": cause, "member": member} for cause, member in told], EVENT)
+    assert generations(events).select("event_cause", "member").collect() == [
+        ("timeout", "late"),
+        ("partition_count_change", None),
+    ]
+
+
+def test_a_tombstone_of_a_group_has_no_members(spark: Any) -> None:
+    records = frame(spark, [{"key_version": 2, "group": "g", "is_tombstone": True}], GROUP_RECORDS)
+    (row,) = groups.group_metadata(records).collect()
+    assert row.members == []
 
 
 def test_groups_have_the_state_of_their_last_record(engine: Engine, tables: dict[str, Any]) -> None:
