@@ -335,6 +335,8 @@ class Server:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _schedule_turn(self, delay_ms: int) -> None:
+        if not self.is_up:
+            return
         at_ms = max(self.clock.now_ms + delay_ms, self._stalled_until_ms)
         if self._turn_at_ms is None or at_ms < self._turn_at_ms:
             self._turn_at_ms = at_ms
