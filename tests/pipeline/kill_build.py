@@ -1,7 +1,7 @@
 """A build whose process is killed at a named step, for `test_object_store_killed`. Run as a process of its own.
 
-Its argument is JSON: the tables, the format, Spark's settings, the step at which to die, the master. Before it builds, it prints as
-JSON how many rows each table has that the views name which are in the store; null where nothing was built yet.
+Its argument is JSON: the tables, the format, Spark's settings, the step at which to die, the master. Before it builds, it prints
+behind a mark, as JSON, how many rows each table has that the views name which are in the store; null where nothing was built yet.
 """
 
 import json
@@ -16,6 +16,7 @@ from pipeline.jobs.build import build
 from pipeline.session import Settings, session
 from pipeline.tables import groups
 
+MARK = "rows by views: "
 TABLES = ("offset_commits", "latest_offsets", "rebalances")
 
 
@@ -42,7 +43,7 @@ def main(out: Store, form: str, conf: dict[str, str], step: str, master: str) ->
     if is_cluster:
         places = spark.sparkContext.parallelize(range(8), 8).mapPartitions(lambda _: [os.getppid()]).collect()
         assert len(set(places)) == 2, "two executors"
-    print(json.dumps(rows_by_views(spark, out)), flush=True)
+    print(MARK + json.dumps(rows_by_views(spark, out)), flush=True)
     replace = Store.replace
     if step == "between two tables":
         groups.group_metadata = die

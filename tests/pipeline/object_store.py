@@ -30,12 +30,15 @@ def start_process(log: Path, *command: str | Path) -> subprocess.Popen[bytes]:
         )
 
 
-def run_to_end(*command: str | Path, code: int = 0, is_clean: bool = False, **options: Any) -> str:
-    """Run a process that must end with this exit code, or without a traceback as well; return its last line."""
+def run_to_end(*command: str | Path, code: int = 0, is_clean: bool = False, mark: str = "", **options: Any) -> str:
+    """Run a process that must end with this exit code, or without a traceback as well.
+
+    Return what the last line says that begins with the mark: Spark's Java may print lines of its own behind it.
+    """
     done = subprocess.run(command, capture_output=True, text=True, **{"timeout": 1200, **options})
     assert done.returncode == code, done.stderr[-3000:]
     assert not is_clean or "Traceback" not in done.stderr, done.stderr[-3000:]
-    return done.stdout.splitlines()[-1]
+    return [line for line in done.stdout.splitlines() if line.startswith(mark)][-1].removeprefix(mark)
 
 
 def wait_for_line(log: Path, words: str, seconds: float = 90) -> str:

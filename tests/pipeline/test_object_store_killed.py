@@ -17,7 +17,7 @@ from pipeline.session import SMALL
 from pipeline.synth import Plan, Writer, commit, write_logs
 from pipeline.synth_groups import write_lives
 from tests.pipeline import test_spark_releases as releases
-from tests.pipeline.kill_build import TABLES
+from tests.pipeline.kill_build import MARK, TABLES
 from tests.pipeline.object_store import object_store, run_to_end
 from tests.pipeline.test_distributed import cluster
 from tests.pipeline.test_ingest import read
@@ -61,7 +61,7 @@ def killed_at(step: str, out: Store, form: str, environment: Environment, master
     words = json.dumps([out.uri, form, conf, step, master])
     command = (sys.executable, "-m", "tests.pipeline.kill_build", words)
     code = -signal.SIGKILL if step else 0
-    line = run_to_end(*command, code=code, env=environment, timeout=2400, start_new_session=True)
+    line = run_to_end(*command, code=code, mark=MARK, env=environment, timeout=2400, start_new_session=True)
     found: dict[str, int] | None = json.loads(line)
     return found
 
