@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from coordinator.client import Client
-from protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartitions,
-)
 from tests.admin.browser import Browser, need_browser
 from tests.cli.command import consumer_member
 from tests.live import Muster
+from tests.members import ConsumerMember
 
 pytestmark = pytest.mark.long  # each test starts a browser
 
@@ -56,32 +53,6 @@ def seed(muster: Muster, *groups: str) -> None:
     muster.steer("POST", "/state", topics={"orders": 4}, offsets={group: {"orders": {"0": 0}} for group in groups})
 
 
-class Member:
-    """A KIP-848 member that does what it is told, and no more."""
-
-    def __init__(self, muster: Muster, name: str) -> None:
-        self._client = Client.to(muster.kafka, client_id=name)
-        self._name, self._epoch = name, 0
-
-    def beat(self, *, reports: bool = True) -> None:
-        """Send a heartbeat. With `reports` the member owns what it was last assigned."""
-        joining = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": ("orders",)} if not self._epoch else {}
-        owned = self._assigned if self._epoch and reports else () if not self._epoch else None
-        answer = self._client.ask(
-            ConsumerGroupHeartbeatRequest("live", self._name, self._epoch, topic_partitions=owned, **joining)
-        )
-        assert answer.error_code == 0
-        self._epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self._assigned = tuple(
-                ConsumerGroupHeartbeatRequestTopicPartitions(one.topic_id, one.partitions)
-                for one in answer.assignment.topic_partitions
-            )
-
-    def close(self) -> None:
-        self._client.close()
-
-
 STATE = "document.querySelector('#facts .chip')?.textContent"
 OWNED = "[...document.querySelectorAll('#members tr')].map((row) => [...row.cells].slice(0, 2).map((one) => one.innerText.trim()).join(' '))"
 
@@ -89,32 +60,31 @@ OWNED = "[...document.querySelectorAll('#members tr')].map((row) => [...row.cell
 def test_a_rebalance_shows_as_it_happens(browser: Browser, muster: Muster) -> None:
     show(browser, muster, "live")
     browser.wait("document.querySelector('#facts').textContent == 'There is no such group now.'")
-    first, second = Member(muster, "anna"), Member(muster, "bert")
-    first.beat()
-    first.beat()
-    browser.wait(f"{STATE} == 'Stable' && {OWNED}.join() == 'anna orders: 0-3'")
-    second.beat()
-    browser.wait(f"{STATE} == 'Assigning' && {OWNED}.length == 2")
-    muster.steer("POST", "/clock/advance", ms=1_000, keep_alive="all")  # the least time between two assignments
-    second.beat()
-    browser.wait(f"{STATE} == 'Reconciling'")
-    browser.wait("document.querySelector('#groups tr .chip').textContent == 'Reconciling'")
-    first.beat()  # is told to give up two
-    first.beat()  # has done so
-    second.beat()
-    second.beat()
-    browser.wait(f"{STATE} == 'Stable' && {OWNED}.filter((one) => one.includes('orders')).length == 2")
+    with Client.to(muster.kafka, client_id="anna") as anna, Client.to(muster.kafka, client_id="bert") as bert:
+        first, second = ConsumerMember(anna, "anna", "live"), ConsumerMember(bert, "bert", "live")
+        first.own()
+        first.own()
+        browser.wait(f"{STATE} == 'Stable' && {OWNED}.join() == 'anna orders: 0-3'")
+        second.own()
+        browser.wait(f"{STATE} == 'Assigning' && {OWNED}.length == 2")
+        muster.steer("POST", "/clock/advance", ms=1_000, keep_alive="all")  # the least time between two assignments
+        second.own()
+        browser.wait(f"{STATE} == 'Reconciling'")
+        browser.wait("document.querySelector('#groups tr .chip').textContent == 'Reconciling'")
+        first.own()  # is told to give up two
+        first.own()  # has done so
+        second.own()
+        second.own()
+        browser.wait(f"{STATE} == 'Stable' && {OWNED}.filter((one) => one.includes('orders')).length == 2")
     causes = browser.eval("[...document.querySelectorAll('#events li')].map((one) => one.dataset.cause)")
     assert {"member_joined", "revocation_awaited", "partitions_revoked"} <= set(causes)
     numbers = browser.eval("[...document.querySelectorAll('#events li')].map((one) => Number(one.dataset.number))")
     assert numbers == sorted(set(numbers), reverse=True), "each event is there once, the latest first"
-    first.close()
-    second.close()
 
 
 def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muster) -> None:
     with Client.to(muster.kafka) as client:
-        consumer_member(client, "live", "m-1", "orders")
+        consumer_member(client, "live", "m-1")
         show(browser, muster, "live")
         browser.wait(f"{STATE} == 'Stable'")
         before = browser.eval("clock.now_ms")
@@ -136,7 +106,7 @@ def test_the_clock_is_moved_and_a_member_expires(browser: Browser, muster: Muste
 
 def test_a_member_is_expired_and_a_group_held_by_buttons(browser: Browser, muster: Muster) -> None:
     with Client.to(muster.kafka) as client:
-        consumer_member(client, "live", "m-1", "orders")
+        consumer_member(client, "live", "m-1")
         show(browser, muster, "live")
         browser.wait("document.querySelectorAll('#members button').length == 3")
         browser.click("[data-do=hold]")
@@ -246,7 +216,7 @@ def test_it_is_used_by_keys(browser: Browser, muster: Muster) -> None:
 def test_it_is_readable(muster: Muster, tmp_path: Path, width: int, is_dark: bool) -> None:
     """Nothing lies beyond the edge, and every text stands out from its ground (WCAG AA, 4.5 to 1)."""
     with Client.to(muster.kafka) as client, Browser(tmp_path, width=width, is_dark=is_dark) as browser:
-        consumer_member(client, "a-group-with-a-rather-long-name-that-has-no-blank-in-it", "m-1", "orders")
+        consumer_member(client, "a-group-with-a-rather-long-name-that-has-no-blank-in-it", "m-1")
         show(browser, muster, "a-group-with-a-rather-long-name-that-has-no-blank-in-it")
         browser.wait(f"{STATE} == 'Stable'")
         assert browser.eval("document.documentElement.scrollWidth") <= width

@@ -18,7 +18,8 @@ from coordinator.admin.watch import WATCHERS_MAX, Watcher
 from coordinator.events import Events, Ring
 from coordinator.server.verbs import overview
 from tests.admin.test_offset_metrics import produce
-from tests.control.steered import ConsumerMember, SteeredNode
+from tests.control.steered import SteeredNode
+from tests.members import ConsumerMember
 from tests.requests import commit
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*never awaited")
@@ -90,7 +91,7 @@ async def test_the_first_message_has_everything_and_the_next_what_is_different(a
 
 async def test_members_owners_and_deadlines_of_the_watched_group(autojump_clock: MockClock) -> None:
     here = WatchStream()
-    member = ConsumerMember(here.server, "anna")
+    member = ConsumerMember(here.server.connect("anna"), "anna")
     member.beat()
     watcher = await here.watch("group=g")
     found = await message(watcher)

@@ -9,12 +9,8 @@ from confluent_kafka import Producer
 
 from coordinator.cli import main
 from coordinator.client import Client
-from protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartitions,
-)
-from protocol.messages.sync_group import SyncGroupRequest
-from tests.requests import join, share, want
+from tests.members import ClassicMember, ConsumerMember
+from tests.requests import share
 
 HOUR_MS = 3_600_000
 SESSION_MS = 300_000
@@ -63,28 +59,13 @@ def classic_member(
     client: Client, group: str, assignment: Mapping[str, tuple[int, ...]], instance: str | None = None
 ) -> str:
     """A stable group of one; its member id. Without a heartbeat it stays for the session, five minutes."""
-    asked = join(group, "", instance, session_ms=SESSION_MS, rebalance_ms=SESSION_MS, protocols=want(assignment))
-    joined = client.ask(asked, version=3 if instance is None else 5)
-    assert joined.error_code == 0
-    mine = share(joined.member_id, assignment)
-    synced = client.ask(
-        SyncGroupRequest(group, joined.generation_id, joined.member_id, instance, "consumer", "range", (mine,))
-    )
-    assert synced.error_code == 0
-    return str(joined.member_id)
+    member = ClassicMember(client, group, instance=instance, topics=assignment)
+    assert member.join(SESSION_MS, SESSION_MS).error_code == 0
+    assert member.sync(share(member.member_id, assignment)).error_code == 0
+    return member.member_id
 
 
-def consumer_member(client: Client, group: str, member: str, topic: str) -> None:
-    """A KIP-848 member that owns all of a topic."""
-    joined = client.ask(
-        ConsumerGroupHeartbeatRequest(
-            group, member, 0, rebalance_timeout_ms=30_000, subscribed_topic_names=(topic,), topic_partitions=()
-        )
-    )
-    assert joined.error_code == 0
-    owned = tuple(
-        ConsumerGroupHeartbeatRequestTopicPartitions(one.topic_id, one.partitions)
-        for one in joined.assignment.topic_partitions
-    )
-    beaten = client.ask(ConsumerGroupHeartbeatRequest(group, member, joined.member_epoch, topic_partitions=owned))
-    assert beaten.error_code == 0
+def consumer_member(client: Client, group: str, name: str) -> None:
+    """A KIP-848 member that owns all of the topic "orders"."""
+    member = ConsumerMember(client, name, group)
+    assert (member.own().error_code, member.own().error_code) == (0, 0)

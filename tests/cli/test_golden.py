@@ -36,7 +36,7 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
             main(["offsets", "set", "shop", "orders:0=3", "--bootstrap-server", server.kafka])
             main(["offsets", "set", "gone", "payments:0=0", "--bootstrap-server", server.kafka])
             classic_member(client, "shop", {"orders": (0, 1)}, instance="till-1")
-            consumer_member(client, "modern", "m-1", "orders")
+            consumer_member(client, "modern", "m-1")
         yield server
 
 

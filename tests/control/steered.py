@@ -1,4 +1,4 @@
-"""A server in memory with an operator, and members that speak the wire protocol to it."""
+"""A server in memory with an operator."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -12,12 +12,8 @@ from coordinator.server.listener import Listener
 from coordinator.server.operator import Operator
 from coordinator.server.poller import Poller, T
 from coordinator.server.virtual_brokers import VirtualBrokers
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, write
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.server.in_memory import InMemory, Peer
+from tests.members import ClassicMember
+from tests.server.in_memory import InMemory
 
 
 class MemoryPoller:
@@ -121,73 +117,14 @@ class SteeredNode(InMemory):
         return [str(event.cause) for event in self.events]
 
 
-class ClassicMember:
-    """A member of a classic group, with a connection of its own. Its client id is its name."""
-
-    def __init__(
-        self, server: SteeredNode, name: str, group: str = "g", *, instance: str | None = None, broker: int = 0
-    ) -> None:
-        self.server, self.name, self.group, self.instance = server, name, group, instance
-        self.peer: Peer = server.connect(name, broker=broker)
-        self.member_id, self.generation = "", -1
-
-    def send_join(self, session_ms: int = 45_000, rebalance_ms: int = 300_000) -> None:
-        protocol = JoinGroupRequestProtocol("range", write(ConsumerProtocolSubscription(topics=("orders",))))
-        request = JoinGroupRequest(
-            self.group, session_ms, rebalance_ms, self.member_id, self.instance, "consumer", (protocol,)
-        )
-        self.peer.send((request, 5 if self.instance else 3))
-        self.server.turn()
-
-    def take_join(self) -> Any:
-        """The response to the JoinGroup, which must be there."""
-        joined = self.peer.answers[-1][1]
-        self.member_id, self.generation = joined.member_id, joined.generation_id
-        return joined
-
-    def sync(self, *assignments: tuple[str, bytes]) -> Any:
-        return self.peer.ask(*self.sync_request(*assignments))
-
-    def sync_request(self, *assignments: tuple[str, bytes]) -> tuple[SyncGroupRequest, int]:
-        """A SyncGroup with its version."""
-        given = tuple(SyncGroupRequestAssignment(member_id, data) for member_id, data in assignments)
-        return SyncGroupRequest(self.group, self.generation, self.member_id, self.instance, assignments=given), 3
-
-    def beat(self) -> int:
-        """Send a heartbeat. Returns the error code."""
-        request = HeartbeatRequest(self.group, self.generation, self.member_id, self.instance)
-        return int(self.peer.ask(request, 3).error_code)
-
-
-def stable_group(server: SteeredNode, *names: str, **options: Any) -> list[ClassicMember]:
-    """Members that have joined, with the first as the leader, and synced."""
-    members = [ClassicMember(server, name, **options) for name in names]
+def stable_group(server: SteeredNode, *names: str, broker: int = 0, **options: Any) -> list[ClassicMember]:
+    """Members that have joined, with the first as the leader, and synced. Their client ids are their names."""
+    members = [ClassicMember(server.connect(name, broker=broker), **options) for name in names]
     for member in members:
-        member.send_join()
+        member.join()
     server.operator.clock.advance(10_000, lambda group, member: True)  # beyond the initial delay
     for member in members:
         member.take_join()
     for member in members:
         member.sync()
     return members
-
-
-class ConsumerMember:
-    """A member of the consumer protocol (KIP-848)."""
-
-    def __init__(self, server: SteeredNode, name: str, group: str = "g", *, broker: int = 0) -> None:
-        self.server, self.group, self.name = server, group, name
-        self.peer = server.connect(name, broker=broker)
-        self.epoch = 0
-
-    def beat(self, **fields: Any) -> Any:
-        """Send a heartbeat, and take over the epoch of the response."""
-        joining = {"subscribed_topic_names": ("orders",), "rebalance_timeout_ms": 60_000} if self.epoch == 0 else {}
-        owned = {"topic_partitions": ()} if self.epoch == 0 else {}
-        request = ConsumerGroupHeartbeatRequest(
-            self.group, member_id=self.name, member_epoch=self.epoch, **joining, **owned, **fields
-        )
-        response = self.peer.ask(request, 1)
-        if not response.error_code:
-            self.epoch = response.member_epoch
-        return response

@@ -21,7 +21,8 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
+from tests.control.steered import SteeredNode, stable_group
+from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit, commit_in_transaction, fetch_offsets
 
 BROKERS = 3
@@ -65,11 +66,6 @@ def settled_group(server: Cluster, *names: str) -> list[ClassicMember]:
     return stable_group(server, *names, broker=server.at("g"))
 
 
-def reconnect(member: ClassicMember | ConsumerMember, broker: int) -> None:
-    """A client goes to another broker, as one that was told NOT_COORDINATOR does."""
-    member.peer = member.server.connect(member.name, broker=broker)
-
-
 # -- what clients are told of the brokers
 
 
@@ -93,16 +89,15 @@ def test_only_the_coordinator_serves_a_group(server: Cluster) -> None:
     assert server.commit("g", 5) == ErrorCode.NONE
     home = server.at("g")
     for broker in {0, 1, 2} - {home}:
-        member = ClassicMember(server, "m", broker=broker)
-        member.send_join()
-        assert member.take_join().error_code == NOT_COORDINATOR
+        member = ClassicMember(server.connect(broker=broker))
+        assert member.join().error_code == NOT_COORDINATOR
         assert member.beat() == NOT_COORDINATOR
         assert member.sync().error_code == NOT_COORDINATOR
         peer = server.connect(broker=broker)
         assert peer.ask(ListGroupsRequest(), 4).groups == ()
         assert peer.ask(DescribeGroupsRequest(("g",)), 5).groups[0].error_code == NOT_COORDINATOR
         assert peer.ask(fetch_offsets("g"), 8).groups[0].error_code == NOT_COORDINATOR
-        assert ConsumerMember(server, "c", broker=broker).beat().error_code == NOT_COORDINATOR
+        assert ConsumerMember(server.connect("c", broker=broker), "c").beat().error_code == NOT_COORDINATOR
     assert [one.group_id for one in server.connect(broker=home).ask(ListGroupsRequest(), 4).groups] == ["g"]
 
 
@@ -117,8 +112,7 @@ def test_a_group_moves_with_its_members_and_offsets_and_does_not_rebalance(serve
     view = server.operator.brokers.move_group("g", to, load_ms=LOAD_MS)
     assert (view.broker, view.is_loading) == (to, True)
     assert (a.beat(), b.beat()) == (NOT_COORDINATOR, NOT_COORDINATOR)
-    for member in (a, b):
-        reconnect(member, to)
+    a.peer, b.peer = server.connect(broker=to), server.connect(broker=to)
     assert server.commit("g", 8) == LOADING
     assert (a.beat(), b.beat()) == (ErrorCode.NONE, ErrorCode.NONE), "a start throws nobody out either"
     server.operator.clock.advance(LOAD_MS - 1, keep_everybody)
@@ -141,44 +135,41 @@ def test_a_session_begins_anew_where_the_group_is_loaded(server: Cluster) -> Non
     to = (server.at("g") + 1) % BROKERS
     server.operator.brokers.move_group("g", to)
     server.operator.clock.advance(44_000, lambda group, member: False)
-    reconnect(a, to)
+    a.peer = server.connect(broker=to)
     assert a.beat() == ErrorCode.NONE
 
 
 def test_parked_requests_are_answered_by_the_old_coordinator(server: Cluster) -> None:
     """A JoinGroup that waits for others, and a SyncGroup that waits for the leader."""
     a, b = settled_group(server, "a", "b")
-    c = ClassicMember(server, "c", broker=server.at("g"))
-    c.send_join()
+    c = ClassicMember(server.connect("c", broker=server.at("g")))
+    c.join()
     assert c.peer.connection.parked
     home = server.at("g")
     server.operator.brokers.move_group("g", (home + 1) % BROKERS)
     joined = c.take_join()
     assert (joined.error_code, joined.member_id != "") == (NOT_COORDINATOR, True)
-    reconnect(a, server.at("g"))
+    a.peer, b.peer = server.connect(broker=server.at("g")), server.connect(broker=server.at("g"))
     assert a.beat() == ErrorCode.NONE, "the new coordinator never heard of the rebalance"
-    a.send_join()
-    reconnect(b, server.at("g"))
-    b.send_join()
+    a.join()
+    b.join()
     follower = b if a.take_join().leader == a.member_id else a
     b.take_join()
-    follower.peer.send(follower.sync_request())
-    server.turn()
-    assert follower.peer.connection.parked
+    assert follower.sync() is None and follower.peer.connection.parked
     server.operator.brokers.move_group("g", home)
     assert follower.peer.answers[-1][1].error_code == NOT_COORDINATOR
 
 
 def test_a_consumer_group_moves(server: Cluster) -> None:
     home = server.at("g")
-    a = ConsumerMember(server, "a", broker=home)
+    a = ConsumerMember(server.connect("a", broker=home), "a")
     a.beat()
     server.operator.clock.advance(1_000, keep_everybody)
     to = (home + 2) % BROKERS
     epoch = a.epoch
     server.operator.brokers.move_group("g", to, load_ms=LOAD_MS)
     assert a.beat().error_code == NOT_COORDINATOR
-    reconnect(a, to)
+    a.peer = server.connect(broker=to)
     assert a.beat().error_code == LOADING
     server.operator.clock.advance(LOAD_MS, keep_everybody)
     assert a.beat().error_code == ErrorCode.NONE
@@ -191,7 +182,7 @@ def test_members_can_be_lost_on_the_way(server: Cluster, kind: type) -> None:
         settled_group(server, "a", "b")
     else:
         for name in ("a", "b"):
-            ConsumerMember(server, name, broker=server.at("g")).beat()
+            ConsumerMember(server.connect(name, broker=server.at("g")), name).beat()
     server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, keep_members=False)
     view = server.operator.groups.view("g")
     assert (view.state, view.members) == ("Empty", [])
@@ -361,7 +352,7 @@ def test_a_broker_that_stops_hands_over_what_it_coordinates(server: Cluster) -> 
     assert home not in {
         other.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4).coordinators[0].node_id
     }
-    reconnect(a, server.at("g"))
+    a.peer = server.connect(broker=server.at("g"))
     assert a.beat() == ErrorCode.NONE
     view = server.operator.brokers.view(home)
     assert (view.is_running, view.groups, view.transactions) == (False, 0, 0)
@@ -378,7 +369,7 @@ def test_while_no_broker_runs_no_session_ends(server: Cluster) -> None:
     server.operator.clock.advance(3_600_000, lambda group, member: False)
     server.operator.brokers.start(2)
     assert server.at("g") == 2
-    reconnect(a, 2)
+    a.peer = server.connect(broker=2)
     assert a.beat() == ErrorCode.NONE
 
 
@@ -390,7 +381,7 @@ def test_one_broker_alone_can_be_stopped_and_load_a_group_again() -> None:
     assert a.beat() == ErrorCode.NONE
     server.operator.brokers.stop(0)
     server.operator.brokers.start(0)
-    reconnect(a, 0)
+    a.peer = server.connect(broker=0)
     assert a.beat() == ErrorCode.NONE
 
 
@@ -404,7 +395,7 @@ def test_a_rolling_restart_leaves_every_group_stable(server: Cluster) -> None:
     trio.run(restart)
     for group, both in members.items():
         for member in both:
-            reconnect(member, server.at(group))
+            member.peer = server.connect(broker=server.at(group))
             assert member.beat() == ErrorCode.NONE
         assert server.operator.groups.view(group).generation == 1
     assert all(view.is_running for view in server.operator.brokers.views())

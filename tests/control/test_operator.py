@@ -13,12 +13,10 @@ from coordinator.server.verbs.clock import keep_everybody, keep_nobody
 from coordinator.server.verbs.refusal import Refusal
 from coordinator.server.verbs.state import State
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-)
+from protocol.messages.offset_commit import OffsetCommitRequest
 from storage.log import Log
-from tests.control.steered import ClassicMember, ConsumerMember, SteeredNode, stable_group
+from tests.control.steered import SteeredNode, stable_group
+from tests.members import ClassicMember, ConsumerMember
 from tests.requests import commit as commit_request
 
 HOUR_MS = 3_600_000
@@ -135,8 +133,8 @@ def test_an_expired_member_is_gone_and_the_others_rebalance(server: SteeredNode)
 
 def test_a_kicked_member_that_waits_is_answered(server: SteeredNode) -> None:
     stable_group(server, "a")
-    late = ClassicMember(server, "late")
-    late.send_join()
+    late = ClassicMember(server.connect("late"))
+    late.join()
     assert late.peer.answers == [], "it waits for a to rejoin"
     server.operator.groups.kick("g", "late", "a test")
     assert late.take_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -154,10 +152,10 @@ def test_a_fenced_classic_member_is_told_so(server: SteeredNode, instance: str |
 
 
 def test_a_fenced_consumer_is_told_so(server: SteeredNode) -> None:
-    member = ConsumerMember(server, "m")
+    member = ConsumerMember(server.connect("m"), "m")
     member.beat()
     server.operator.groups.fence("g", "m")
-    namesake = ConsumerMember(server, "m", "h")
+    namesake = ConsumerMember(server.connect("m"), "m", "h")
     assert namesake.beat().error_code == ErrorCode.NONE, "it is of another group"
     assert member.beat().error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
@@ -167,7 +165,7 @@ def test_a_rebalance_on_demand(server: SteeredNode) -> None:
     assert server.operator.groups.rebalance("g", "because").state == "PreparingRebalance"
     assert a.beat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert server.events[-1].cause.value == "rebalance_requested"
-    member = ConsumerMember(server, "m", "h")
+    member = ConsumerMember(server.connect("m"), "m", "h")
     member.beat()
     epoch = member.epoch
     server.operator.groups.rebalance("h")
@@ -177,7 +175,7 @@ def test_a_rebalance_on_demand(server: SteeredNode) -> None:
 
 
 def test_a_forced_target_assignment(server: SteeredNode) -> None:
-    a, b = ConsumerMember(server, "a"), ConsumerMember(server, "b")
+    a, b = ConsumerMember(server.connect("a"), "a"), ConsumerMember(server.connect("b"), "b")
     a.beat()
     b.beat()
     server.operator.clock.advance(2_000, keep_everybody)
@@ -192,8 +190,8 @@ def test_a_forced_target_assignment(server: SteeredNode) -> None:
 
 def test_a_group_is_forgotten_with_everything(server: SteeredNode) -> None:
     (a,) = stable_group(server, "a")
-    late = ClassicMember(server, "late")
-    late.send_join()
+    late = ClassicMember(server.connect("late"))
+    late.join()
     server.operator.groups.forget("g")
     assert server.operator.groups.find("g") is None
     assert late.take_join().error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -238,7 +236,7 @@ def test_a_refusal_is_a_sentence_and_changes_nothing(server: SteeredNode, verb: 
 
 
 def test_a_target_that_nobody_could_follow_is_refused(server: SteeredNode) -> None:
-    ConsumerMember(server, "a").beat()
+    ConsumerMember(server.connect("a"), "a").beat()
     with pytest.raises(Refusal, match=r"invalid target: .* does not exist or is given out twice"):
         server.operator.groups.set_target("g", {"a": {"orders": [4]}})
 
@@ -248,8 +246,8 @@ def test_a_target_that_nobody_could_follow_is_refused(server: SteeredNode) -> No
 
 def test_a_held_request_waits_until_it_is_released(server: SteeredNode) -> None:
     server.operator.requests.hold("g", "join")
-    member = ClassicMember(server, "a")
-    member.send_join()
+    member = ClassicMember(server.connect("a"))
+    member.join()
     (rule,) = server.operator.requests.faults
     assert (rule.hits, server.operator.requests.count_held(rule.number)) == (1, 1)
     assert server.operator.groups.find("g") is None, "it is not even decided"
@@ -261,8 +259,8 @@ def test_a_held_request_waits_until_it_is_released(server: SteeredNode) -> None:
 
 def test_the_client_of_a_held_request_may_leave(server: SteeredNode) -> None:
     server.operator.requests.hold("g", "join")
-    member = ClassicMember(server, "a")
-    member.send_join()
+    member = ClassicMember(server.connect("a"))
+    member.join()
     server.frontend.disconnect(member.peer.connection)
     server.operator.requests.release("g")
     assert server.operator.groups.find("g") is None
@@ -401,12 +399,10 @@ def test_patterns_are_matched_while_the_clock_stands_still() -> None:
     """Many names and costly patterns take many steps, each of them in the next turn: no step waits for the clock."""
     server = SteeredNode(topics={"aaaaaaaaaa" * 20 + str(number): 1 for number in range(40)})
     pattern = "((a{0,30}){0,30})[0-9]*"
-    request = ConsumerGroupHeartbeatRequest(
-        "g", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=pattern, topic_partitions=()
-    )
-    assert server.connect().ask(request, 1).error_code == 0
+    member = ConsumerMember(server.connect(), "m")
+    assert member.beat(subscribed_topic_names=None, subscribed_topic_regex=pattern).error_code == 0
     before_ms = server.clock.now_ms()
-    other, turns = ConsumerMember(server, "n", "h"), 1
+    other, turns = ConsumerMember(server.connect("n"), "n", "h"), 1
     while (group := server.node.partitions.owner("g").shard.groups["g"]).resolving is not None:
         assert other.beat().error_code == 0, "no heartbeat waits for patterns"
         turns += 1

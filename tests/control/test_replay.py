@@ -18,8 +18,9 @@ from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsReques
 from storage.memory_files import MemoryFiles
 from tests import requests
 from tests.control.recorded_sequences import RecordedSequence
-from tests.control.steered import ClassicMember, SteeredNode, stable_group
+from tests.control.steered import SteeredNode, stable_group
 from tests.dataplane.broker import batch
+from tests.members import ClassicMember
 from tests.requests import fetch
 
 REQUESTS = 150
@@ -211,8 +212,8 @@ def test_every_kind_of_input_is_replayed() -> None:
 
 def test_a_client_that_leaves_while_it_waits() -> None:
     server = stable_server()
-    late = ClassicMember(server, "late")
-    late.send_join()
+    late = ClassicMember(server.connect("late"))
+    late.join()
     server.frontend.disconnect(late.peer.connection)
     server.operator.clock.advance(400_000, keep_everybody)
     again, _ = replay(to_file(lines_of(server)))

@@ -5,7 +5,8 @@ import pytest
 from coordinator.control.faults import Action, FaultError, Match
 from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb, check_scenario
 from protocol.errors import ErrorCode
-from tests.control.steered import ClassicMember, SteeredNode, stable_group
+from tests.control.steered import SteeredNode, stable_group
+from tests.members import ClassicMember
 
 ERROR = ScenarioStep(on=Match(api="Heartbeat", client="a"), do=Action(error="NOT_COORDINATOR"))
 
@@ -46,8 +47,8 @@ def test_a_verb_that_cannot_be_done_says_why_and_is_tried_again() -> None:
     kick = ScenarioStep(after=After("g"), verb=Verb(kick="late"))
     scenario = server.operator.scenarios.add(ScenarioSpec([kick]))
     assert "there is no member 'late' in group 'g'" in scenario.error
-    late = ClassicMember(server, "late")
-    late.send_join()
+    late = ClassicMember(server.connect("late"))
+    late.join()
     server.operator.wake()
     assert (scenario.reached, scenario.error) == (1, "")
 

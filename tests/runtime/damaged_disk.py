@@ -10,17 +10,15 @@ import msgspec
 
 from protocol import record_batch
 from protocol.compression import Compression
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from storage import checkpoint
 from storage.layout import DamagedLog
 from tests.core import durable
 from tests.dataplane.broker import batch
 from tests.dataplane.test_transactions import of
-from tests.requests import commit, fetch, produce
+from tests.members import ClassicMember, ConsumerMember
+from tests.requests import commit, fetch, produce, share
 from tests.server.in_memory import InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 from tests.storage.test_torn import COMPRESS
@@ -43,12 +41,11 @@ def killed_disk(codec: Compression = Compression.NONE) -> CrashingDisk:
     server = InMemory(CrashingDisk(), **SETTINGS)
     peer = server.connect()
     for group in ("a", "b", "c"):
-        protocols = (JoinGroupRequestProtocol("range", b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0"),)
-        joined = peer.ask(JoinGroupRequest(group, 30_000, 30_000, "", "i", "consumer", protocols), 5)
-        share = SyncGroupRequestAssignment(joined.member_id, b"\0\1\0\0\0\0\xff\xff\xff\xff")
-        peer.ask(SyncGroupRequest(group, joined.generation_id, joined.member_id, "i", assignments=(share,)), 3)
+        member = ClassicMember(peer, group, instance="i", topics=("t",))
+        member.join()
+        member.sync(share(member.member_id, {}))
     for group in ("x", "y", "z"):
-        peer.ask(ConsumerGroupHeartbeatRequest(group, "m", 0, None, None, 60_000, ("t",), topic_partitions=()), 0)
+        ConsumerMember(peer, "m", group).beat(subscribed_topic_names=("t",))
     producer = peer.ask(InitProducerIdRequest("p", 60_000), 4)
     ids = (producer.producer_id, producer.producer_epoch)
     for number in range(24):

@@ -9,7 +9,7 @@ from coordinator.config import ConfigError
 from coordinator.core.assignors import BUILT_IN
 from coordinator.runtime import assignors
 from protocol.errors import ErrorCode
-from tests.control.steered import ConsumerMember
+from tests.members import ConsumerMember
 from tests.server.in_memory import InMemory
 
 SOURCE = """
@@ -44,7 +44,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def heartbeat(server: InMemory, member_id: str, assignor: str | None = None) -> tuple[int, set[int]]:
     """The error and the partitions that a new member hears of."""
-    answer = ConsumerMember(server, member_id).beat(server_assignor=assignor)
+    answer = ConsumerMember(server.connect(member_id), member_id).beat(server_assignor=assignor)
     owned = answer.assignment.topic_partitions if answer.assignment else ()
     return answer.error_code, {partition for topic in owned for partition in topic.partitions}
 

@@ -9,7 +9,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from storage.memory_files import MemoryFiles
-from tests.control.steered import ConsumerMember
+from tests.members import ConsumerMember
 from tests.server.in_memory import InMemory
 
 GROUP, SET = 32, 0  # a resource type, and an operation
@@ -24,7 +24,7 @@ def test_a_session_is_as_long_as_the_group_says_also_after_a_restart() -> None:
     configs = tuple(IncrementalAlterConfigsRequestAlterableConfig(name, SET, value) for name, value in changes.items())
     request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsRequestResource(GROUP, "shop", configs),))
     assert first.connect().ask(request, 1).responses[0].error_code == ErrorCode.NONE
-    member = ConsumerMember(first, "m", "shop")
+    member = ConsumerMember(first.connect("m"), "m", "shop")
     member.beat()
     first.node.close()
 

@@ -15,7 +15,7 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, A
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.control.steered import ConsumerMember
+from tests.members import ConsumerMember
 from tests.requests import commit
 from tests.server.in_memory import InMemory
 
@@ -72,7 +72,7 @@ def test_members_that_are_lost_at_once_expire_over_some_turns() -> None:
     """In each of them others are answered."""
     groups, beat_ms = 5 * TIMERS_A_TURN // 2, 40_000
     server = InMemory(offsets_topic_num_partitions=5)
-    members = [ConsumerMember(server, "m", f"g{number}") for number in range(groups)]
+    members = [ConsumerMember(server.connect("m"), "m", f"g{number}") for number in range(groups)]
     for member in members:
         member.beat()
 

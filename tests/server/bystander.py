@@ -8,26 +8,19 @@ import pytest
 
 from coordinator.client import Client
 from protocol.errors import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.sync_group import SyncGroupRequest
 from tests.live import Muster
-from tests.requests import join
+from tests.members import ClassicMember
 
 
-class Bystander:
+class Bystander(ClassicMember):
     """A member of a group that beats on a connection of its own."""
 
     def __init__(self, muster: Muster) -> None:
-        self._client = Client.to(muster.kafka)
-        self._member = self._client.ask(join("calm", session_ms=600_000, rebalance_ms=600_000), version=3)
-        synced = self._client.ask(
-            SyncGroupRequest("calm", self._member.generation_id, self._member.member_id), version=3
-        )
-        assert (self._member.error_code, synced.error_code) == (0, 0)
+        super().__init__(Client.to(muster.kafka), "calm")
+        assert (self.join(600_000, 600_000).error_code, self.sync().error_code) == (0, 0)
 
     def is_well(self) -> bool:
-        beat = HeartbeatRequest("calm", self._member.generation_id, self._member.member_id)
-        return bool(self._client.ask(beat).error_code == ErrorCode.NONE)
+        return self.beat() == ErrorCode.NONE
 
 
 @contextmanager

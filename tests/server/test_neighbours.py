@@ -27,10 +27,10 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
-from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records import Record
 from tests import requests
 from tests.live import WAIT_SECONDS, Muster, wait_until
+from tests.members import ClassicMember
 from tests.requests import join
 from tests.server.bystander import Bystander, descriptors
 
@@ -164,8 +164,9 @@ def test_more_clients_than_descriptors_take_none_from_the_logs_and_keep_nobody_o
 def test_a_session_ends_after_a_restart_though_nobody_connects(tmp_path: Path) -> None:
     with Muster(tmp_path, "--set", "group.min.session.timeout.ms=500") as muster:
         with Client.to(muster.kafka) as client:
-            joined = client.ask(join("g", session_ms=500, rebalance_ms=500), version=3)
-            client.ask(SyncGroupRequest("g", joined.generation_id, joined.member_id), version=3)
+            member = ClassicMember(client)
+            member.join(500, 500)
+            member.sync()
             muster.kill()
         muster.start()
         wait_until("the session has expired", lambda: "session_expired" in muster.get("/events"))

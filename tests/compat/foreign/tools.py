@@ -94,7 +94,7 @@ def prepared(bootstrap: str) -> Iterator[None]:
     said(bootstrap, ["--reset-offsets", "--group", "shop", "--topic", "orders:0", "--to-offset", "3", "--execute"])
     with Client.to(bootstrap, client_id="app") as client:
         classic_member(client, "shop", {"orders": (0, 1), "payments": (0,)}, instance="till-1")
-        consumer_member(client, "modern", "member-1", "orders")
+        consumer_member(client, "modern", "member-1")
         yield
 
 
