@@ -16,11 +16,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
+
+import pytest
 
 from tests.ports import reserve_ports
 
@@ -200,3 +202,14 @@ class Muster:
     def connect(self) -> socket.socket:
         """A bare connection, for bytes that no client sends."""
         return socket.create_connection(self.address, timeout=WAIT_SECONDS)
+
+
+def server_fixture(*options: str, scope: Literal["function", "module"] = "module") -> Any:
+    """A fixture: a server with these options, for all tests of a module or for each."""
+
+    @pytest.fixture(scope=scope)
+    def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
+        with Muster(tmp_path_factory.mktemp("muster"), *options) as server:
+            yield server
+
+    return serve

@@ -4,18 +4,13 @@ import json
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
-
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    with Muster(tmp_path_factory.mktemp("control"), "--ephemeral", "--topic", "orders:4") as server:
-        yield server
+muster = server_fixture("--ephemeral", "--topic", "orders:4")
 
 
 def call(muster: Muster, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:

@@ -1,6 +1,6 @@
 """Commands that go on until Ctrl-C: `--follow` and `--watch`. A pause is the moment at which the test acts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,22 +11,17 @@ from coordinator.cli.group_consumer import GroupConsumer
 from coordinator.client import Client
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from tests.cli.command import classic_member, squeeze
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 POLLS_MAX = 400  # far more than any of these groups needs
 
 
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    options = ("--topic", "orders:2", "--set", "group.consumer.assignment.interval.ms=0")
-    short = (
-        "--set",
-        "group.consumer.heartbeat.interval.ms=100",
-        "--set",
-        "group.consumer.min.heartbeat.interval.ms=100",
-    )
-    with Muster(tmp_path_factory.mktemp("following"), *options, *short) as server:
-        yield server
+muster = server_fixture(
+    "--topic=orders:2",
+    "--set=group.consumer.assignment.interval.ms=0",
+    "--set=group.consumer.heartbeat.interval.ms=100",
+    "--set=group.consumer.min.heartbeat.interval.ms=100",
+)
 
 
 def interrupt_after(steps: list[Callable[[], object]]) -> Callable[[float], None]:

@@ -1,25 +1,14 @@
 """`muster offsets export` and `import`, where a transcript cannot bring it about: many offsets, and topics that go meanwhile."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import Command
-from tests.live import Muster
+from tests.live import server_fixture
 
-
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    topics = ("--topic", "orders:3", "--topic", "payments:1")
-    with Muster(tmp_path_factory.mktemp("transfer"), *topics, "--ephemeral") as server:
-        yield server
-
-
-@pytest.fixture
-def command(muster: Muster, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(muster.kafka, capsys)
+muster = server_fixture("--topic", "orders:3", "--topic", "payments:1", "--ephemeral")
 
 
 def test_offsets_of_topics_that_are_gone_are_left_out(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,18 +9,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coordinator.cli.produce import murmur2
 from tests.cli.command import Command
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
-
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    with Muster(tmp_path_factory.mktemp("topics"), "--ephemeral", "--set", "num.partitions=2") as server:
-        yield server
-
-
-@pytest.fixture
-def command(muster: Muster, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(muster.kafka, capsys)
+muster = server_fixture("--ephemeral", "--set", "num.partitions=2")
 
 
 @pytest.mark.parametrize(

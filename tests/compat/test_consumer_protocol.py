@@ -2,17 +2,15 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 
 from coordinator.cli.cluster import Cluster
 from coordinator.cli.group_view import GroupView, describe_group
 from tests.compat.consumers import Member, wait_for_share, wait_until
-from tests.live import WAIT_SECONDS, Muster
+from tests.live import WAIT_SECONDS, Muster, server_fixture
 
 PARTITIONS = 6
 CLIENT = "confluent-kafka"
@@ -26,11 +24,7 @@ SETTINGS = (
 )
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    settings = [f"--set={one}" for one in SETTINGS]
-    with Muster(tmp_path, f"--topic=orders:{PARTITIONS}", *settings) as server:
-        yield server
+muster = server_fixture(f"--topic=orders:{PARTITIONS}", *[f"--set={one}" for one in SETTINGS], scope="function")
 
 
 def all_work(members: list[Member]) -> Callable[[], bool]:

@@ -1,14 +1,12 @@
 """The server is restarted under five live groups: nobody joins again, and nothing is lost or read twice."""
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from tests.compat.consumers import Member, produce, stops, wait_for_share, wait_until
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 PARTITIONS = 2
 RECORDS = 100  # a round
@@ -32,11 +30,8 @@ SETTINGS = (
 Groups = dict[str, list[Member]]
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    topics = [f"--topic={group}:{PARTITIONS}" for group in GROUPS]
-    with Muster(tmp_path, *topics, *[f"--set={one}" for one in SETTINGS]) as server:
-        yield server
+TOPICS = [f"--topic={group}:{PARTITIONS}" for group in GROUPS]
+muster = server_fixture(*TOPICS, *[f"--set={one}" for one in SETTINGS], scope="function")
 
 
 def joined(muster: Muster, stack: ExitStack) -> Groups:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.consumers import STOPS, Member, librdkafka, produce, wait_for_share, wait_until
-from tests.live import WAIT_SECONDS, Muster
+from tests.live import WAIT_SECONDS, Muster, server_fixture
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 VALUES = [f"value-{number}-{'x' * (number % 700)}" for number in range(300)]
@@ -16,10 +16,7 @@ FETCHES_PER_SECOND_MAX = 4  # a member, of a client that waits 500 ms each time
 Found = list[tuple[str, str, dict[str, bytes]]]
 
 
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Muster:
-    with Muster(tmp_path_factory.mktemp("records")) as server:
-        yield server
+muster = server_fixture()
 
 
 def confluent_kafka(bootstrap: str, topic: str) -> Found:

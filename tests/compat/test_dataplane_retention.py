@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -11,17 +10,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from coordinator.core import records
 from coordinator.core.records import OffsetCommitKey
 from tests.compat.consumers import librdkafka, wait_until
-from tests.live import WAIT_SECONDS, Muster
+from tests.live import WAIT_SECONDS, Muster, server_fixture
 
 HOUR_MS = 3_600_000
 MIB = 2**20
 OFTEN = ("--set", "log.retention.check.interval.ms=1")
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    with Muster(tmp_path, *OFTEN, "--set", "offsets.topic.num.partitions=4") as server:
-        yield server
+muster = server_fixture(*OFTEN, "--set", "offsets.topic.num.partitions=4", scope="function")
 
 
 def create(muster: Muster, topic: str, **configs: int) -> None:

@@ -5,7 +5,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from tests.compat.consumers import produce, read
 from tests.compat.copier import transactional
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 PARTITIONS = 2
 RECORDS = 2_000
@@ -21,10 +21,7 @@ KILLS = (("worker",), ("server",), ("server", "worker")) * 2
 COPIERS_MAX = 40  # a kill costs one or two; each ends itself when it makes no progress
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    with Muster(tmp_path, "--topic", f"in:{PARTITIONS}", "--topic", f"out:{PARTITIONS}") as server:
-        yield server
+muster = server_fixture("--topic", f"in:{PARTITIONS}", "--topic", f"out:{PARTITIONS}", scope="function")
 
 
 def with_confluent_kafka(bootstrap: str) -> None:

@@ -3,7 +3,6 @@
 import io
 import tarfile
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,13 @@ from confluent_kafka import Producer, TopicPartition
 
 from tests.compat.consumers import librdkafka, wait_for_share, wait_until
 from tests.compat.steered import CLASSIC, OPTIONS, Confluent, steer
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 DAY_MS = 86_400_000
 NOTHING = -1001  # the offset of a partition without a commit
 
 
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    with Muster(tmp_path_factory.mktemp("driving"), *OPTIONS) as server:
-        yield server
+muster = server_fixture(*OPTIONS)
 
 
 @pytest.fixture

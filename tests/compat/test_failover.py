@@ -2,9 +2,8 @@
 rebalances who need not."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +11,13 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 
 from tests.compat.consumers import produce, wait_for_share, wait_until
 from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, steer
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 PARTITIONS = 6
 PROTOCOLS = pytest.mark.parametrize("settings", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    with Muster(tmp_path, *OPTIONS, "--brokers=3", f"--topic=orders:{PARTITIONS}") as server:
-        yield server
+muster = server_fixture(*OPTIONS, "--brokers=3", f"--topic=orders:{PARTITIONS}", scope="function")
 
 
 class Worker(Confluent):

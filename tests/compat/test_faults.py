@@ -15,13 +15,9 @@ from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from tests.compat.consumers import librdkafka, wait_for_share, wait_until
 from tests.compat.steered import CLASSIC, OPTIONS, Confluent, steer
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    with Muster(tmp_path_factory.mktemp("faults"), *OPTIONS, "--topic=more:2") as server:
-        yield server
+server = server_fixture(*OPTIONS, "--topic=more:2")
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """Real clients consume through Muster: sharing, leaving, a server that is killed, a member that falls silent, a topic that grows."""
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -12,16 +10,13 @@ from confluent_kafka.cimpl import NewPartitions
 from coordinator.client import Client
 from tests.compat.consumers import STOPS, Member, produce, share, wait_for_share, wait_until
 from tests.compat.test_consumer_protocol import SETTINGS, group_of
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 from tests.requests import fetch_offsets
 
 PARTITIONS, GROWN = 4, 6
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    with Muster(tmp_path, "--topic", f"orders:{PARTITIONS}", *(f"--set={one}" for one in SETTINGS)) as server:
-        yield server
+muster = server_fixture(f"--topic=orders:{PARTITIONS}", *[f"--set={one}" for one in SETTINGS], scope="function")
 
 
 def committed(muster: Muster, group: str) -> dict[int, int]:

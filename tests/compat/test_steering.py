@@ -1,6 +1,6 @@
 """Released clients on a server that is steered: minutes of timeouts in a moment, faults that they must survive."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -10,15 +10,12 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from coordinator import cli
 from tests.compat.consumers import STOPS, librdkafka, produce, wait_for_share, wait_until
 from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling, steer
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 PARTITIONS = 4
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    with Muster(tmp_path, *OPTIONS) as server:
-        yield server
+muster = server_fixture(*OPTIONS, scope="function")
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from coordinator import cli
 from tests.compat.consumers import STOPS, wait_until
 from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling, steer
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 COMPLETED = ("all_members_joined", "leader_synced")  # a rebalance of the classic protocol, once every member has joined
 
 
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    settings = ("--set=group.consumer.assignment.interval.ms=0",)
-    with Muster(tmp_path_factory.mktemp("timeline"), *OPTIONS, *settings) as server:
-        yield server
+muster = server_fixture(*OPTIONS, "--set=group.consumer.assignment.interval.ms=0")
 
 
 class Story:

@@ -19,13 +19,6 @@ from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
 from tests.requests import commit, fetch
 
 
-@pytest.fixture
-def broker() -> Broker:
-    broker = Broker()
-    broker.create("t", partitions=2)
-    return broker
-
-
 def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
     size = len(batch("a" * 1000))
     for partition in (0, 1):

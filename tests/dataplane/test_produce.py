@@ -12,13 +12,6 @@ from tests.requests import produce
 from tests.steps import finish
 
 
-@pytest.fixture
-def broker() -> Broker:
-    broker = Broker()
-    broker.create("t", partitions=2)
-    return broker
-
-
 def resealed(data: bytes, **fields: int) -> bytes:
     """The batch with other header fields, and the checksum that belongs to them."""
     return seal(replace(record_batch.header_at(data), **fields), data[HEADER_BYTES:])

@@ -21,13 +21,6 @@ from tests.dataplane.broker import NODES, Broker, batch, call
 from tests.requests import fetch
 
 
-@pytest.fixture
-def broker() -> Broker:
-    broker = Broker()
-    broker.create("t", partitions=2)
-    return broker
-
-
 def change(broker: Broker, dice: Random) -> None:
     """Do nothing, mostly; else something of which consumers of partition 0 must hear."""
     match dice.randrange(8):

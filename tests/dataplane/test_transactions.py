@@ -12,13 +12,6 @@ from tests.requests import commit_in_transaction, fetch, fetch_offsets
 from tests.storage.crashing_disk import CrashingDisk
 
 
-@pytest.fixture
-def broker() -> Broker:
-    broker = Broker()
-    broker.create("t", partitions=2)
-    return broker
-
-
 def of(producer: tuple[int, int], *values: str, sequence: int = 0) -> bytes:
     ids = {"producer_id": producer[0], "producer_epoch": producer[1]}
     return batch(*values, base_sequence=sequence, transactional=True, **ids)

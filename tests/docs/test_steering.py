@@ -4,22 +4,17 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 PAGE = (Path(__file__).parents[2] / "docs" / "steering.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-@pytest.fixture(scope="module")
-def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    options = ("--ephemeral", "--brokers", "3", "--topic", "orders:4", "--set", "journal.max.bytes=16777216")
-    with Muster(tmp_path_factory.mktemp("steering"), *options) as server:
-        yield server
+muster = server_fixture("--ephemeral", "--brokers=3", "--topic=orders:4", "--set=journal.max.bytes=16777216")
 
 
 def aim(text: str, muster: Muster) -> str:

@@ -5,12 +5,11 @@ import re
 import shutil
 import subprocess
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.live import Muster
+from tests.live import Muster, server_fixture
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
 SECONDS = 600  # to fetch what a project needs
@@ -37,10 +36,7 @@ def example(language: str) -> str:
     return str(found)
 
 
-@pytest.fixture
-def muster(tmp_path: Path) -> Iterator[Muster]:
-    with Muster(tmp_path, "--ephemeral") as server:
-        yield server
+muster = server_fixture("--ephemeral", scope="function")
 
 
 def run(muster: Muster, folder: Path, *command: str) -> str:

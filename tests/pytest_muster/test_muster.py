@@ -12,12 +12,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from tests.cli.command import classic_member
 from tests.live import Muster as LiveServer
+from tests.live import server_fixture
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with LiveServer(tmp_path_factory.mktemp("muster"), "--ephemeral", "--set", "journal.max.bytes=1000000") as server:
-        yield server
+server = server_fixture("--ephemeral", "--set", "journal.max.bytes=1000000")
 
 
 @pytest.fixture
