@@ -7,9 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from protocol.messages import consumer_protocol as embedded
+from protocol.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableTopic,
+    CreateTopicsRequestCreatableTopicConfig,
+)
+from protocol.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+)
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestResource,
+)
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.messages.sync_group import SyncGroupRequestAssignment
@@ -80,10 +97,50 @@ def produce(
 
 def fetch(topic: str, partition: int = 0, offset: int = 0, **fields: Any) -> FetchRequest:
     """A Fetch of one partition, which does not wait unless it is told to."""
+    return fetch_all(topic, {partition: offset}, **fields)
+
+
+def fetch_all(topic: str, offsets: Mapping[int, int], **fields: Any) -> FetchRequest:
+    """The same of several partitions."""
     size, epoch = fields.pop("partition_max_bytes", 1_000_000), fields.pop("current_leader_epoch", -1)
-    one = FetchRequestPartition(partition, epoch, offset, partition_max_bytes=size)
-    topics = (FetchRequestTopic(topic, partitions=(one,)),)
+    rows = tuple(FetchRequestPartition(at, epoch, offset, partition_max_bytes=size) for at, offset in offsets.items())
+    topics = (FetchRequestTopic(topic, partitions=rows),)
     return FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "topics": topics, **fields})
+
+
+def list_offsets(topic: str, times: Mapping[int, int], **fields: Any) -> ListOffsetsRequest:
+    """A ListOffsets of a time for each of these partitions."""
+    rows = tuple(ListOffsetsRequestPartition(partition, timestamp=time) for partition, time in times.items())
+    return ListOffsetsRequest(-1, topics=(ListOffsetsRequestTopic(topic, rows),), **fields)
+
+
+def delete_records(topic: str, offsets: Mapping[int, int]) -> DeleteRecordsRequest:
+    rows = tuple(DeleteRecordsRequestPartition(*each) for each in offsets.items())
+    return DeleteRecordsRequest((DeleteRecordsRequestTopic(topic, rows),), 1_000)
+
+
+def delete_offsets(group: str, partitions: Mapping[str, Iterable[int]]) -> OffsetDeleteRequest:
+    """An OffsetDelete."""
+    topics = tuple(
+        OffsetDeleteRequestTopic(topic, tuple(map(OffsetDeleteRequestPartition, numbers)))
+        for topic, numbers in partitions.items()
+    )
+    return OffsetDeleteRequest(group, topics)
+
+
+def create_topics(
+    counts: Mapping[str, int], configs: Mapping[str, str | None] | None = None, **fields: Any
+) -> CreateTopicsRequest:
+    """A CreateTopics of so many partitions for each topic, all with the same settings."""
+    settings = tuple(CreateTopicsRequestCreatableTopicConfig(*each) for each in (configs or {}).items())
+    topics = (CreateTopicsRequestCreatableTopic(name, count, 1, configs=settings) for name, count in counts.items())
+    return CreateTopicsRequest(tuple(topics), **fields)
+
+
+def alter_configs(kind: int, name: str, values: Mapping[str, str | None]) -> IncrementalAlterConfigsRequest:
+    """An IncrementalAlterConfigs of one resource. None deletes a setting."""
+    changes = (IncrementalAlterConfigsRequestAlterableConfig(key, int(v is None), v) for key, v in values.items())
+    return IncrementalAlterConfigsRequest((IncrementalAlterConfigsRequestResource(kind, name, tuple(changes)),))
 
 
 def want(topics: Iterable[str]) -> tuple[JoinGroupRequestProtocol, ...]:

@@ -6,7 +6,6 @@ from coordinator.admin.views import count_in_steps
 from coordinator.dataplane.traffic import OTHER, TOPICS_MAX, TrafficByTopic
 from coordinator.dataplane.unopened import UnopenedLogs
 from coordinator.metrics import GroupOffset
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from protocol.record_batch import encode
 from protocol.records import Record
 from storage.extent import Extent, measure
@@ -25,8 +24,7 @@ def produce(peer: Peer, partition: int, *values: bytes) -> int:
 
 
 def fetch(peer: Peer, partition: int) -> None:
-    wanted = FetchRequestTopic("orders", partitions=(FetchRequestPartition(partition, partition_max_bytes=1 << 20),))
-    peer.ask(FetchRequest(-1, 0, 0, topics=(wanted,)), 11)
+    peer.ask(requests.fetch("orders", partition), 11)
 
 
 def offsets(server: InMemory) -> list[GroupOffset]:

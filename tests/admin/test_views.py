@@ -10,12 +10,7 @@ from coordinator.admin.views import count_in_steps
 from coordinator.metrics import STEP_SAMPLES, GroupOffset, Stats, exposition
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from tests.requests import commit, commit_in_transaction
+from tests.requests import commit, commit_in_transaction, delete_offsets
 from tests.server.in_memory import InMemory
 from tests.steps import count_steps, finish
 
@@ -44,8 +39,7 @@ def test_offsets_deleted_by_request_are_counted() -> None:
     server = InMemory()
     peer = server.connect()
     peer.ask(commit("g", {"orders": {0: 5, 1: 5, 2: 5}}), 8)
-    parts = (OffsetDeleteRequestPartition(1), OffsetDeleteRequestPartition(3))
-    peer.ask(OffsetDeleteRequest("g", (OffsetDeleteRequestTopic("orders", parts),)), 0)
+    peer.ask(delete_offsets("g", {"orders": (1, 3)}), 0)
     assert counted(server) == (3, 0, 1), "of the other one there was nothing to delete"
     peer.ask(DeleteGroupsRequest(("g",)), 2)
     assert counted(server) == (3, 0, 3), "the group's own record is not an offset"

@@ -14,7 +14,6 @@ from coordinator.runtime.janitor import Janitor
 from coordinator.runtime.replay import _PERFORM, Replay
 from coordinator.runtime.snapshot import read_logs
 from coordinator.server.verbs.clock import keep_everybody
-from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from storage.memory_files import MemoryFiles
 from tests import requests
 from tests.control.recorded_sequences import RecordedSequence
@@ -254,8 +253,7 @@ def test_retention_is_replayed() -> None:
     server.operator.clock.advance(8 * 86_400_000, keep_everybody)
     for _ in janitor.round(server.clock.now_ms()):
         server.turn()
-    offsets = ListOffsetsRequestTopic("orders", (ListOffsetsRequestPartition(3, timestamp=EARLIEST),))
-    found = server.connect("tool").ask(ListOffsetsRequest(topics=(offsets,)), 5)
+    found = server.connect("tool").ask(requests.list_offsets("orders", {3: EARLIEST}), 5)
     assert found.topics[0].partitions[0].offset == 1, "the record is gone"
     _, files = replay(to_file(lines_of(server)))
     assert read_logs(files, "again") == server.take_snapshot()

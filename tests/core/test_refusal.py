@@ -10,14 +10,10 @@ from protocol.apis import api_of
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from protocol.messages.create_topics import (
-    CreateTopicsRequest,
-    CreateTopicsRequestCreatableTopic,
-    CreateTopicsRequestCreatableTopicConfig,
-)
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.schema import Message
+from tests.requests import create_topics
 from tests.server.in_memory import InMemory
 
 LONG = "€" * 10_920  # 32,760 bytes, nearly all that a text may have
@@ -29,9 +25,8 @@ def heartbeat(group_id: str = "g", **changes: Any) -> ConsumerGroupHeartbeatRequ
     return ConsumerGroupHeartbeatRequest(group_id, **given, **changes)
 
 
-def creation(name: str, *nulls: str) -> CreateTopicsRequest:
-    configs = tuple(CreateTopicsRequestCreatableTopicConfig(null, None) for null in nulls)
-    return CreateTopicsRequest((CreateTopicsRequestCreatableTopic(name, 1, 1, configs=configs),), 1_000)
+def creation(name: str, *nulls: str) -> Message:
+    return create_topics({name: 1}, dict.fromkeys(nulls))
 
 
 def test_a_text_that_fits_is_told_whole() -> None:

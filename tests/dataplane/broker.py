@@ -13,11 +13,6 @@ from coordinator.dataplane.brokers import Broker as Address
 from coordinator.dataplane.brokers import Where
 from protocol import record_batch
 from protocol.apis import APIS
-from protocol.messages.create_topics import (
-    CreateTopicsRequest,
-    CreateTopicsRequestCreatableTopic,
-    CreateTopicsRequestCreatableTopicConfig,
-)
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -97,11 +92,8 @@ class Broker:
         return replies
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
-        settings = [
-            CreateTopicsRequestCreatableTopicConfig(name.replace("_", "."), text) for name, text in configs.items()
-        ]
-        asked = CreateTopicsRequestCreatableTopic(topic, partitions, 1, configs=tuple(settings))
-        (result,) = self.ask(CreateTopicsRequest((asked,))).topics
+        settings = {name.replace("_", "."): text for name, text in configs.items()}
+        (result,) = self.ask(requests.create_topics({topic: partitions}, settings)).topics
         assert result.error_code == 0, result
 
     def delete(self, topic: str) -> None:

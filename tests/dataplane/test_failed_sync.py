@@ -12,13 +12,13 @@ from protocol.batch_validation import Allowance
 from protocol.codec import encode_response
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest
 from tests.dataplane.broker import batch
 from tests.dataplane.test_transactions import of
-from tests.requests import commit, produce
+from tests.requests import commit, fetch, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -48,9 +48,7 @@ def producing(*partitions: int) -> tuple[ProduceRequest, int]:
 
 
 def fetching(partition: int, offset: int, *, wait_ms: int = 0, level: int = 0) -> tuple[FetchRequest, int]:
-    asked = FetchRequestPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-    topics = (FetchRequestTopic("t", partitions=(asked,)),)
-    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=level, topics=topics), 11
+    return fetch("t", partition, offset, max_wait_ms=wait_ms, isolation_level=level), 11
 
 
 def committing() -> tuple[OffsetCommitRequest, int]:

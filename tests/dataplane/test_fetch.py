@@ -16,7 +16,7 @@ from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call, read_values
-from tests.requests import commit, fetch
+from tests.requests import commit, fetch, fetch_all
 
 
 def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
@@ -24,10 +24,9 @@ def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
     for partition in (0, 1):
         for _ in range(3):
             broker.produce("t", partition, batch("a" * 1000))
-    both = FetchRequestTopic("t", partitions=tuple(FetchRequestPartition(p, partition_max_bytes=10**6) for p in (0, 1)))
-    answer = broker.ask(FetchRequest(max_bytes=4 * size + 10, topics=(both,)))
+    answer = broker.ask(fetch_all("t", {0: 0, 1: 0}, max_bytes=4 * size + 10))
     assert [len(data.records) for data in answer.responses[0].partitions] == [3 * size, size]
-    answer = broker.ask(FetchRequest(max_bytes=3 * size, topics=(both,)))
+    answer = broker.ask(fetch_all("t", {0: 0, 1: 0}, max_bytes=3 * size))
     assert [len(data.records) for data in answer.responses[0].partitions] == [3 * size, 0]
 
 
@@ -135,10 +134,8 @@ def test_a_fetch_of_nothing_or_of_no_wait_is_answered(broker: Broker) -> None:
 
 def test_an_error_does_not_wait_but_a_missing_partition_does(broker: Broker) -> None:
     broker.produce("t", 1, batch("a"))
-    gone = FetchRequestTopic("t", partitions=(FetchRequestPartition(0), FetchRequestPartition(1, fetch_offset=9)))
-    assert broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=(gone,)), version=12) is not None
-    missing = FetchRequestTopic("t", partitions=(FetchRequestPartition(0), FetchRequestPartition(9)))
-    assert broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=(missing,)), version=12) is None
+    assert broker.ask(fetch_all("t", {0: 0, 1: 9}, max_wait_ms=500)) is not None
+    assert broker.ask(fetch_all("t", {0: 0, 9: 0}, max_wait_ms=500)) is None
 
 
 def test_who_has_left_is_not_answered(broker: Broker) -> None:

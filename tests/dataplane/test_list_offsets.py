@@ -3,18 +3,9 @@
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.messages.delete_records import (
-    DeleteRecordsRequest,
-    DeleteRecordsRequestPartition,
-    DeleteRecordsRequestTopic,
-)
-from protocol.messages.list_offsets import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    ListOffsetsResponsePartition,
-)
+from protocol.messages.list_offsets import ListOffsetsResponsePartition
 from tests.dataplane.broker import NOW, Broker, batch
+from tests.requests import delete_records, list_offsets
 
 LATEST, EARLIEST, GREATEST = -1, -2, -3
 
@@ -32,9 +23,7 @@ def broker() -> Broker:
 def ask(
     broker: Broker, timestamp: int, topic: str = "t", version: int = 10, **fields: int
 ) -> ListOffsetsResponsePartition:
-    one = ListOffsetsRequestPartition(0, fields.pop("current_leader_epoch", -1), timestamp)
-    topics = (ListOffsetsRequestTopic(topic, (one,)),)
-    return broker.ask(ListOffsetsRequest(-1, topics=topics, **fields), version=version).topics[0].partitions[0]
+    return broker.ask(list_offsets(topic, {0: timestamp}, **fields), version=version).topics[0].partitions[0]
 
 
 def test_readers_of_committed_records_stop_at_an_open_transaction(broker: Broker) -> None:
@@ -48,8 +37,7 @@ def test_readers_of_committed_records_stop_at_an_open_transaction(broker: Broker
 
 
 def delete(broker: Broker, offset: int, topic: str = "t") -> tuple[int, int]:
-    one = DeleteRecordsRequestTopic(topic, (DeleteRecordsRequestPartition(0, offset),))
-    result = broker.ask(DeleteRecordsRequest((one,))).topics[0].partitions[0]
+    result = broker.ask(delete_records(topic, {0: offset})).topics[0].partitions[0]
     return result.error_code, result.low_watermark
 
 

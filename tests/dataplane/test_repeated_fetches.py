@@ -10,15 +10,9 @@ from msgspec.structs import replace
 from coordinator.dataplane import long_polls
 from coordinator.dataplane.fetch import FEW
 from protocol.errors import ErrorCode
-from protocol.messages.delete_records import (
-    DeleteRecordsRequest,
-    DeleteRecordsRequestPartition,
-    DeleteRecordsRequestTopic,
-)
-from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from tests.dataplane.broker import NODES, Broker, batch, call
-from tests.requests import fetch
+from tests.requests import delete_records, fetch, fetch_all
 
 
 def change(broker: Broker, dice: Random) -> None:
@@ -27,10 +21,9 @@ def change(broker: Broker, dice: Random) -> None:
         case 0:
             broker.produce("t", 0, batch("a"))
         case 1:
-            rows = (DeleteRecordsRequestPartition(0, -1),)
-            broker.ask(DeleteRecordsRequest((DeleteRecordsRequestTopic("t", rows),)))
+            broker.ask(delete_records("t", {0: -1}))
         case 2:
-            broker.ask(DeleteTopicsRequest(topic_names=("t",)), version=5)
+            broker.delete("t")
             broker.create("t", partitions=2)
 
 
@@ -98,8 +91,7 @@ def test_a_session_hears_of_news_once_and_of_all_news(broker: Broker) -> None:
     for number in range(400):
         if dice.random() < 0.5:
             change(broker, dice)
-        rows = tuple(FetchRequestPartition(p, fetch_offset=offset if not p else 0) for p in (0, 1))
-        topics = (FetchRequestTopic("t", partitions=rows),)
+        topics = fetch_all("t", {0: offset, 1: 0}).topics
         request = FetchRequest(max_wait_ms=500, min_bytes=1, session_id=session, session_epoch=epoch)
         answer = wait(broker, request if epoch else replace(request, topics=topics), 12)
         if not answer.error_code:
@@ -154,6 +146,5 @@ def test_few_fetches_are_remembered(broker: Broker, monkeypatch: pytest.MonkeyPa
     second = [wait(broker, request, 12) for request in reversed(requests)]
     assert [one is other for one, other in zip(reversed(first), second, strict=True)] == [True, True, False]
     broker.create("wide", partitions=FEW + 1)
-    rows = tuple(FetchRequestPartition(index) for index in range(FEW + 1))
-    wide = FetchRequest(max_wait_ms=500, min_bytes=1, topics=(FetchRequestTopic("wide", partitions=rows),))
+    wide = fetch_all("wide", dict.fromkeys(range(FEW + 1), 0), max_wait_ms=500)
     assert wait(broker, wide, 12) is not wait(broker, wide, 12)

@@ -22,16 +22,9 @@ from protocol.errors import ErrorCode
 from protocol.messages import alter_configs, incremental_alter_configs
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
-from protocol.messages.delete_records import (
-    DeleteRecordsRequest,
-    DeleteRecordsRequestPartition,
-    DeleteRecordsRequestTopic,
-)
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
@@ -41,7 +34,7 @@ from protocol.messages.produce import ProduceRequest
 from storage import removal
 from storage.log import Log
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
-from tests.requests import fetch, produce
+from tests.requests import create_topics, delete_records, fetch, fetch_all, list_offsets, produce
 from tests.storage.crashing_disk import CrashingDisk
 
 PARTITIONS = 1_000
@@ -90,13 +83,6 @@ def produce_request(*partitions: int) -> ProduceRequest:
     return produce("t", dict.fromkeys(partitions, batch("a")))
 
 
-def fetch_of_all(**fields: Any) -> FetchRequest:
-    asked = tuple([FetchRequestPartition(index, partition_max_bytes=1 << 20) for index in EACH])
-    return FetchRequest(
-        **{"max_wait_ms": 0, "min_bytes": 1, "topics": (FetchRequestTopic("t", partitions=asked),), **fields}
-    )
-
-
 def test_a_produce_makes_a_log_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(topics={"t": 50})
     note(monkeypatch, Log, "_begin")
@@ -109,8 +95,7 @@ def test_a_produce_makes_a_log_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = fill_partitions()
     note(monkeypatch, Log, "delete_before")
-    asked = tuple([DeleteRecordsRequestPartition(index, -1) for index in EACH])
-    response, calls = ask_in_steps(broker, 21, DeleteRecordsRequest((DeleteRecordsRequestTopic("t", asked),)))
+    response, calls = ask_in_steps(broker, 21, delete_records("t", dict.fromkeys(EACH, -1)))
     assert [(one.partition_index, one.low_watermark) for one in response.topics[0].partitions] == [(n, 1) for n in EACH]
     assert sum(step["delete_before"] for step in calls) == PARTITIONS
     assert max(step["delete_before"] for step in calls) == 1
@@ -120,17 +105,17 @@ def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPat
 def test_offsets_by_time_are_looked_up_in_steps(timestamp: int, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = fill_partitions()
     note(monkeypatch, Log, "offset_for_time")
-    asked = tuple([ListOffsetsRequestPartition(index, timestamp=timestamp) for index in EACH])
-    response, calls = ask_in_steps(broker, 2, ListOffsetsRequest(-1, topics=(ListOffsetsRequestTopic("t", asked),)))
+    response, calls = ask_in_steps(broker, 2, list_offsets("t", dict.fromkeys(EACH, timestamp)))
     assert {(one.offset, one.timestamp) for one in response.topics[0].partitions} == {(0, NOW)}
     assert [one.partition_index for one in response.topics[0].partitions] == list(EACH)
     assert sum(step["offset_for_time"] for step in calls) == PARTITIONS
     assert max(step["offset_for_time"] for step in calls) <= 25
 
 
+FETCH_ALL = fetch_all("t", dict.fromkeys(EACH, 0))
 REQUESTS = (
-    (2, ListOffsetsRequest(-1, topics=(ListOffsetsRequestTopic("t", tuple(map(ListOffsetsRequestPartition, EACH))),))),
-    (1, fetch_of_all()),
+    (2, list_offsets("t", dict.fromkeys(EACH, 0))),
+    (1, FETCH_ALL),
     (
         23,
         OffsetForLeaderEpochRequest(
@@ -178,7 +163,7 @@ def test_partitions_are_looked_up_in_steps(api_key: int, request_: Any, monkeypa
 def test_a_fetch_reads_so_many_partitions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = fill_partitions()
     note(monkeypatch, Log, "read")
-    response, calls = ask_in_steps(broker, 1, fetch_of_all())
+    response, calls = ask_in_steps(broker, 1, FETCH_ALL)
     found = [bool(one.records) for one in response.responses[0].partitions]
     assert found == [True] * READS_MAX + [False] * (PARTITIONS - READS_MAX)
     assert max(step["read"] for step in calls) == READS_MAX
@@ -191,10 +176,7 @@ def test_a_response_holds_four_mebibytes() -> None:
     for partition in (0, 1):
         for _ in range(6):
             broker.produce("t", partition, batch("a" * 900_000))
-    asked = tuple([FetchRequestPartition(index, partition_max_bytes=1 << 30) for index in (0, 1)])
-    request = FetchRequest(
-        max_wait_ms=0, min_bytes=1, max_bytes=1 << 30, topics=(FetchRequestTopic("t", partitions=asked),)
-    )
+    request = fetch_all("t", {0: 0, 1: 0}, max_bytes=1 << 30, partition_max_bytes=1 << 30)
     assert [len(one.records) for one in broker.ask(request).responses[0].partitions] == [4 * size, 0]
 
 
@@ -281,9 +263,9 @@ def test_to_validate_topics_in_steps_creates_none_and_counts_all() -> None:
     broker = Broker(topics={"t": 1})
     catalog = broker.ledger.catalog
     catalog.settings = replace(catalog.settings, partitions_max=catalog.partitions + len(NAMES) - 1)
-    asked = tuple([CreateTopicsRequestCreatableTopic(name, 1, 1) for name in NAMES])
     for is_done in (False, True):
-        response, _ = ask_in_steps(broker, 19, CreateTopicsRequest(asked, validate_only=not is_done))
+        request = create_topics(dict.fromkeys(NAMES, 1), validate_only=not is_done)
+        response, _ = ask_in_steps(broker, 19, request)
         assert [one.error_code for one in response.topics] == [0] * (len(NAMES) - 1) + [ErrorCode.POLICY_VIOLATION]
         assert ("n0" in broker.ledger.catalog.topics_by_name) == is_done
 

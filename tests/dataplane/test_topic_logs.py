@@ -7,14 +7,9 @@ import pytest
 
 from coordinator.dataplane import topic_logs
 from protocol.errors import ErrorCode
-from protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestResource,
-)
-from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from storage import cleaner
 from tests.dataplane.broker import NOW, Broker, batch
+from tests.requests import alter_configs, list_offsets
 from tests.storage.crashing_disk import CrashingDisk
 
 HOUR_MS = 3_600_000
@@ -75,8 +70,7 @@ def test_what_is_too_much_goes_and_a_setting_that_changes_counts_at_once(broker:
         broker.produce("t", 0, batch("a" * 1000, at_ms=NOW + 2 * number))
     list(broker.plane.tend(NOW))
     assert broker.fetch("t").log_start_offset == 0
-    change = IncrementalAlterConfigsRequestAlterableConfig("retention.bytes", 0, "2500")
-    broker.ask(IncrementalAlterConfigsRequest((IncrementalAlterConfigsRequestResource(2, "t", (change,)),)))
+    broker.ask(alter_configs(2, "t", {"retention.bytes": "2500"}))
     list(broker.plane.tend(NOW))
     assert broker.fetch("t", offset=4).log_start_offset == 2  # what is there may be more than that by one segment
 
@@ -111,8 +105,7 @@ def test_a_damaged_log_is_told_of_and_stays_as_it_is(broker: Broker) -> None:
     before = files.contents()
     assert after.produce("t", 0, batch("b")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert after.fetch("t", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    asked = ListOffsetsRequestTopic("t", (ListOffsetsRequestPartition(0, -1, -1),))
-    answer = after.ask(ListOffsetsRequest(-1, topics=(asked,)))
+    answer = after.ask(list_offsets("t", {0: -1}))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     list(after.plane.tend(NOW))
     assert files.contents() == before
@@ -259,8 +252,7 @@ def test_a_segment_that_is_removed_under_the_server_closes_its_partition(broker:
         broker.produce("t", 0, batch("a", at_ms=NOW + 2 * number))
         broker.produce("t", 1, batch("a", at_ms=NOW + 2 * number))
     broker.files.remove(f"data/t-0/{1:020d}.log")
-    asked = ListOffsetsRequestTopic("t", (ListOffsetsRequestPartition(0, -1, NOW + 1),))
-    answer = broker.ask(ListOffsetsRequest(-1, topics=(asked,)))
+    answer = broker.ask(list_offsets("t", {0: NOW + 1}))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t", offset=1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t", 1, offset=1).error_code == ErrorCode.NONE

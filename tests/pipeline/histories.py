@@ -5,10 +5,9 @@ from random import Random
 
 from coordinator.core.consumer.group import ConsumerGroup
 from pipeline.decode.layout import log_dirs
-from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from tests.pipeline.engine import Engine, replayed
 from tests.pipeline.simulated_groups import SimulatedConsumerGroup, SimulatedGroup
-from tests.requests import commit, commit_in_transaction
+from tests.requests import commit, commit_in_transaction, delete_offsets
 
 Offsets = dict[tuple[str, str, int], int]
 States = dict[str, tuple[str, int, int]]  # group -> (type, generation or epoch, members)
@@ -62,10 +61,9 @@ class History:
             self.engine.end_transaction(producer, commits=self.dice.random() < 0.6)
 
     def _offset_delete(self) -> None:
-        part = OffsetDeleteRequestPartition(self.dice.randrange(3))
-        topics = (OffsetDeleteRequestTopic("orders", (part,)),)
+        partitions = {"orders": [self.dice.randrange(3)]}
         group = f"simple-{self.engine.index}-{self.dice.randrange(3)}"
-        self.engine.asked(OffsetDeleteRequest(group, topics), 0)
+        self.engine.asked(delete_offsets(group, partitions), 0)
 
     def _group_delete(self) -> None:
         group = self.dice.choice(

@@ -21,7 +21,6 @@ from protocol.messages.alter_client_quotas import (
 )
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsRequestAclCreation
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestDeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.offset_commit import (
@@ -33,7 +32,7 @@ from storage.memory_files import MemoryFiles
 from tests import requests
 from tests.dataplane.broker import batch
 from tests.protocol.values import Choices, value_of
-from tests.requests import produce
+from tests.requests import create_topics, produce
 from tests.server.in_memory import DATA_DIR, InMemory, Peer
 from tests.simulation.promises import codes_in
 
@@ -209,7 +208,7 @@ def test_the_operator_needs_no_rights() -> None:
     """The admin port authenticates by its own means: the verbs of an operator are no client's requests."""
     one = server()
     call = Call(0, one.clock.now_ms(), 7, "operator", "/operator", fresh_ids(1), OPERATOR_PRINCIPAL)
-    request = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("made", 1, 1),))
+    request = create_topics({"made": 1})
     answer = one.node.handle(BY_NAME["CreateTopics"].key, request, call, one.listener.where)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
     impostor = replace(call, principal=Principal("User", "admin port"))

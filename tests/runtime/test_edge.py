@@ -13,7 +13,6 @@ from protocol.apis import ADVERTISED_ONLY, BY_NAME, TABLE
 from protocol.codec import decode_response, encode_response
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -28,7 +27,7 @@ from tests import requests
 from tests.dataplane.broker import batch
 from tests.log_lines import log_lines
 from tests.protocol.values import Choices, value_of
-from tests.requests import fetch, join, produce
+from tests.requests import create_topics, fetch, join, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.simulation.promises import codes_in
 
@@ -131,7 +130,7 @@ def unencodable(*_: Any) -> NoReturn:
     [
         (commit("h"), 8),
         (join("g2"), 3),
-        (CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", 1, 1),)), 5),
+        (create_topics({"new": 1}), 5),
         (DeleteTopicsRequest(topic_names=("orders",)), 5),
         (InitProducerIdRequest(None, 60_000), 4),
     ],

@@ -3,16 +3,12 @@
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 from storage.memory_files import MemoryFiles
 from tests.members import ConsumerMember
+from tests.requests import alter_configs
 from tests.server.in_memory import InMemory
 
-GROUP, SET = 32, 0  # a resource type, and an operation
+GROUP = 32  # a resource type
 
 
 @pytest.mark.rule("K-338 K-341")
@@ -21,9 +17,7 @@ def test_a_session_is_as_long_as_the_group_says_also_after_a_restart() -> None:
     files = MemoryFiles()
     first = InMemory(files)
     changes = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
-    configs = tuple(IncrementalAlterConfigsRequestAlterableConfig(name, SET, value) for name, value in changes.items())
-    request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsRequestResource(GROUP, "shop", configs),))
-    assert first.connect().ask(request, 1).responses[0].error_code == ErrorCode.NONE
+    assert first.connect().ask(alter_configs(GROUP, "shop", changes), 1).responses[0].error_code == ErrorCode.NONE
     member = ConsumerMember(first.connect("m"), "m", "shop")
     member.beat()
     first.node.close()

@@ -8,13 +8,11 @@ import pytest
 
 from coordinator.runtime.janitor import AWAY_MS, REST_ROUNDS, RETRY_MS, Janitor
 from protocol import record_batch
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
-from protocol.messages.create_topics import CreateTopicsRequestCreatableTopicConfig as Setting
 from protocol.records import Record
 from storage.files import StorageError
 from storage.log import Log, scan
 from tests.log_lines import log_lines
-from tests.requests import commit, produce
+from tests.requests import commit, create_topics, produce
 from tests.server.in_memory import WALL_MS, InMemory
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -37,8 +35,7 @@ def test_records_are_not_deleted_by_their_age_right_after_a_start() -> None:
     """A clock that is far ahead when a container boots may be put right before anything is lost by it."""
     server = InMemory()
     peer = server.connect()
-    topic = CreateTopicsRequestCreatableTopic("t", 1, 1, configs=(Setting("retention.ms", "1000"),))
-    peer.ask(CreateTopicsRequest((topic,)), 7)
+    peer.ask(create_topics({"t": 1}, {"retention.ms": "1000"}), 7)
     batch = record_batch.encode([Record(None, b"old", timestamp=WALL_MS - 60_000)])
     peer.ask(produce("t", {0: batch}), 12)
     janitor = Janitor(server.node, WALL_MS)

@@ -3,14 +3,13 @@
 import pytest
 
 from coordinator.core.topics import Topic
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage.memory_files import MemoryFiles
-from tests.requests import commit, commit_in_transaction
+from tests.requests import commit, commit_in_transaction, create_topics
 from tests.server.in_memory import InMemory
 
-CREATE = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("doomed", 2, 1),), 1_000)
+CREATE = create_topics({"doomed": 2})
 DELETE = DeleteTopicsRequest(topic_names=("doomed",))
 COMMITTED = commit("g", {"doomed": {0: 5}, "orders": {0: 7}})
 

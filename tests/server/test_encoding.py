@@ -12,7 +12,6 @@ from coordinator.server import encoder
 from coordinator.server.encoding import ENCODINGS_MAX
 from protocol.encoder import PIECE_ELEMENTS
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
@@ -23,7 +22,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from tests.log_lines import log_lines
-from tests.requests import commit, fetch_offsets
+from tests.requests import commit, create_topics, fetch_offsets
 from tests.server.in_memory import InMemory, Peer
 from tests.server.listening import VERSIONS
 
@@ -232,7 +231,7 @@ def test_a_change_whose_response_has_no_bytes_closes_the_connection() -> None:
     server = InMemory()
     peer = server.connect()
     spoil(server, lambda answer: replace(answer, topics=(replace(answer.topics[0], error_message=UNWRITABLE),)))
-    peer.send((CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", 1, 1),)), 4), VERSIONS)
+    peer.send((create_topics({"new": 1}), 4), VERSIONS)
     server.rest()
     assert peer.connection.closing
     assert peer.answers == []

@@ -26,12 +26,11 @@ from coordinator.client import Client
 from protocol import record_batch
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.records import Record
 from tests import requests
 from tests.live import WAIT_SECONDS, Muster, wait_until
 from tests.members import ClassicMember
-from tests.requests import join
+from tests.requests import create_topics, join
 from tests.server.bystander import Bystander, descriptors
 
 TURN_S_MAX = 0.25
@@ -145,8 +144,7 @@ def test_more_clients_than_descriptors_take_none_from_the_logs_and_keep_nobody_o
                 sock.connect_ex(muster.address)  # many are never accepted
             wait_until("accepting is paused", lambda: "accept paused" in muster.log())
             assert resident_mib(muster.pid) - before < 64
-            topic = CreateTopicsRequestCreatableTopic("t", 100, 1)
-            assert early.ask(CreateTopicsRequest((topic,))).topics[0].error_code == ErrorCode.NONE
+            assert early.ask(create_topics({"t": 100})).topics[0].error_code == ErrorCode.NONE
             for partition in range(100):
                 produce(early, partition, 10)
             for partition in (0, 0, 99, 99):

@@ -14,12 +14,11 @@ from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasRequestOpData,
 )
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from storage.memory_files import MemoryFiles
 from tests.dataplane.broker import batch
-from tests.requests import fetch, produce
+from tests.requests import create_topics, fetch, produce
 from tests.server.in_memory import InMemory, Peer
 from tests.server.listening import VERSIONS, listening, until
 
@@ -96,8 +95,7 @@ def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
 
 
 def creating(server: InMemory, peer: Peer, version: int, *names: str) -> Any:
-    topics = tuple(CreateTopicsRequestCreatableTopic(name, -1, 1) for name in names)
-    return peer.ask(CreateTopicsRequest(topics), version)
+    return peer.ask(create_topics(dict.fromkeys(names, -1)), version)
 
 
 def test_new_versions_are_refused_and_old_ones_told_to_wait() -> None:

@@ -33,9 +33,9 @@ from protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsRequestScramCredentialUpsertion,
 )
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestCreatableTopic
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.requests import create_topics
 from tests.server.in_memory import InMemory, Peer
 from tests.server.listening import VERSIONS, listening, until
 from tests.server.sasl_clients import ScramClient, authenticate, bearer, claims, log_in, plain, sasl, shake_hands
@@ -110,7 +110,7 @@ def test_before_authentication_every_other_api_closes_and_changes_nothing(api: A
 
 def test_nothing_that_comes_with_a_failure_is_done() -> None:
     here, peer = begin()
-    topic = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("mine", 1, 1),), 1_000)
+    topic = create_topics({"mine": 1})
     peer.send((SaslAuthenticateRequest(plain("alice", "wrong")), 2), (topic, 7))
     here.turn()
     for _ in range(2):

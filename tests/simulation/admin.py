@@ -5,29 +5,12 @@ from typing import Final
 
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
-from protocol.messages.create_topics import (
-    CreateTopicsRequest,
-    CreateTopicsRequestCreatableTopic,
-    CreateTopicsRequestCreatableTopicConfig,
-)
 from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.delete_records import (
-    DeleteRecordsRequest,
-    DeleteRecordsRequestPartition,
-    DeleteRecordsRequestTopic,
-)
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestDeleteTopicState
 from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 from protocol.messages.list_groups import ListGroupsRequest
-from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from tests.requests import commit
+from tests.requests import alter_configs, commit, create_topics, delete_offsets, delete_records, fetch
 from tests.simulation.members import Process
 from tests.simulation.network import Network
 from tests.simulation.producer import JOURNAL, JOURNAL_PARTITIONS
@@ -57,9 +40,7 @@ class Admin(Process):
 
     def _create(self, group: str, topic: str) -> None:
         policy = self._dice.choice(("delete", "compact"))
-        configs = (CreateTopicsRequestCreatableTopicConfig("cleanup.policy", policy),)
-        asked = CreateTopicsRequestCreatableTopic(topic, self._dice.randint(1, 3), 1, configs=configs)
-        self._tell(CreateTopicsRequest((asked,)), 7)
+        self._tell(create_topics({topic: self._dice.randint(1, 3)}, {"cleanup.policy": policy}), 7)
 
     def _delete(self, group: str, topic: str) -> None:
         self._tell(DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState(topic),)), 6)
@@ -80,22 +61,17 @@ class Admin(Process):
 
     def _configure(self, kind: int, resource: str, values: Sequence[tuple[str, str]]) -> None:
         name, value = self._dice.choice(values)
-        operation = self._dice.choice((0, 0, 1))  # set, or delete
-        config = IncrementalAlterConfigsRequestAlterableConfig(name, operation, None if operation else value)
-        asked = IncrementalAlterConfigsRequestResource(kind, resource, (config,))
-        self._tell(IncrementalAlterConfigsRequest((asked,)), 1)
+        self._tell(alter_configs(kind, resource, {name: self._dice.choice((value, value, None))}), 1)
 
     def _delete_groups(self, group: str, topic: str) -> None:
         self._tell(DeleteGroupsRequest((group, "plain")), 2)
 
     def _delete_offsets(self, group: str, topic: str) -> None:
-        partitions = tuple(OffsetDeleteRequestPartition(p) for p in range(3))
-        topics = tuple(OffsetDeleteRequestTopic(name, partitions) for name in ("t", topic))
-        self._tell(OffsetDeleteRequest(self._dice.choice((group, "plain")), topics), 0)
+        topics = dict.fromkeys(("t", topic), range(3))
+        self._tell(delete_offsets(self._dice.choice((group, "plain")), topics), 0)
 
     def _delete_records(self, group: str, topic: str) -> None:
-        partitions = (DeleteRecordsRequestPartition(0, self._dice.choice((-1, 0, 3))),)
-        self._tell(DeleteRecordsRequest((DeleteRecordsRequestTopic(topic, partitions),), 1_000), 2)
+        self._tell(delete_records(topic, {0: self._dice.choice((-1, 0, 3))}), 2)
 
     def _commit(self, group: str, topic: str) -> None:
         """Commit without being a member, as tools do."""
@@ -126,6 +102,5 @@ class Auditor(Process):
         journal = self._network.server.promises.journal
         for partition in range(JOURNAL_PARTITIONS):
             first = max(0, journal.latest(JOURNAL, partition) - self._dice.choice((5, 50, 500)))
-            asked = FetchRequestPartition(partition, fetch_offset=first, partition_max_bytes=1 << 20)
-            topic = FetchRequestTopic(JOURNAL, partitions=(asked,))
-            self._tell(FetchRequest(max_wait_ms=500, min_bytes=1, isolation_level=1, topics=(topic,)), 11)
+            wanted = {"max_wait_ms": 500, "isolation_level": 1, "partition_max_bytes": 1 << 20}
+            self._tell(fetch(JOURNAL, partition, first, **wanted), 11)

@@ -12,17 +12,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from coordinator.client import Client
-from protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.compat.consumers import Member, read, wait_for_share, wait_until
 from tests.compat.foreign.clients import Foreign
 from tests.compat.foreign.report import Report
 from tests.live import Muster
-from tests.requests import fetch_offsets
+from tests.requests import alter_configs, fetch_offsets
 
 PARTITIONS = 4
 GROWN = 6
@@ -130,12 +125,9 @@ class Story:
 
     def static_restart(self) -> None:
         if self.protocol == "consumer":  # whose members cannot ask for a session themselves
-            session = IncrementalAlterConfigsRequestAlterableConfig(
-                "consumer.session.timeout.ms", value=str(STATIC_SESSION_MS)
-            )
-            group = IncrementalAlterConfigsRequestResource(GROUP, "tills", (session,))
+            session = {"consumer.session.timeout.ms": str(STATIC_SESSION_MS)}
             with Client.to(self.muster.kafka) as client:
-                (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=(group,))).responses
+                (answer,) = client.ask(alter_configs(GROUP, "tills", session)).responses
             assert not answer.error_code, answer.error_message
         with ExitStack() as stack:
             first = stack.enter_context(self.member("tills", "static", "till-1", STATIC_SESSION_MS))

@@ -16,15 +16,10 @@ from protocol.messages.alter_configs import (
     AlterConfigsRequestResource,
 )
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestResource,
-)
 from tests.core.decide import decide_all
+from tests.requests import alter_configs
 
 CALL = Call(1, 5_000, 4, "c", "/h", lambda: "")
-SET, DELETE = 0, 1
 
 
 def ask(catalog: Catalog, request: Any) -> Any:
@@ -35,9 +30,7 @@ def ask(catalog: Catalog, request: Any) -> Any:
 
 def change(catalog: Catalog, kind: int, name: str, key: str, value: str | None) -> str | None:
     """Change one setting. Returns what is wrong with that."""
-    configs = (IncrementalAlterConfigsRequestAlterableConfig(key, DELETE if value is None else SET, value),)
-    resource = IncrementalAlterConfigsRequestResource(kind, name, configs)
-    message: str | None = ask(catalog, IncrementalAlterConfigsRequest((resource,))).responses[0].error_message
+    message: str | None = ask(catalog, alter_configs(kind, name, {key: value})).responses[0].error_message
     return message
 
 
