@@ -49,8 +49,8 @@ class ClassicMember:
 class ConsumerMember:
     """A member of the consumer protocol (KIP-848)."""
 
-    def __init__(self, peer: Any, name: str, group: str = "g") -> None:
-        self.peer, self.name, self.group = peer, name, group
+    def __init__(self, peer: Any, name: str, group: str = "g", *, instance: str | None = None) -> None:
+        self.peer, self.name, self.group, self.instance = peer, name, group, instance
         self.epoch = 0
         self.assigned: tuple[ConsumerGroupHeartbeatRequestTopicPartitions, ...] = ()
 
@@ -59,7 +59,7 @@ class ConsumerMember:
         if self.epoch == 0:
             joining = {"subscribed_topic_names": ("orders",), "rebalance_timeout_ms": 300_000, "topic_partitions": ()}
             fields = joining | fields
-        request = ConsumerGroupHeartbeatRequest(self.group, self.name, self.epoch, **fields)
+        request = ConsumerGroupHeartbeatRequest(self.group, self.name, self.epoch, self.instance, **fields)
         response = self.peer.ask(request, 1)
         if not response.error_code:
             self.epoch = response.member_epoch

@@ -64,7 +64,7 @@ class Engine(ShardDriver):
         self._since: dict[str, set[str]] = {}  # group -> causes that no record has told of
         self._answers: dict[int, Any] = {}
 
-    def ask(self, request: Any, version: int, client: str = "app") -> int:
+    def send(self, request: Any, version: int, client: str = "app") -> int:
         """Hand in a request; the ticket under which its answer will be found."""
         call = self.call(version, client)
         result = self.handle(request, call)
@@ -80,9 +80,9 @@ class Engine(ShardDriver):
         """Whether a request has its answer, with this error."""
         return ticket in self._answers and error_code in (None, self._answers[ticket].error_code)
 
-    def asked(self, request: Any, version: int, client: str = "app") -> Any:
+    def ask(self, request: Any, version: int) -> Any:
         """The same in one step."""
-        return self.answer(self.ask(request, version, client))
+        return self.answer(self.send(request, version))
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
         """What the transaction coordinator does: decide, and write the marker."""

@@ -45,13 +45,13 @@ class History:
     def _plain(self) -> None:
         """A commit without any member, as tools make it."""
         offsets = {"orders": {self.dice.randrange(3): self.dice.randrange(10_000)}}
-        self.engine.asked(commit(f"simple-{self.engine.index}-{self.dice.randrange(3)}", offsets), 9)
+        self.engine.ask(commit(f"simple-{self.engine.index}-{self.dice.randrange(3)}", offsets), 9)
 
     def _transaction(self) -> None:
         producer = self.dice.choice((7, 8, 9))
         offsets = {"orders": {self.dice.randrange(3): self.dice.randrange(10_000)}}
         group = f"simple-{self.engine.index}-{self.dice.randrange(3)}"
-        self.engine.asked(commit_in_transaction("t", group, (producer, 0), offsets), 3)
+        self.engine.ask(commit_in_transaction("t", group, (producer, 0), offsets), 3)
         self.open.add(producer)
 
     def _ends(self) -> None:
@@ -63,7 +63,7 @@ class History:
     def _offset_delete(self) -> None:
         partitions = {"orders": [self.dice.randrange(3)]}
         group = f"simple-{self.engine.index}-{self.dice.randrange(3)}"
-        self.engine.asked(delete_offsets(group, partitions), 0)
+        self.engine.ask(delete_offsets(group, partitions), 0)
 
     def _group_delete(self) -> None:
         group = self.dice.choice(

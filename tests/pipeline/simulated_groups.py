@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from protocol.messages import consumer_protocol as embedded
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.members import ConsumerMember
 from tests.pipeline.engine import Engine
 from tests.requests import commit, join, share
 
@@ -108,7 +108,7 @@ class SimulatedGroup:
             if self.dice.random() < 0.4:
                 self._commit(gone)
             who = LeaveGroupRequestMemberIdentity(gone.member_id, gone.instance)
-            self.engine.asked(LeaveGroupRequest(self.group, members=(who,)), 5)
+            self.engine.ask(LeaveGroupRequest(self.group, members=(who,)), 5)
             self.engine.wait(self.dice.randrange(200))
         if self.clients:
             self._dawdle()
@@ -191,7 +191,7 @@ class SimulatedGroup:
 
     def _beat(self, client: Client) -> int:
         beat = HeartbeatRequest(self.group, self.generation, client.member_id, client.instance)
-        return int(self.engine.asked(beat, 4).error_code)
+        return int(self.engine.ask(beat, 4).error_code)
 
     def _beat_all(self) -> None:
         self.engine.wait(BEAT_MS)
@@ -299,7 +299,7 @@ class SimulatedGroup:
         protocols = (JoinGroupRequestProtocol(self._protocol, embedded.write(said, 1)),)
         times = {"session_ms": self.habits.session_ms, "rebalance_ms": self.habits.rebalance_ms}
         request = join(self.group, client.member_id, client.instance, **times, protocols=protocols)
-        ticket = self.engine.ask(request, 9, client.name)
+        ticket = self.engine.send(request, 9, client.name)
         if self.engine.has_answered(ticket, MEMBER_ID_REQUIRED):
             client.member_id = self.engine.answer(ticket).member_id
             return self._join(client)
@@ -311,7 +311,7 @@ class SimulatedGroup:
         request = SyncGroupRequest(
             self.group, generation, client.member_id, client.instance, "consumer", self._protocol, shares
         )
-        self.engine.ask(request, 5)
+        self.engine.send(request, 5)
         client.owned = owned
 
     def _commit_perhaps(self, client: Client) -> None:
@@ -325,7 +325,7 @@ class SimulatedGroup:
                 self.positions[topic, number] = self.positions.get((topic, number), 0) + self.dice.randrange(40)
             offsets[topic] = {number: self.positions[topic, number] for number in numbers}
         who = {"member_id": client.member_id, "group_instance_id": client.instance}
-        self.engine.asked(commit(self.group, offsets, self.generation, **who), 9)
+        self.engine.ask(commit(self.group, offsets, self.generation, **who), 9)
 
 
 class SimulatedConsumerGroup:
@@ -333,7 +333,7 @@ class SimulatedConsumerGroup:
 
     def __init__(self, engine: Engine, group: str, dice: Random) -> None:
         self.engine, self.group, self.dice = engine, group, dice
-        self.members: dict[str, tuple[int, str | None]] = {}  # member id -> epoch, instance id
+        self.members: list[ConsumerMember] = []
         self.habit = dice.choice((NEVER, RARELY, OFTEN))
         self._named = 0
 
@@ -345,67 +345,63 @@ class SimulatedConsumerGroup:
             for _ in range(self.dice.randrange(3, 12)):
                 self.work()
 
-    def join(self) -> None:
-        """A new member."""
+    def join(self, instance: str | None = None) -> None:
+        """A new member, with this instance id if one is given."""
         self._named += 1
-        instance = f"{self.group}-{self._named}" if self.dice.random() < 0.4 else None
-        self._enter(f"member-{self._named}", instance)
+        if instance is None and self.dice.random() < 0.4:
+            instance = f"{self.group}-{self._named}"
+        self.members.append(ConsumerMember(self.engine, f"member-{self._named}", self.group, instance=instance))
+        self._beat(self.members[-1], rebalance_timeout_ms=60_000)
 
     def leave(self) -> None:
         """One or two members say goodbye."""
         for member in self._some():
-            self._beat(member, -1)
+            self._leave(member, -1)
 
     def time_out(self) -> None:
         """One or two members fall silent."""
         gone = self._some()
-        for member in gone:
-            del self.members[member]
-        while any(member in self.engine.shard.groups[self.group].members for member in gone):
+        self.members = [member for member in self.members if member not in gone]
+        while any(member.name in self.engine.shard.groups[self.group].members for member in gone):
             self.work()
 
     def static_rejoin(self) -> None:
         """A static member goes away for a moment and comes back under another id."""
-        static = [member for member, (_, instance) in self.members.items() if instance]
+        static = [member for member in self.members if member.instance]
         if not static:
             self.join()
             return
         member = self.dice.choice(static)
-        instance = self.members[member][1]
-        self._beat(member, -2)
+        self._leave(member, -2)
         self.engine.wait(1_000)
-        self._named += 1
-        self._enter(f"member-{self._named}", instance)
+        self.join(member.instance)
 
     def subscription_change(self) -> None:
         """A member wants another topic, too, or no longer."""
-        member = self.dice.choice(list(self.members))
-        self._beat(member, self.members[member][0], subscribed_topic_names=self.dice.choice((("orders",), ("orders", "payments"))))  # fmt: skip
+        member = self.dice.choice(self.members)
+        self._beat(member, subscribed_topic_names=self.dice.choice((("orders",), ("orders", "payments"))))
 
     def work(self) -> None:
         """Some seconds in which all beat, and some commit."""
         self.engine.wait(BEAT_MS)
         for member in list(self.members):
-            self._beat(member, self.members[member][0])
+            self._beat(member)
             if member in self.members and self.dice.random() < self.habit:
-                epoch, instance = self.members[member]
-                who = {"member_id": member, "group_instance_id": instance}
-                self.engine.asked(commit(self.group, {"orders": {0: self.dice.randrange(1000)}}, epoch, **who), 9)
+                who = {"member_id": member.name, "group_instance_id": member.instance}
+                offsets = {"orders": {0: self.dice.randrange(1000)}}
+                self.engine.ask(commit(self.group, offsets, member.epoch, **who), 9)
 
-    def _some(self) -> list[str]:
-        return self.dice.sample(list(self.members), min(len(self.members), self.dice.choice((1, 1, 2))))
+    def _some(self) -> list[ConsumerMember]:
+        return self.dice.sample(self.members, min(len(self.members), self.dice.choice((1, 1, 2))))
 
-    def _enter(self, member: str, instance: str | None) -> None:
-        self.members[member] = (0, instance)
-        self._beat(member, 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=())
+    def _leave(self, member: ConsumerMember, epoch: int) -> None:
+        member.epoch = epoch
+        member.beat()
+        self.members.remove(member)
 
-    def _beat(self, member: str, epoch: int, **fields: Any) -> None:
-        instance = self.members[member][1]
-        answer = self.engine.asked(ConsumerGroupHeartbeatRequest(self.group, member, epoch, instance, **fields), 1)
-        if answer.error_code == 0 and epoch >= 0:
-            self.members[member] = (answer.member_epoch, instance)
-        else:
-            self.members.pop(member, None)
+    def _beat(self, member: ConsumerMember, **fields: Any) -> None:
+        if member.beat(**fields).error_code:
+            self.members.remove(member)
 
 
 def live(engine: Engine, group: str, dice: Random, happenings: int) -> None:
