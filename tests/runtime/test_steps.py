@@ -15,9 +15,8 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
 )
-from tests.requests import commit
+from tests.requests import commit, fetch_offsets
 from tests.server.in_memory import InMemory
 
 GROUPS = 5 * STEP_GROUPS
@@ -73,31 +72,24 @@ def test_many_offsets_of_a_group_are_fetched_in_steps(
 ) -> None:
     monkeypatch.setattr("coordinator.runtime.parts.PART_PARTITIONS", 10)
     monkeypatch.setattr("coordinator.runtime.groups.PART_PARTITIONS", 10)
-    server = InMemory(topics={"a": 35, "b": 4, "c": 17})
+    numbers = {"a": range(35), "b": range(4), "c": range(17)}
+    server = InMemory(topics={name: len(each) for name, each in numbers.items()})
     peer = server.connect()
-    request = commit("g", {name: {at: at for at in range(count)} for name, count in (("a", 35), ("b", 4), ("c", 17))})
-    peer.send((request, 8))
+    peer.send((commit("g", {name: dict(zip(each, each, strict=True)) for name, each in numbers.items()}), 8))
     while not peer.answers:
         server.turn()
     server.frontend.turn.real_s = count(1.0).__next__
     if version < 8:
-        named = tuple(OffsetFetchRequestTopic(each.name, tuple(range(len(each.partitions)))) for each in request.topics)
+        named = tuple(OffsetFetchRequestTopic(name, tuple(each)) for name, each in numbers.items())
         response, turns = asked(server, OffsetFetchRequest("g", named if is_named else None), version)
         found = response.topics
     else:
-        more = tuple(
-            OffsetFetchRequestTopics(each.name, partition_indexes=tuple(range(len(each.partitions))))
-            for each in request.topics
-        )
-        group = OffsetFetchRequestGroup("g", topics=more if is_named else None)
-        response, turns = asked(server, OffsetFetchRequest(groups=(group,)), version)
+        response, turns = asked(server, fetch_offsets("g", numbers if is_named else None), version)
         found = response.groups[0].topics
     assert turns >= 4
-    assert [(one.name, [each.committed_offset for each in one.partitions]) for one in found] == [
-        ("a", list(range(35))),
-        ("b", list(range(4))),
-        ("c", list(range(17))),
-    ]
+    assert {one.name: [each.committed_offset for each in one.partitions] for one in found} == {
+        name: list(each) for name, each in numbers.items()
+    }
 
 
 def test_groups_that_come_and_go_between_steps_harm_no_list(server: InMemory) -> None:

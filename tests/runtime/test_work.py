@@ -103,13 +103,8 @@ def test_transactions_that_time_out_at_once_end_over_some_turns() -> None:
     for number in range(count):
         made = peer.ask(InitProducerIdRequest(f"tx{number}", 1_000), 5)
         join = AddPartitionsToTxnRequestTopic("orders", (0,))
-        adding = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=f"tx{number}",
-            v3_and_below_producer_id=made.producer_id,
-            v3_and_below_producer_epoch=made.producer_epoch,
-            v3_and_below_topics=(join,),
-        )
-        peer.ask(adding, 3)
+        ids = (made.producer_id, made.producer_epoch)
+        peer.ask(AddPartitionsToTxnRequest((), f"tx{number}", *ids, (join,)), 3)
     server.seconds += 5
 
     def is_open() -> int:
