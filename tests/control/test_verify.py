@@ -10,9 +10,7 @@ from coordinator.control.verify import Expectation, Verdict, find_difference, ve
 from coordinator.core.events import Cause, Event
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.offset_commit import (
-    OffsetCommitResponse,
-)
+from protocol.messages.offset_commit import OffsetCommitResponse
 from tests.control.frames import note
 from tests.requests import commit
 

@@ -28,11 +28,7 @@ from coordinator.core.topics import NO_ID, Topic, Topics
 from protocol import record_batch
 from protocol.codec import decode_request, encode_request
 from protocol.errors import ProtocolError
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.record_batch import PlainBatch
 from protocol.records import Record as LogRecord
 from protocol.records import read as read_records

@@ -11,11 +11,7 @@ from protocol.apis import APIS
 from protocol.codec import decode_request, encode_request, encode_response, encode_response_in_pieces
 from protocol.errors import ProtocolError
 from protocol.header import request_frame
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
