@@ -11,7 +11,6 @@ import random
 from collections.abc import Iterator
 from typing import Literal
 
-import msgspec
 from msgspec import Struct, field
 
 from coordinator.control.subject import Subject
@@ -173,13 +172,3 @@ def check(spec: FaultSpec) -> None:
     ends = [name for name in ("drop", "disconnect", "truncate", "hold") if getattr(do, name) not in ("", None, False)]
     if len(ends) > 1:
         raise FaultError(f"invalid do: expected at most one of {', '.join(ends)}")
-
-
-def parse_fault(body: bytes) -> FaultSpec:
-    """Read a rule from JSON. Raises FaultError."""
-    try:
-        spec = msgspec.json.decode(body, type=FaultSpec)
-    except msgspec.DecodeError as error:
-        raise FaultError(f"invalid fault: {error}") from None
-    check(spec)
-    return spec

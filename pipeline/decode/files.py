@@ -146,12 +146,6 @@ class Store(msgspec.Struct, frozen=True):
         filesystem, full = self._at(path)
         return bool(filesystem.get_file_info(full).type != pafs.FileType.NotFound)
 
-    def modified_ms(self, path: str) -> int:
-        """Return when a file was changed last; 0 when it is not there."""
-        filesystem, full = self._at(path)
-        mtime = filesystem.get_file_info(full).mtime
-        return int(mtime.timestamp() * 1000) if mtime else 0
-
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Return bytes of a file from `start`; fewer than `length` when the file ends before."""
         filesystem, full = self._at(path)
