@@ -1,4 +1,4 @@
-"""A test that is run again when its client has stopped does not wait for it for minutes."""
+"""What tests with released clients share. One that is run again when its client has stopped does not wait for minutes."""
 
 import pytest
 
@@ -13,3 +13,9 @@ STOPPED_SECONDS = (
 def wait_less_for_a_client_that_may_stop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.node.get_closest_marker("flaky"):
         monkeypatch.setattr(live, "wait_seconds", STOPPED_SECONDS)
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> str:
+    """A group of the test's own, on a server that it shares."""
+    return str(request.node.name)

@@ -24,9 +24,6 @@ OPTIONS = (
 )
 
 
-steer = Muster.steer
-
-
 class Polling(ABC):
     """A consumer in a thread of its own. `seen` has what happened to it, in order."""
 

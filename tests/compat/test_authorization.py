@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
-from tests.compat.steered import steer
 from tests.live import Muster
 
 SECONDS = 60  # of patience on a busy machine
@@ -156,4 +155,4 @@ def test_kafka_python_raises_its_own_errors(muster: Muster) -> None:
 
 
 def test_the_operator_of_the_admin_port_needs_no_rights(muster: Muster) -> None:
-    assert steer(muster, "POST", "/state", topics={"seeded": 2})["topics"]["seeded"] == 2
+    assert muster.steer("POST", "/state", topics={"seeded": 2})["topics"]["seeded"] == 2

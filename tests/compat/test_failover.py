@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, Message, TopicPartition
 
 from tests.compat.consumers import produce, wait_for_share, wait_until
-from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, steer
+from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent
 from tests.live import Muster, server_fixture
 
 PARTITIONS = 6
@@ -66,21 +66,21 @@ def test_a_group_of_three_goes_through_a_move_without_losing_a_commit(muster: Mu
         seen = [list(one.seen) for one in workers]
         work(muster, 5)
         wait_for_all(workers, 5)
-        home = steer(muster, "GET", "/coordinators/shop")["broker"]
+        home = muster.steer("GET", "/coordinators/shop")["broker"]
         for step in (1, 2):
             to = (home + step) % 3
             before = acknowledged(workers)
-            steer(muster, "POST", "/coordinators/shop/move", to=to, load_ms=500)
+            muster.steer("POST", "/coordinators/shop/move", to=to, load_ms=500)
             work(muster, 5)
-            moved = steer(muster, "POST", "/wait", group="shop", coordinator=to, timeout_ms=60_000)
+            moved = muster.steer("POST", "/wait", group="shop", coordinator=to, timeout_ms=60_000)
             assert all(moved["offsets"]["orders"][index] >= offset for index, offset in before.items())
             wait_for_all(workers, 5 + 5 * step)
         assert [one.seen for one in workers] == seen, "nobody has rebalanced"
         got = [one for worker in workers for one in worker.got]
         assert sorted(got) == [(partition, offset) for partition in range(PARTITIONS) for offset in range(15)]
-        events = steer(muster, "GET", "/groups/shop/timeline")["events"]
+        events = muster.steer("GET", "/groups/shop/timeline")["events"]
         assert [one["cause"]["kind"] for one in events].count("coordinator_moved") == 2
-        assert steer(muster, "GET", "/groups/shop")["offsets"]["orders"] == acknowledged(workers)
+        assert muster.steer("GET", "/groups/shop")["offsets"]["orders"] == acknowledged(workers)
 
 
 @PROTOCOLS
@@ -91,9 +91,9 @@ def test_exactly_the_last_commits_are_lost_and_consumed_again(muster: Muster, se
     with first:
         wait_for_all([first], 5)
     last = first.got[-4:]
-    home = steer(muster, "GET", "/coordinators/shop")["broker"]
-    steer(muster, "POST", "/coordinators/shop/move", to=(home + 1) % 3, load_ms=200, lose_last_commits=4)
-    moved = steer(muster, "POST", "/wait", group="shop", coordinator=(home + 1) % 3, timeout_ms=60_000)
+    home = muster.steer("GET", "/coordinators/shop")["broker"]
+    muster.steer("POST", "/coordinators/shop/move", to=(home + 1) % 3, load_ms=200, lose_last_commits=4)
+    moved = muster.steer("POST", "/wait", group="shop", coordinator=(home + 1) % 3, timeout_ms=60_000)
     left = {
         str(partition): min([5, *(offset for at, offset in last if at == partition)]) for partition in range(PARTITIONS)
     }
@@ -101,7 +101,7 @@ def test_exactly_the_last_commits_are_lost_and_consumed_again(muster: Muster, se
     with Worker(muster, "b", **settings) as second:
         wait_until("the lost commits are done again", lambda: len(second.acknowledged) == len({at for at, _ in last}))
         wait_until(f"{second.got} is {last}", lambda: sorted(second.got) == sorted(last))
-    assert steer(muster, "GET", "/groups/shop")["offsets"]["orders"] == {str(one): 5 for one in range(PARTITIONS)}
+    assert muster.steer("GET", "/groups/shop")["offsets"]["orders"] == {str(one): 5 for one in range(PARTITIONS)}
 
 
 @PROTOCOLS
@@ -109,8 +109,8 @@ def test_members_that_are_lost_come_back(muster: Muster, settings: dict[str, Any
     with ExitStack() as stack:
         workers = [stack.enter_context(Worker(muster, name, **settings)) for name in "ab"]
         wait_for_share(workers, PARTITIONS)
-        home = steer(muster, "GET", "/coordinators/shop")["broker"]
-        steer(muster, "POST", "/coordinators/shop/move", to=(home + 1) % 3, keep_members=False)
+        home = muster.steer("GET", "/coordinators/shop")["broker"]
+        muster.steer("POST", "/coordinators/shop/move", to=(home + 1) % 3, keep_members=False)
         wait_until("both have lost their partitions", lambda: all("lost" in one.seen for one in workers))
         wait_for_share(workers, PARTITIONS)
 
@@ -127,17 +127,17 @@ def test_a_rolling_restart_under_five_groups_loses_nothing_and_rebalances_nobody
         }  # fmt: skip
         for workers in members.values():
             wait_for_share(workers, PARTITIONS)
-        assert len({steer(muster, "GET", f"/coordinators/{group}")["broker"] for group in groups}) > 1
+        assert len({muster.steer("GET", f"/coordinators/{group}")["broker"] for group in groups}) > 1
         seen = {one.name: list(one.seen) for workers in members.values() for one in workers}
         work(muster, 5)
-        restarted = steer(muster, "POST", "/brokers/rolling-restart", down_ms=300, load_ms=100)["brokers"]
+        restarted = muster.steer("POST", "/brokers/rolling-restart", down_ms=300, load_ms=100)["brokers"]
         assert all(one["is_running"] and not one["loading"] for one in restarted)
         work(muster, 5)
         for group, workers in members.items():
             wait_for_all(workers, 10)
-            assert steer(muster, "GET", f"/groups/{group}")["offsets"]["orders"] == acknowledged(workers)
+            assert muster.steer("GET", f"/groups/{group}")["offsets"]["orders"] == acknowledged(workers)
             got = [one for worker in workers for one in worker.got]
             assert sorted(got) == [(partition, offset) for partition in range(PARTITIONS) for offset in range(10)]
         assert {one.name: one.seen for workers in members.values() for one in workers} == seen, "nobody has rebalanced"
-        stops = steer(muster, "GET", "/groups/shop-0/timeline")["events"]
+        stops = muster.steer("GET", "/groups/shop-0/timeline")["events"]
         assert "coordinator_moved" in [one["cause"]["kind"] for one in stops]

@@ -14,7 +14,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from tests.compat.consumers import librdkafka, wait_for_share, wait_until
-from tests.compat.steered import CLASSIC, OPTIONS, Confluent, steer
+from tests.compat.steered import CLASSIC, OPTIONS, Confluent
 from tests.live import Muster, server_fixture
 
 server = server_fixture(*OPTIONS, "--topic=more:2")
@@ -23,36 +23,31 @@ server = server_fixture(*OPTIONS, "--topic=more:2")
 @pytest.fixture
 def muster(server: Muster) -> Iterator[Muster]:
     yield server
-    steer(server, "DELETE", "/faults")
-
-
-@pytest.fixture
-def group(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name)
+    server.steer("DELETE", "/faults")
 
 
 def fault(muster: Muster, do: dict[str, Any], *, count: int | None = 1, **on: Any) -> int:
     """Put a fault into force. Returns its number."""
-    number: int = steer(muster, "POST", "/faults", on=on, do=do, count=count)["number"]
+    number: int = muster.steer("POST", "/faults", on=on, do=do, count=count)["number"]
     return number
 
 
 def hits(muster: Muster, number: int) -> int:
     """How many requests a fault has met."""
-    found: int = steer(muster, "GET", f"/faults/{number}")["hits"]
+    found: int = muster.steer("GET", f"/faults/{number}")["hits"]
     return found
 
 
 def offset(muster: Muster, group: str) -> int | None:
     """What is committed for partition 0 of orders."""
-    groups = {one["group"]: one for one in steer(muster, "GET", f"/groups?prefix={group}")["groups"]}
+    groups = {one["group"]: one for one in muster.steer("GET", f"/groups?prefix={group}")["groups"]}
     found: int | None = groups[group]["offsets"].get("orders", {}).get("0") if group in groups else None
     return found
 
 
 def seen(muster: Muster, api: str, group: str) -> int:
     """How many of these requests of a group the server has seen."""
-    return len(steer(muster, "GET", f"/requests?api={api}&group={group}")["requests"])
+    return len(muster.steer("GET", f"/requests?api={api}&group={group}")["requests"])
 
 
 @pytest.fixture
@@ -116,7 +111,7 @@ def test_disconnect(muster: Muster, group: str, committer: Consumer, when: str) 
 def test_truncate(muster: Muster, group: str, committer: Consumer) -> None:
     fault(muster, {"truncate": 6}, api="OffsetCommit", group=group)
     wait_until("the commit has come through", lambda: commit(committer, 5) == "")
-    (first, *others) = steer(muster, "GET", f"/requests?api=OffsetCommit&group={group}")["requests"]
+    (first, *others) = muster.steer("GET", f"/requests?api=OffsetCommit&group={group}")["requests"]
     assert len(first["response"]) == 2 * 6, "six bytes, as hexadecimal digits"
     assert others
 
@@ -131,14 +126,14 @@ def test_throttle(muster: Muster, group: str) -> None:
 
 
 def test_a_commit_is_held_until_it_is_released(muster: Muster, group: str, committer: Consumer) -> None:
-    rules = steer(muster, "POST", f"/groups/{group}/hold", at="commit")["faults"]
+    rules = muster.steer("POST", f"/groups/{group}/hold", at="commit")["faults"]
     (number,) = [one["number"] for one in rules if one["on"]["api"] == "OffsetCommit"]
     committer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=True)
-    steer(muster, "POST", "/wait", fault=number, hits=1, timeout_ms=60_000)
-    assert steer(muster, "GET", f"/faults/{number}")["held"] == 1
+    muster.steer("POST", "/wait", fault=number, hits=1, timeout_ms=60_000)
+    assert muster.steer("GET", f"/faults/{number}")["held"] == 1
     assert offset(muster, group) is None
-    steer(muster, "POST", f"/groups/{group}/release")
-    steer(muster, "POST", "/wait", group=group, offsets={"orders": {"0": 5}}, timeout_ms=60_000)
+    muster.steer("POST", f"/groups/{group}/release")
+    muster.steer("POST", "/wait", group=group, offsets={"orders": {"0": 5}}, timeout_ms=60_000)
 
 
 def test_match_by_instance_and_generation(muster: Muster, group: str) -> None:
@@ -151,7 +146,7 @@ def test_match_by_instance_and_generation(muster: Muster, group: str) -> None:
         beats = seen(muster, "Heartbeat", group)
         wait_until("two further heartbeats", lambda: seen(muster, "Heartbeat", group) > beats + 1)
         assert hits(muster, number) == 0
-        steer(muster, "POST", f"/groups/{group}/rebalance")
+        muster.steer("POST", f"/groups/{group}/rebalance")
         wait_until(f"a has errors {a.errors}", lambda: "_FATAL" in a.errors)
         assert hits(muster, number) == 1
 
@@ -163,16 +158,16 @@ def test_scenario(muster: Muster, group: str, committer: Consumer) -> None:
         {"after": {"group": "members", "state": "Stable", "members": 1}, "verb": {"rebalance": True}},
         {"on": {"api": "Heartbeat", "group": "members", "generation": 2}, "do": {"error": "UNKNOWN_MEMBER_ID"}},
     ]
-    number = steer(muster, "POST", "/scenarios", name="lost, then fenced", steps=steps)["number"]
+    number = muster.steer("POST", "/scenarios", name="lost, then fenced", steps=steps)["number"]
     with Confluent(muster, "a", **CLASSIC, **{"group.id": "members"}) as a:
         wait_for_share([a])
         assert commit(committer, 5) == ""
-        assert steer(muster, "GET", f"/scenarios/{number}")["reached"] == 0
+        assert muster.steer("GET", f"/scenarios/{number}")["reached"] == 0
         committer.commit(offsets=[TopicPartition("orders", 0, 6)], asynchronous=True)
-        wait_until("the scenario is done", lambda: steer(muster, "GET", f"/scenarios/{number}")["done"])
+        wait_until("the scenario is done", lambda: muster.steer("GET", f"/scenarios/{number}")["done"])
         wait_until(f"a has seen {a.seen}", lambda: "lost" in a.seen)
         assert offset(muster, group) == 6
-    steer(muster, "DELETE", f"/scenarios/{number}")
+    muster.steer("DELETE", f"/scenarios/{number}")
 
 
 def test_faults_of_a_producer(muster: Muster) -> None:

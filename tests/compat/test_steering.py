@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from coordinator import cli
 from tests.compat.consumers import STOPS, librdkafka, produce, wait_for_share, wait_until
-from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling, steer
+from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling
 from tests.live import Muster, server_fixture
 
 PARTITIONS = 4
@@ -38,16 +38,16 @@ def test_a_session_of_45_seconds_expires_in_a_moment(
     with member(muster, "a") as a, member(muster, "b") as b:
         wait_for_share([a, b])
         if how == "clock":
-            steer(muster, "POST", "/groups/shop/hold", at="heartbeat", client="b")  # or it beats while the clock moves
-            fired = steer(muster, "POST", "/clock/advance", ms=45_001, keep_alive=["a"])["fired"]
+            muster.steer("POST", "/groups/shop/hold", at="heartbeat", client="b")  # or it beats while the clock moves
+            fired = muster.steer("POST", "/clock/advance", ms=45_001, keep_alive=["a"])["fired"]
             assert [one["kind"] for one in fired if one["group"] == "shop"][:1] == ["session"]
-            steer(muster, "POST", "/groups/shop/release")
+            muster.steer("POST", "/groups/shop/release")
         else:
-            steer(muster, "POST", "/groups/shop/members/b/expire")
+            muster.steer("POST", "/groups/shop/members/b/expire")
         wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
         assert "lost" not in a.seen
         wait_for_share([a, b])
-        events = steer(muster, "GET", "/groups/shop/timeline")["events"]
+        events = muster.steer("GET", "/groups/shop/timeline")["events"]
         assert "session_expired" in [one["cause"]["kind"] for one in events]
 
 
@@ -58,7 +58,7 @@ def test_half_an_applied_commit_doubles_the_work_of_a_consumer_that_trusts_it(mu
     consumer = librdkafka(muster.kafka, "shop", **{"socket.timeout.ms": 1_000})
     consumer.assign([TopicPartition("orders", 0, 0)])
     commits = {"api": "OffsetCommit", "group": "shop"}
-    fault = steer(muster, "POST", "/faults", on=commits, do={"apply": True, "drop": "response"}, count=None)
+    fault = muster.steer("POST", "/faults", on=commits, do={"apply": True, "drop": "response"}, count=None)
     done: list[str] = []
 
     def process() -> bool:
@@ -75,8 +75,8 @@ def test_half_an_applied_commit_doubles_the_work_of_a_consumer_that_trusts_it(mu
         return True
 
     wait_until("the first commit has failed", lambda: process() or len(done) == len(work))
-    assert steer(muster, "GET", "/groups/shop")["offsets"] == {"orders": {"0": len(work)}}
-    steer(muster, "DELETE", f"/faults/{fault['number']}")
+    assert muster.steer("GET", "/groups/shop")["offsets"] == {"orders": {"0": len(work)}}
+    muster.steer("DELETE", f"/faults/{fault['number']}")
     wait_until("a commit has succeeded", process)
     consumer.close()
     assert done == work * 2
@@ -90,11 +90,11 @@ def test_a_reset_under_load_leaks_nothing_of_the_old_world(muster: Muster) -> No
             producer.produce("orders", f"old {number}".encode())
         producer.flush(30)
         wait_for_share([a])
-        before = steer(muster, "GET", "/groups/shop")["members"][0]["member_id"]
-        steer(muster, "POST", "/reset")
-        assert steer(muster, "GET", "/state") == {"topics": {"orders": PARTITIONS}, "offsets": {}}
+        before = muster.steer("GET", "/groups/shop")["members"][0]["member_id"]
+        muster.steer("POST", "/reset")
+        assert muster.steer("GET", "/state") == {"topics": {"orders": PARTITIONS}, "offsets": {}}
         wait_until(f"a has seen {a.seen}", lambda: a.seen.count("assigned") > 1)
-        after = steer(muster, "POST", "/wait", group="shop", state="Stable")["members"][0]["member_id"]
+        after = muster.steer("POST", "/wait", group="shop", state="Stable")["members"][0]["member_id"]
         assert before != after
     reader = librdkafka(muster.kafka, "reader")
     low, high = reader.get_watermark_offsets(TopicPartition("orders", 0), timeout=30)
@@ -112,8 +112,8 @@ def test_a_run_of_real_clients_is_replayed(tmp_path: Path, capsys: pytest.Captur
             for number in range(100):
                 producer.produce("orders", f"order {number}".encode(), partition=number % PARTITIONS)
             producer.flush(60)
-            steer(muster, "POST", "/clock/advance", ms=600_000, keep_alive="all")
-            steer(muster, "POST", "/groups/shop/members/b/kick")
+            muster.steer("POST", "/clock/advance", ms=600_000, keep_alive="all")
+            muster.steer("POST", "/groups/shop/members/b/kick")
             wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
             wait_for_share([a, b])
         consumer = librdkafka(muster.kafka, "other", **CONSUMER)

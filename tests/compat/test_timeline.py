@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from coordinator import cli
 from tests.compat.consumers import STOPS, wait_until
-from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling, steer
+from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling
 from tests.live import Muster, server_fixture
 
 COMPLETED = ("all_members_joined", "leader_synced")  # a rebalance of the classic protocol, once every member has joined
@@ -49,12 +49,12 @@ class Story:
 
     def steer(self, method: str, path: str = "", **body: Any) -> Any:
         """Call the control API about the group."""
-        return steer(self.muster, method, f"/groups/{self.group}{path}", **body)
+        return self.muster.steer(method, f"/groups/{self.group}{path}", **body)
 
     def settle(self, *members: Polling) -> None:
         """Wait until the group is stable with these members, and they have heard what they own."""
         settled = {"group": self.group, "state": "Stable" if members else "Empty", "members": len(members)}
-        steer(self.muster, "POST", "/wait", **settled, timeout_ms=180_000)
+        self.muster.steer("POST", "/wait", **settled, timeout_ms=180_000)
 
         def have_heard() -> bool:
             view = self.steer("GET")
@@ -146,7 +146,7 @@ def test_session_timeout(story: Story, capsys: Capsys) -> None:
     """B's heartbeats are held, as by a network that drops them; then the clock passes its session."""
     with story.pair() as (a, b):
         story.steer("POST", "/hold", at="heartbeat", client="b")
-        steer(story.muster, "POST", "/clock/advance", ms=45_001, keep_alive=["a"])
+        story.muster.steer("POST", "/clock/advance", ms=45_001, keep_alive=["a"])
         story.settle(a)
         story.expect("session_expired", "member_rejoined", *COMPLETED)
         story.expect_why(capsys, 'session expired: "b" (')
@@ -233,7 +233,7 @@ def test_rebalance_timeout(story: Story, capsys: Capsys) -> None:
         story.steer("POST", "/hold", at="join", client="b")
         story.steer("POST", "/rebalance")
         story.expect("rebalance_requested", "member_rejoined")
-        steer(story.muster, "POST", "/clock/advance", ms=300_000, keep_alive="all")
+        story.muster.steer("POST", "/clock/advance", ms=300_000, keep_alive="all")
         story.settle(a)
         story.expect("rebalance_timed_out", "rebalance_timed_out", "leader_synced")
         story.expect_why(capsys, 'rebalance timed out: "b" (')

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tests.compat.consumers import Member, share, wait_for_share, wait_until
 from tests.compat.foreign.story import PARTITIONS, SETTINGS, STATIC_SESSION_MS, Story, seen, twice
-from tests.compat.steered import steer
 from tests.live import Muster
 
 MOVES = 3
@@ -32,11 +31,11 @@ class Failover(Story):
             generation = self.generation()
             for number in range(MOVES):
                 with self.check(f"the coordinator moves and loads for {LOAD_MS} ms: all is consumed, and committed"):
-                    home = steer(self.muster, "GET", "/coordinators/shop")["broker"]
-                    steer(self.muster, "POST", "/coordinators/shop/move", to=(home + 1) % 3, load_ms=LOAD_MS)
+                    home = self.muster.steer("GET", "/coordinators/shop")["broker"]
+                    self.muster.steer("POST", "/coordinators/shop/move", to=(home + 1) % 3, load_ms=LOAD_MS)
                     self.consume(members, 2 * number)
             with self.check("three brokers restart, one after the other: all is consumed, and committed"):
-                steer(self.muster, "POST", "/brokers/rolling-restart", down_ms=self.client.restart_ms)
+                self.muster.steer("POST", "/brokers/rolling-restart", down_ms=self.client.restart_ms)
                 self.consume(members, 2 * MOVES)
             if self.client.stays_when_moved:
                 with self.check("nobody has rebalanced"):
@@ -49,12 +48,12 @@ class Failover(Story):
         for count in ((batches + 1) * RECORDS, (batches + 2) * RECORDS):
             self.produce("orders", "none", RECORDS)
             wait_until(f"{count} are consumed", lambda count=count: len(seen(members)) >= count)
-            steer(self.muster, "POST", "/wait", group="shop", state="Stable", timeout_ms=50_000)  # it is loaded
+            self.muster.steer("POST", "/wait", group="shop", state="Stable", timeout_ms=50_000)  # it is loaded
         if self.client.stays_when_moved:  # others rejoin, read again what was not committed, or commit it later
             shares = {str(partition): count // PARTITIONS for partition in range(PARTITIONS)}
-            steer(self.muster, "POST", "/wait", group="shop", offsets={"orders": shares}, timeout_ms=50_000)
+            self.muster.steer("POST", "/wait", group="shop", offsets={"orders": shares}, timeout_ms=50_000)
             assert not (again := twice(members)), f"read again: {again}"
 
     def generation(self) -> int:
-        generation: int = steer(self.muster, "GET", "/groups/shop")["generation"]
+        generation: int = self.muster.steer("GET", "/groups/shop")["generation"]
         return generation
