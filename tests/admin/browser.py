@@ -10,7 +10,6 @@ import subprocess
 import time
 import warnings
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -62,9 +61,7 @@ class Browser:
     def __enter__(self) -> "Browser":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait(WAIT_SECONDS)
         os.close(self._write)

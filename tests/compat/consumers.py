@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -57,9 +56,7 @@ class Member:
     def __enter__(self) -> "Member":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
 

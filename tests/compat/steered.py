@@ -4,7 +4,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 from confluent_kafka import Message
@@ -39,9 +38,7 @@ class Polling(ABC):
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(60)
 
