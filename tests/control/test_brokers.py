@@ -190,35 +190,6 @@ def test_members_can_be_lost_on_the_way(server: Cluster, kind: type) -> None:
     assert server.commit("g", 4) == ErrorCode.NONE, "nobody is in it"
 
 
-@pytest.mark.parametrize("lost", [0, 1, 2, 4])
-def test_exactly_the_last_commits_are_lost(server: Cluster, lost: int) -> None:
-    """Two groups share a partition; partition 1 is committed once, between the others."""
-    other = next(name for name in map(str, range(1_000)) if server.node.coordinators.partition_of(name)
-                 == server.node.coordinators.partition_of("g"))  # fmt: skip
-    server.commit("g", 10)
-    server.commit(other, 1)
-    server.commit("g", 11)
-    server.commit("g", 5, 1)
-    server.commit("g", 12)
-    server.commit(other, 2)
-    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, lose_last_commits=lost)
-    expected = {0: {0: 12, 1: 5}, 1: {0: 11, 1: 5}, 2: {0: 11}, 4: {}}[lost]
-    assert server.offsets("g") == expected
-    assert server.offsets(other) == {0: 2}
-    assert server.commit("g", 99) == ErrorCode.NONE
-    server.operator.brokers.move_group("g", (server.at("g") + 1) % BROKERS, lose_last_commits=1)
-    assert server.offsets("g") == expected, "and what was lost before is not counted again"
-
-
-def test_more_commits_than_there_are_cannot_be_lost(server: Cluster) -> None:
-    server.commit("g", 10)
-    home = server.at("g")
-    with pytest.raises(Refusal, match="1 commits of group 'g' are known, not 2"):
-        server.operator.brokers.move_group("g", (home + 1) % BROKERS, lose_last_commits=2)
-    assert server.at("g") == home
-    assert server.offsets("g") == {0: 10}
-
-
 def test_what_was_deleted_after_a_lost_commit_stays_deleted(server: Cluster) -> None:
     server.commit("g", 10)
     server.commit("g", 11)

@@ -15,12 +15,6 @@ def test_ids_are_random_uuids_in_javas_spelling() -> None:
     assert all(uuid.UUID(text).version == 4 and str(uuid.UUID(text)) == text for text in made)
 
 
-def test_a_seed_repeats_them() -> None:
-    one, other = fresh_ids(7), fresh_ids(7)
-    assert [one() for _ in range(5)] == [other() for _ in range(5)]
-    assert fresh_ids(8)() != fresh_ids(7)()
-
-
 def test_time_is_the_wall_clock_at_the_start_and_then_the_monotonic_one() -> None:
     """R21: whatever the wall clock does later is not seen."""
     seconds = 100.0

@@ -20,7 +20,6 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.schema import Message
-from storage.files import StorageError
 from tests import requests
 from tests.dataplane.broker import batch
 from tests.log_lines import log_lines
@@ -231,17 +230,3 @@ def test_a_transaction_that_cannot_time_out_is_logged_once(monkeypatch: pytest.M
     for _ in range(3):
         server.advance(2)
     assert server.node.edge.failures == {"timer transaction": 1}
-
-
-def test_a_failed_append_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows what the log holds then: the next start finds out."""
-    server = InMemory()
-    peer = server.connect()
-
-    def full(*_: Any) -> NoReturn:
-        raise StorageError("append", "log", 28, "no space left")
-
-    monkeypatch.setattr(type(server.node.ledger.log), "append", full)
-    with pytest.raises(StorageError):
-        peer.ask(commit("g"), 8)
-    assert not server.node.edge.failures

@@ -382,18 +382,6 @@ def test_timers_wait_for_what_has_arrived_and_not_for_a_flood() -> None:
     assert server.frontend.has_work, "the flood is not decided yet"
 
 
-def test_timers_fire_only_for_a_time_by_which_everything_was_read() -> None:
-    server = InMemory()
-    member = server.connect()
-    beat = stable_member(server, member)
-    read_by_ms = server.clock.now_ms()
-    server.seconds += 11
-    server.frontend.finish(read_by_ms)
-    member.send(beat)
-    server.turn()
-    assert member.answers[-1][1].error_code == ErrorCode.NONE
-
-
 def test_over_the_budget_of_requests_the_largest_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     server = InMemory()
     server.frontend.connections.requests.bytes_max = 100_000
