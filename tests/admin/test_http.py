@@ -65,13 +65,6 @@ def get(path: str, method: str = "GET") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 
-async def test_healthz_says_ok(autojump_clock: MockClock) -> None:
-    async with talking(Here().app) as stream:
-        answer = await said(stream, get("/healthz"))
-    assert answer.startswith("HTTP/1.1 200 OK\r\n")
-    assert answer.endswith("\r\n\r\nok\n")
-
-
 async def test_readyz_waits_for_all_partitions(autojump_clock: MockClock) -> None:
     here = Here()
     here.readiness = Readiness(ready=False, loading=3, total=50)
@@ -84,29 +77,12 @@ async def test_readyz_waits_for_all_partitions(autojump_clock: MockClock) -> Non
     assert ready.startswith("HTTP/1.1 200 "), "and the connection is kept between the two"
 
 
-async def test_metrics_have_prometheus_content_type(autojump_clock: MockClock) -> None:
-    async with talking(Here().app) as stream:
-        answer = await said(stream, get("/metrics"))
-    assert "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n" in answer
-
-
 async def page(here: Here, query: str = "") -> dict[str, Any]:
     """What `/events` answers."""
     answer = await here.app(Request("GET", "/events", query))
     assert (answer.status, answer.content_type) == (200, "application/json")
     found: dict[str, Any] = json.loads(answer.body)
     return found
-
-
-async def test_events_are_numbered_and_say_what_happened(autojump_clock: MockClock) -> None:
-    here = Here()
-    assert await page(here) == {"latest": 0, "events": []}
-    here.tell("shop")
-    told = {"at_ms": 1_700_000_000_000, "group": "shop", "cause": "member_joined", "generation": 0}
-    told |= {"before": "Empty", "after": "PreparingRebalance"}
-    async with talking(here.app) as stream:
-        answer = await said(stream, get("/events?group=shop"))
-    assert json.loads(answer.partition("\r\n\r\n")[2]) == {"latest": 1, "events": [{"number": 1, "event": told}]}
 
 
 @pytest.mark.parametrize(
@@ -170,12 +146,6 @@ async def test_head_has_no_body(autojump_clock: MockClock) -> None:
         answer = await said(stream, get("/healthz", "HEAD"))
     assert "Content-Length: 3\r\n" in answer
     assert answer.endswith("\r\n\r\n")
-
-
-@pytest.mark.parametrize(("request_", "status"), [(get("/nowhere"), 404), (get("/healthz", "POST"), 405)])
-async def test_wrong_paths_and_methods(request_: bytes, status: int, autojump_clock: MockClock) -> None:
-    async with talking(Here().app) as stream:
-        assert (await said(stream, request_)).startswith(f"HTTP/1.1 {status} ")
 
 
 @pytest.mark.parametrize(
