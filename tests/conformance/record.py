@@ -16,7 +16,7 @@ from tests.conformance import kafka
 from tests.conformance.compare import differences
 from tests.conformance.servers import MECHANISMS, RESTARTING, SERVERS, USERS, settings
 from tests.conformance.stage import prefix_of
-from tests.conformance.story import Story, play, tell_all, warm
+from tests.conformance.story import Story, choose, options_of, play, warm
 
 SETTLE_MS = 300
 
@@ -24,7 +24,7 @@ SETTLE_MS = 300
 def main() -> int:
     """Record or check; 1 if a story broke or differed."""
     options = arguments()
-    chosen = [one for one in tell_all().values() if wanted(one, options)]
+    chosen = [one for one in choose(options) if not (options.new and one.path.exists())]
     random.Random(options.seed).shuffle(chosen)
     failed = 0
     for server in SERVERS:
@@ -32,15 +32,6 @@ def main() -> int:
             failed += session(server, mine, options.at, options.check)
     print(f"{len(chosen)} stories, {failed} broke or differ")
     return 1 if failed else 0
-
-
-def wanted(one: Story, options: argparse.Namespace) -> bool:
-    return (
-        options.only in one.name
-        and options.chapter in ("", one.chapter)
-        and options.server in ("", one.server)
-        and not (options.new and one.path.exists())
-    )
 
 
 def session(server: str, stories: list[Story], at_once: int, check: bool) -> int:
@@ -80,10 +71,7 @@ def checked(one: Story, broker: kafka.Broker) -> int:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="stories whose name holds this text")
-    parser.add_argument("--chapter", default="", help="stories of this chapter")
-    parser.add_argument("--server", default="", help="stories of this server", choices=("", *SERVERS))
+    parser = options_of(__doc__)
     parser.add_argument("--new", action="store_true", help="stories that have no transcript yet")
     parser.add_argument("--check", action="store_true", help="compare with the transcripts, write nothing")
     parser.add_argument("--seed", type=int, default=0, help="the order of the stories")

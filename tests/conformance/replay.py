@@ -19,7 +19,7 @@ from tests.conformance.in_process import InProcess
 from tests.conformance.listed import LISTED
 from tests.conformance.servers import MECHANISMS, ONLY_IN_PROCESS, SERVERS, USERS, pairs, settings
 from tests.conformance.stage import Event, prefix_of
-from tests.conformance.story import Story, play, tell_all, warm
+from tests.conformance.story import Story, choose, options_of, play, warm
 from tests.live import Muster
 
 
@@ -58,10 +58,10 @@ def unlisted(one: Story, events: list[Event]) -> list[Difference]:
 def main() -> int:
     """Replay, print the differences; 1 if there are any."""
     options = arguments()
-    chosen = [one for one in tell_all().values() if options.only in one.name and options.chapter in ("", one.chapter)]
+    chosen = choose(options)
     differing = 0
     for server in SERVERS:
-        if mine := [one for one in chosen if one.server == server and options.server in ("", server)]:
+        if mine := [one for one in chosen if one.server == server]:
             is_live = options.tcp and server not in ONLY_IN_PROCESS
             said = replay_over_tcp(server, mine, options.at) if is_live else {one.name: replay(one) for one in mine}
             differing += sum(show(one, said[one.name], options) for one in mine)
@@ -81,10 +81,7 @@ def show(one: Story, events: list[Event], options: argparse.Namespace) -> bool:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="stories whose name holds this text")
-    parser.add_argument("--chapter", default="", help="stories of this chapter")
-    parser.add_argument("--server", default="", help="stories of this server", choices=("", *SERVERS))
+    parser = options_of(__doc__)
     parser.add_argument("--full", action="store_true", help="every difference, not the first of each story")
     parser.add_argument("--show", action="store_true", help="the whole transcript of Muster")
     parser.add_argument("--tcp", action="store_true", help="a Muster in a process of its own, in real time")

@@ -7,6 +7,7 @@
 A story names the rules of the rule book that it touches and the server it needs. Playing it gives its transcript.
 """
 
+import argparse
 import importlib
 import json
 import pkgutil
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from tests.conformance import stories
 from tests.conformance.client import Lost, Pump
+from tests.conformance.servers import SERVERS
 from tests.conformance.stage import Event, Stage, is_success, stage
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
@@ -76,6 +78,23 @@ def tell_all() -> dict[str, Story]:
     for module in pkgutil.iter_modules(stories.__path__):
         importlib.import_module(f"{stories.__name__}.{module.name}")
     return ALL
+
+
+def options_of(command: str | None) -> argparse.ArgumentParser:
+    """What the commands that play stories have in common: which of them are played."""
+    parser = argparse.ArgumentParser(description=command, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="stories whose name holds this text")
+    parser.add_argument("--chapter", default="", help="stories of this chapter")
+    parser.add_argument("--server", default="", help="stories of this server", choices=("", *SERVERS))
+    return parser
+
+
+def choose(which: argparse.Namespace) -> list[Story]:
+    return [
+        one
+        for one in tell_all().values()
+        if which.only in one.name and which.chapter in ("", one.chapter) and which.server in ("", one.server)
+    ]
 
 
 def play(one: Story, pump: Pump, settle_ms: int = 0, messages: set[str] | None = None) -> list[Event]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections import Counter
 from html.parser import HTMLParser
@@ -19,6 +18,7 @@ from pipeline.report.data import GROUPS, POINTS, STORIES, ReportData, Story, col
 from pipeline.report.names import short_names, shorten
 from pipeline.report.page import page, table
 from pipeline.report.svg import clock, find_ticks, safe
+from tests.admin.browser import need_browser
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\x00\n</title><img src=x onerror=alert(2)>"
 
@@ -152,21 +152,14 @@ def test_long_names_are_cut() -> None:
     assert safe("größer 😀") == "größer 😀"
 
 
-BROWSER = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-
-
 @pytest.mark.long  # starts a browser several times
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [400, 1200])
 @pytest.mark.parametrize("groups", [0, 1, 10_000])
 def test_a_browser_draws_it(tmp_path: Path, groups: int, width: int) -> None:
-    assert BROWSER is not None
     source, picture = tmp_path / "r.html", tmp_path / "r.png"
     source.write_text(page(report_data(groups, HOSTILE if groups == 1 else "group {}"), "Report"), encoding="utf-8")
     common = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+        need_browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
         f"--user-data-dir={tmp_path}/profile", f"--window-size={width},3000",
     ]  # fmt: skip
     drawn = subprocess.run(
