@@ -1,6 +1,5 @@
 """`muster pipeline`: what is printed, and the exit codes 0, 2, 3 and 4."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -13,26 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from coordinator.cli import main
-from coordinator.cli import pipeline as command
 from pipeline import commands, locks, manifest, published
 from pipeline.decode.layout import TOPIC
 from pipeline.decode.schema import OFFSET_COMMITS
 from pipeline.errors import TablesInUseError, UsageError
 from pipeline.session import JavaNotFoundError
 from pipeline.synth import Writer, commit
+from tests.commands import Shell, shell_fixture
 from tests.pipeline.group_logs import flip
 
-
-def muster(*words: object) -> int:
-    """`muster pipeline ...`"""
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args([str(word) for word in words]))
+muster = shell_fixture("pipeline")
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    assert muster("synth", tmp_path / "logs", "--records", 400, "--lives", 2) == 0
+def logs(muster: Shell, tmp_path: Path) -> Path:
+    muster(0, "synth", tmp_path / "logs", "--records", 400, "--lives", 2)
     return tmp_path / "logs"
 
 
@@ -48,47 +42,39 @@ def read_tables(tmp_path: Path, no_spark: None) -> Path:
     return tmp_path
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(capsys.readouterr().out.splitlines()[-1])
-
-
 def damage(logs: Path) -> None:
     log = max(logs.rglob("*.log"), key=lambda file: file.stat().st_size)
     flip(log, log.stat().st_size // 2)
 
 
 def test_without_the_extra_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, muster: Shell, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("pipeline.session.NEEDED_BY_SPARK", ("numpy", "not_there_at_all"))
-    assert muster("build", "--out", tmp_path) == 2
-    assert "pip install '.[pipeline]' in a checkout (missing: not_there_at_all)" in capsys.readouterr().err
-    assert muster("synth", tmp_path / "logs", "--records", 10) == 0, "what runs without Spark needs no Spark"
+    told = "pip install '.[pipeline]' in a checkout (missing: not_there_at_all)"
+    assert told in muster(2, "build", "--out", tmp_path)
+    muster(0, "synth", tmp_path / "logs", "--records", 10)  # what runs without Spark needs no Spark
     monkeypatch.setattr("pipeline.session.NEEDED", ("nor_this",))
-    assert muster("scan", tmp_path) == 2
-    assert "(missing: nor_this)" in capsys.readouterr().err
+    assert "(missing: nor_this)" in muster(2, "scan", tmp_path)
 
 
-def test_scan_counts_and_finds_problems(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert muster("scan", logs, "--json") == 0
-    whole = said(capsys)
+def test_scan_counts_and_finds_problems(logs: Path, muster: Shell) -> None:
+    whole = muster.json(0, "scan", logs)
     assert whole["problems"] == []
     damage(logs)
-    assert muster("scan", logs, "--json") == 3
-    hurt = said(capsys)
+    hurt = muster.json(3, "scan", logs)
     assert [p["kind"] for p in hurt["problems"]] == ["bad_crc"]
     assert hurt["rows"]["batches"] == whole["rows"]["batches"] - 1
-    assert muster("scan", logs, "--on-error", "fail") == 3
-    assert "bad_crc" in capsys.readouterr().err.splitlines()[-1]
+    assert "bad_crc" in muster(3, "scan", logs, "--on-error", "fail").splitlines()[-1]
 
 
-def test_a_mistake_of_ours_is_not_called_wrong_use(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_is_not_called_wrong_use(logs: Path, muster: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def mistaken(*_: object) -> None:
         raise ValueError("a mistake of ours")
 
     monkeypatch.setattr("pipeline.jobs.scan.scan", mistaken)
     with pytest.raises(ValueError, match="a mistake of ours"):
-        muster("scan", logs)
+        muster(1, "scan", logs)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +87,7 @@ def test_a_mistake_of_ours_is_not_called_wrong_use(logs: Path, monkeypatch: pyte
     ],
 )
 def test_what_a_worker_says_has_the_same_exit_code(
-    line: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], logs: Path
+    line: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch, muster: Shell, logs: Path
 ) -> None:
     from pyspark.errors import PythonException
 
@@ -109,9 +95,7 @@ def test_what_a_worker_says_has_the_same_exit_code(
         raise PythonException(f"Job aborted.\nTraceback (most recent call last):\n  File x\n{line}\n\n\tat a.b.C\n")
 
     monkeypatch.setattr("pipeline.jobs.scan.scan", failing)
-    capsys.readouterr()
-    assert muster("scan", logs) == code
-    assert capsys.readouterr().err == f"muster pipeline scan: {told}\n"
+    assert muster(code, "scan", logs) == f"muster pipeline scan: {told}\n"
 
 
 @pytest.mark.parametrize(
@@ -143,22 +127,20 @@ def test_a_wrong_argument_is_named(words: tuple[object, ...], told: str, capsys:
     ],
 )
 def test_what_spark_would_refuse_is_refused_before_it_starts(
-    words: tuple[str, ...], told: str, read_tables: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], told: str, read_tables: Path, muster: Shell
 ) -> None:
-    assert muster("build", "--out", read_tables, *words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = muster(2, "build", "--out", read_tables, *words).splitlines()
     assert told in line
 
 
-def test_a_second_build_ends_before_spark_starts(read_tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_build_ends_before_spark_starts(read_tables: Path, muster: Shell) -> None:
     with locks.lock_tables(read_tables, locks.BUILDER):
-        assert muster("build", "--out", read_tables) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"muster pipeline build: {read_tables} is being written to by another process"
+        told = muster(2, "build", "--out", read_tables)
+    assert told == f"muster pipeline build: {read_tables} is being written to by another process\n"
 
 
 def test_the_tables_are_locked_while_spark_starts(
-    read_tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    read_tables: Path, monkeypatch: pytest.MonkeyPatch, muster: Shell
 ) -> None:
     """Of two builds that begin in the same moment the second one does not wait for its Spark to be refused."""
 
@@ -168,8 +150,7 @@ def test_the_tables_are_locked_while_spark_starts(
         raise UsageError("it was locked")
 
     monkeypatch.setattr("pipeline.session.session", start)
-    assert muster("build", "--out", read_tables) == 2
-    assert "it was locked" in capsys.readouterr().err
+    assert "it was locked" in muster(2, "build", "--out", read_tables)
 
 
 WRONG_USES = """
@@ -203,14 +184,13 @@ def test_wrong_use_is_told_before_anything_that_decodes_is_imported(tmp_path: Pa
     assert not page.exists()
 
 
-def test_secrets_are_in_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_are_in_no_line(tmp_path: Path, muster: Shell) -> None:
     where = "s3://AKIAKEY:verysecret@bucket/logs"
     (tmp_path / f"{TOPIC}-0").mkdir()
     for words in (("ingest", where, "--out", tmp_path), ("scan", where), ("ingest", tmp_path, "--out", where)):
-        assert muster(*words) == 2
-    printed = capsys.readouterr()
-    assert "verysecret" not in printed.out + printed.err
-    assert printed.err.count("invalid path s3://bucket/logs: expected credentials in the environment") == 3
+        printed = muster(2, *words)
+        assert "verysecret" not in printed
+        assert "invalid path s3://bucket/logs: expected credentials in the environment" in printed
 
 
 def test_spark_that_fails_is_one_line_with_its_log(
@@ -223,22 +203,21 @@ def test_spark_that_fails_is_one_line_with_its_log(
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
     monkeypatch.setattr("pipeline.session.session", failing)
-    assert muster("build", "--out", read_tables, "--spark-log", read_tables / "log") == 1
+    assert main(["pipeline", "build", "--out", str(read_tables), "--spark-log", f"{read_tables}/log"]) == 1
     lines = capfd.readouterr().err.splitlines()
     assert lines[-1] == f"muster pipeline build: java.net.BindException: Cannot assign (Spark's log: {read_tables}/log)"
     assert "starting Spark" in lines[0]
     assert len(lines) == 2, "Spark's own noise is in its log"
 
 
-def test_verify_agrees_until_a_table_is_wrong(logs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert muster("verify", logs, "--json") == 0
-    assert said(capsys)["keys"] > 50
+def test_verify_agrees_until_a_table_is_wrong(logs: Path, muster: Shell, tmp_path: Path) -> None:
+    assert muster.json(0, "verify", logs)["keys"] > 50
     wrong = pa.Table.from_pylist([{"group": "g", "committed_offset": 1}], OFFSET_COMMITS)
     (tmp_path / "t").mkdir()
     pq.write_table(wrong, tmp_path / "t" / "0.parquet")
     tables = {"latest_offsets": published.Table("", ("0.parquet",), 1)}
     published.publish(tmp_path / "t", published.Snapshot(build="b", tables=tables), "")
-    assert muster("verify", logs, "--tables", tmp_path / "t", "--json") == 4
+    muster(4, "verify", logs, "--tables", tmp_path / "t", "--json")
 
 
 def test_a_damaged_spot_counts_once_however_often_it_is_read(tmp_path: Path) -> None:
@@ -250,77 +229,67 @@ def test_a_damaged_spot_counts_once_however_often_it_is_read(tmp_path: Path) -> 
     assert commands._problems(str(tmp_path), known) == 2
 
 
-def test_dump_prints_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_prints_lines(tmp_path: Path, muster: Shell) -> None:
     Writer(tmp_path / f"{TOPIC}-0").append([commit(("g", "t", 0), 7, 1000)])
     (file,) = tmp_path.rglob("*.log")
     file.write_bytes(file.read_bytes() + b"\xff" * 9)
-    assert muster("dump", file) == 3
-    lines = capsys.readouterr().out.splitlines()
+    lines = muster(3, "dump", file).splitlines()
     assert lines[1] == "Log starting offset: 0"
     assert '"type":"1","data":{"group":"g","topic":"t","partition":0}' in lines[3]
     assert lines[-1] == f"Found 9 invalid bytes at the end of {file}"
 
 
-def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert muster("compact", logs, "--out", tmp_path / "c", "--json") == 0
-    assert {one["proof"] for one in said(capsys)["logs"].values()} == {"replay is equal"}
-    assert muster("compact", logs, "--out", tmp_path / "c") == 2, "what is there already is not written over"
+def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, muster: Shell) -> None:
+    said = muster.json(0, "compact", logs, "--out", tmp_path / "c")
+    assert {one["proof"] for one in said["logs"].values()} == {"replay is equal"}
+    muster(2, "compact", logs, "--out", tmp_path / "c")  # what is there already is not written over
     damage(logs)
-    assert muster("compact", logs, "--out", tmp_path / "d") == 3
+    muster(3, "compact", logs, "--out", tmp_path / "d")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "logs"], "nothing is left of what was refused"
 
 
 @pytest.mark.xdist_group("spark")
 def test_from_logs_to_a_report(
-    spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: Any, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, muster: Shell
 ) -> None:
     tables, page = tmp_path / "t", tmp_path / "r.html"
     ends = tmp_path / "ends.jsonl"
     rows = ({"topic": "topic-0", "partition": 0, "ts": 1_760_000_000_000 + i * 5000, "leo": 900 + i} for i in range(9))
     ends.write_text("\n".join(map(json.dumps, rows)))
-    assert muster("ingest", logs, "--out", tables, "--json") == 0
-    assert said(capsys)["rows"]["offset_commits"] > 200
-    assert muster("optimize", "--out", tables, "--json") == 0
+    assert muster.json(0, "ingest", logs, "--out", tables)["rows"]["offset_commits"] > 200
+    muster(0, "optimize", "--out", tables, "--json")
     with monkeypatch.context() as patched:
         patched.setattr("pipeline.session.session", lambda *_args, **_options: spark)
         patched.setattr(spark, "stop", lambda: None)  # others have it as well
-        assert muster("build", "--out", tables, "--ends", ends, "--json") == 0
-    assert said(capsys)["rows"]["lag_history"] > 0
-    assert muster("verify", logs, "--tables", tables) == 0
+        assert muster.json(0, "build", "--out", tables, "--ends", ends)["rows"]["lag_history"] > 0
+    muster(0, "verify", logs, "--tables", tables)
     monkeypatch.setattr("pipeline.session.session", lambda *_args, **_options: pytest.fail("Spark was started"))
-    assert muster("report", "--tables", tables, "--out", page, "--title", "<Groups>") == 0
+    muster(0, "report", "--tables", tables, "--out", page, "--title", "<Groups>")
     text = page.read_text()
     assert "<title>&lt;Groups&gt;</title>" in text
     assert " over time</a>" in text
     assert "Lag of each partition" in text
 
 
-def test_damage_is_an_exit_code_of_ingest(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_an_exit_code_of_ingest(logs: Path, tmp_path: Path, muster: Shell) -> None:
     damage(logs)
-    assert muster("ingest", logs, "--out", tmp_path / "hurt", "--json") == 3
-    capsys.readouterr()
-    assert muster("ingest", logs, "--out", tmp_path / "failed", "--on-error", "fail") == 3
-    assert "bad_crc" in capsys.readouterr().err.splitlines()[-1]
+    muster(3, "ingest", logs, "--out", tmp_path / "hurt", "--json")
+    told = muster(3, "ingest", logs, "--out", tmp_path / "failed", "--on-error", "fail")
+    assert "bad_crc" in told.splitlines()[-1]
 
 
-def test_follow_once(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert muster("follow", logs, "--out", tmp_path / "t", "--once", "--max-bytes", 60_000, "--json") == 0
-    rows = said(capsys)["rows"]
-    assert muster("scan", logs, "--json") == 0
-    want = said(capsys)["rows"]
+def test_follow_once(logs: Path, tmp_path: Path, muster: Shell) -> None:
+    rows = muster.json(0, "follow", logs, "--out", tmp_path / "t", "--once", "--max-bytes", 60_000)["rows"]
+    want = muster.json(0, "scan", logs)["rows"]
     assert rows == {name: count for name, count in want.items() if count}
     damage(logs)
-    assert muster("follow", logs, "--out", tmp_path / "hurt", "--once", "--json") == 3
-    assert said(capsys)["problems"] == 1
+    assert muster.json(3, "follow", logs, "--out", tmp_path / "hurt", "--once")["problems"] == 1
 
 
-def test_without_java_it_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_without_java_it_says_so(monkeypatch: pytest.MonkeyPatch, muster: Shell, tmp_path: Path) -> None:
     def none() -> None:
         raise JavaNotFoundError("no Java 17 or 21 here")
 
     monkeypatch.setattr("pipeline.session.java_home", none)
     manifest.save(tmp_path, manifest.Manifest())
-    assert muster("build", "--out", tmp_path) == 2
-    assert "no Java 17 or 21 here" in capsys.readouterr().err
+    assert "no Java 17 or 21 here" in muster(2, "build", "--out", tmp_path)

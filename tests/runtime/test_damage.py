@@ -24,13 +24,14 @@ from storage.layout import DamagedLog
 from storage.log import Log
 from storage.memory_files import MemoryFiles
 from tests import requests
+from tests.commands import Shell, shell_fixture
 from tests.dataplane.broker import batch
 from tests.server.in_memory import InMemory
-from tests.storage.test_repair import muster_log
 
 OFFSETS, CATALOG = "data/__consumer_offsets-0", "data/__muster_catalog-0"
 ONE = {"offsets_topic_num_partitions": 1}
 FUTURE = record_batch.encode([Record(b"\0\x0bfuture", b"")])  # of a kind that is not known yet
+muster_log = shell_fixture("log")
 
 
 def group_that_ends_before_its_member() -> bytes:
@@ -82,7 +83,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealFiles:
     ],
 )
 def test_a_start_says_where_and_why_and_a_repair_what_is_lost(
-    files: RealFiles, capsys: pytest.CaptureFixture[str], directory: str, batch: Callable[[], bytes], reason: str
+    files: RealFiles, muster_log: Shell, directory: str, batch: Callable[[], bytes], reason: str
 ) -> None:
     InMemory(files, **ONE)
     log = Log.open(files, directory)
@@ -97,12 +98,10 @@ def test_a_start_says_where_and_why_and_a_repair_what_is_lost(
     assert (damage.value.path, damage.value.position) == (f"{directory}/{0:020d}.log", position)
     assert damage.value.reason.startswith(f"offset {first}: ")
     assert "\n" not in str(damage.value)
-    assert muster_log("verify", directory) == 3
-    assert f"offset {first}" in capsys.readouterr().err
-    assert muster_log("repair", directory) == 3
-    assert f"LOSES offset {first}" in capsys.readouterr().out.replace("offsets", "offset")
-    assert muster_log("repair", directory, "--accept-loss") == 0
-    assert muster_log("verify", directory) == 0
+    assert f"offset {first}" in muster_log(3, "verify", directory)
+    assert f"LOSES offset {first}" in muster_log(3, "repair", directory).replace("offsets", "offset")
+    muster_log(0, "repair", directory, "--accept-loss")
+    muster_log(0, "verify", directory)
     InMemory(files, **ONE)
     assert Log.open(files, directory).end_offset >= end
 
@@ -191,20 +190,18 @@ def test_a_topic_that_was_deleted_and_made_anew_has_no_missing_log() -> None:
 
 @pytest.mark.parametrize("directory", [OFFSETS, "data/orders-0"])
 def test_a_repair_says_which_log_is_gone_and_then_it_begins_anew(
-    files: RealFiles, capsys: pytest.CaptureFixture[str], directory: str
+    files: RealFiles, muster_log: Shell, directory: str
 ) -> None:
     server = InMemory(files, **ONE)
     commit(server)
     produce(server)
     server.node.close()
     lose(files, directory)
-    assert muster_log("verify", "data") == 3
-    assert f"{directory}:0: the log is missing" in capsys.readouterr().err
-    assert muster_log("repair", "data") == 3
-    assert f"{directory}: LOSES all records" in capsys.readouterr().out
-    assert muster_log("verify", "data") == 3, "nothing was changed"
-    assert muster_log("repair", "data", "--accept-loss") == 0
-    assert muster_log("verify", "data") == 0
+    assert f"{directory}:0: the log is missing" in muster_log(3, "verify", "data")
+    assert f"{directory}: LOSES all records" in muster_log(3, "repair", "data")
+    assert "the log is missing" in muster_log(3, "verify", "data"), "nothing was changed"
+    muster_log(0, "repair", "data", "--accept-loss")
+    muster_log(0, "verify", "data")
     server = InMemory(files, **ONE)
     commit(server)
     assert produce(server) == ErrorCode.NONE

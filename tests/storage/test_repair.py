@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -13,7 +12,7 @@ import pytest
 from crc32c import crc32c
 from msgspec.structs import astuple
 
-from coordinator.cli import log as command
+from coordinator.cli.log import DAMAGED
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
 from protocol.record_batch import HEADER_BYTES, encode
@@ -25,6 +24,7 @@ from storage.layout import DamagedLog, Layout
 from storage.log import Log, LogConfig, scan
 from storage.repair import Survey
 from storage.segment import walk
+from tests.commands import Shell, shell_fixture
 from tests.storage import kafka_tools
 from tests.storage.crashing_disk import CrashingDisk
 
@@ -151,10 +151,7 @@ def test_whatever_was_done_to_it_a_repaired_log_opens_and_makes_nothing_up(seed:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def muster_log(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args(words))
+muster_log = shell_fixture("log")
 
 
 @pytest.fixture
@@ -166,9 +163,8 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_dump_prints_every_record_decoded(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert muster_log("dump", str(data)) == 0
-    text = capsys.readouterr().out
+def test_dump_prints_every_record_decoded(data: Path, muster_log: Shell) -> None:
+    text = muster_log(0, "dump", data)
     assert 'type=OffsetCommit key={"group": "payments", "topic": "orders", "partition": 0}' in text
     assert '"metadata": "noted"' in text
     assert "key=commit" in text
@@ -178,10 +174,9 @@ def test_dump_prints_every_record_decoded(data: Path, capsys: pytest.CaptureFixt
     assert 'value="value 19"' in text
 
 
-def test_dump_for_programs_is_an_object_a_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_for_programs_is_an_object_a_line(data: Path, muster_log: Shell) -> None:
     segment = data / "__consumer_offsets-0" / "00000000000000000024.log"
-    assert muster_log("dump", str(segment), "--json") == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = [json.loads(line) for line in muster_log(0, "dump", segment, "--json").splitlines()]
     assert [line["base_offset"] for line in lines if "base_offset" in line] == [24, 37]
     assert lines[1]["key"] == {"group": "payments", "topic": "orders", "partition": 0}
     assert lines[-1] == {
@@ -194,100 +189,87 @@ def test_dump_for_programs_is_an_object_a_line(data: Path, capsys: pytest.Captur
     }
 
 
-def test_dump_shows_what_it_cannot_decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_shows_what_it_cannot_decode(tmp_path: Path, muster_log: Shell) -> None:
     directory = tmp_path / "__consumer_offsets-1"
     log = Log.open(RealFiles(), str(directory))
     facts = [Record(b"\x00\x01\x00", b"\xff"), Record(None, b"\xff", (("h", b"1"),)), Record(b"\x00\x0btype 11", b"?")]
     log.append(encode(facts))
     log.close()
-    assert muster_log("dump", str(directory), "--json") == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = [json.loads(line) for line in muster_log(0, "dump", directory, "--json").splitlines()]
     assert lines[1]["key"] == "000100"
     assert "unreadable" in lines[1]
     assert (lines[2]["key"], lines[2]["value"], lines[2]["headers"]) == (None, "ff", {"h": "1"})
     assert lines[3]["type"] == "Unknown"
 
 
-def test_verify_says_what_is_there(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert muster_log("verify", str(data)) == 0
-    assert "orders-0: offsets 0 to 40, 20 batches" in capsys.readouterr().out
+def test_verify_says_what_is_there(data: Path, muster_log: Shell) -> None:
+    assert "orders-0: offsets 0 to 40, 20 batches" in muster_log(0, "verify", data)
 
 
-def test_verify_tells_every_damaged_file_with_its_byte(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_tells_every_damaged_file_with_its_byte(data: Path, muster_log: Shell) -> None:
     path = sorted((data / "orders-0").glob("*.log"))[1]
     damaged = bytearray(path.read_bytes())
     damaged[200] ^= 0b1101
     path.write_bytes(damaged)
     before = {p: p.read_bytes() for p in data.rglob("*.*") if p.is_file() and p.suffix != ".lock"}
-    assert muster_log("verify", str(data)) == command.DAMAGED == 3
-    said = capsys.readouterr()
-    assert f"{path}:" in said.err
-    assert "__consumer_offsets-0: offsets 0 to 58" in said.out
-    assert muster_log("dump", str(path)) == 3
-    assert muster_log("repair", str(data)) == 3
-    assert "LOSES offsets" in capsys.readouterr().out
+    said = muster_log(DAMAGED, "verify", data)
+    assert f"{path}:" in said
+    assert "__consumer_offsets-0: offsets 0 to 58" in said
+    muster_log(3, "dump", path)
+    assert "LOSES offsets" in muster_log(3, "repair", data)
     assert {p: p.read_bytes() for p in before} == before, "nothing was touched"
-    assert muster_log("repair", str(data), "--accept-loss") == 0
-    assert muster_log("verify", str(data)) == 0
-    assert muster_log("repair", str(data)) == 0
-    assert "nothing to repair" in capsys.readouterr().out
+    muster_log(0, "repair", data, "--accept-loss")
+    muster_log(0, "verify", data)
+    assert "nothing to repair" in muster_log(0, "repair", data)
 
 
-def test_verify_calls_a_torn_tail_by_its_name(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_calls_a_torn_tail_by_its_name(data: Path, muster_log: Shell) -> None:
     path = sorted((data / "orders-0").glob("*.log"))[-1]
     path.write_bytes(path.read_bytes() + bytes(10))
-    assert muster_log("verify", str(data / "orders-0")) == 0
-    assert "a torn write of 10 bytes at its end" in capsys.readouterr().out
-    assert muster_log("repair", str(data / "orders-0"), "--accept-loss") == 0
-    assert "10 bytes of a torn write are cut off" in capsys.readouterr().out
+    assert "a torn write of 10 bytes at its end" in muster_log(0, "verify", data / "orders-0")
+    assert "10 bytes of a torn write are cut off" in muster_log(0, "repair", data / "orders-0", "--accept-loss")
 
 
-def test_repair_shows_what_it_mends_and_what_it_forgets(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repair_shows_what_it_mends_and_what_it_forgets(data: Path, muster_log: Shell) -> None:
     path = sorted((data / "orders-0").glob("*.log"))[0]
     path.write_bytes(b"\1" + path.read_bytes()[1:])
     (data / "__consumer_offsets-0" / "muster.checkpoint").write_text("nonsense")
-    assert muster_log("repair", str(data)) == 3
-    said = capsys.readouterr().out
+    said = muster_log(3, "repair", data)
     assert f"{path}:0: can be mended without loss" in said
     assert "muster.checkpoint: unreadable" in said
 
 
-def test_compact_says_what_it_has_done(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert muster_log("dump", str(data / "orders-0")) == 0
-    records = capsys.readouterr().out
-    assert muster_log("compact", str(data)) == 0
-    said = capsys.readouterr().out
+def test_compact_says_what_it_has_done(data: Path, muster_log: Shell) -> None:
+    records = muster_log(0, "dump", data / "orders-0")
+    said = muster_log(0, "compact", data)
     assert "__consumer_offsets-0: " in said
     assert " bytes up to offset 58" in said
     assert "orders-0: left as it is" in said
-    assert muster_log("dump", str(data / "orders-0")) == 0
-    assert capsys.readouterr().out == records, "a topic keeps every record, whatever its key"
+    assert muster_log(0, "dump", data / "orders-0") == records, "a topic keeps every record, whatever its key"
     Log.open(RealFiles(), str(data / "empty-0"))
-    assert muster_log("verify", str(data)) == 0
+    muster_log(0, "verify", data)
 
 
-def test_a_damaged_log_is_not_compacted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_log_is_not_compacted(data: Path, muster_log: Shell) -> None:
     path = next(path for path in sorted((data / "__consumer_offsets-0").glob("*.log")) if path.stat().st_size > 70)
     damaged = bytearray(path.read_bytes())
     damaged[70] ^= 1
     path.write_bytes(damaged)
-    assert muster_log("compact", str(data)) == 3
-    assert f"{path}:" in capsys.readouterr().err
+    assert f"{path}:" in muster_log(3, "compact", data)
 
 
-def test_dump_decodes_the_catalog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_decodes_the_catalog(tmp_path: Path, muster_log: Shell) -> None:
     directory = tmp_path / "__muster_catalog-0"
     log = Log.open(RealFiles(), str(directory))
     fact = CatalogRecord(TopicKey("orders"), TopicValue(bytes(16), 4, 1, 1_700_000_000_000))
     log.append(encode([Record(*catalog_records.encode(fact))]))
     log.close()
-    assert muster_log("dump", str(directory), "--json") == 0
-    line = json.loads(capsys.readouterr().out.splitlines()[1])
+    line = json.loads(muster_log(0, "dump", directory, "--json").splitlines()[1])
     assert (line["type"], line["key"], line["value"]["partitions"]) == ("Topic", {"name": "orders"}, 4)
 
 
 def test_a_repair_looks_while_nobody_else_can_write(
-    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    data: Path, muster_log: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plan that was made before the lock was taken would undo what a server has written since."""
     path = sorted((data / "orders-0").glob("*.log"))[-1]
@@ -303,18 +285,17 @@ def test_a_repair_looks_while_nobody_else_can_write(
         return survey(files, directory, found, check)
 
     monkeypatch.setattr(repair, "survey", surveyed)
-    assert muster_log("repair", str(data / "orders-0")) == 3
-    assert muster_log("repair", str(data / "orders-0"), "--accept-loss") == 0
+    muster_log(3, "repair", data / "orders-0")
+    muster_log(0, "repair", data / "orders-0", "--accept-loss")
     assert held == [False, True, True], "without the lock to tell, under it to repair and to look again"
     lock = RealFiles().lock(str(data / "muster.lock"))
-    assert muster_log("repair", str(data), "--accept-loss") == 1
-    assert "held by process" in capsys.readouterr().err
+    assert "held by process" in muster_log(1, "repair", data, "--accept-loss")
     lock.release()
 
 
 @pytest.mark.parametrize(("options", "left"), [((), [b"key"]), (("--set", "log.cleaner.delete.retention.ms=0"), [])])
 def test_compact_goes_by_the_settings_of_the_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], left: list[bytes]
+    tmp_path: Path, muster_log: Shell, options: tuple[str, ...], left: list[bytes]
 ) -> None:
     directory = tmp_path / "__consumer_offsets-0"
     log = Log.open(RealFiles(), str(directory))
@@ -322,16 +303,16 @@ def test_compact_goes_by_the_settings_of_the_server(
     log.append(encode([Record(b"key", None)]))
     log.close()
     for _ in range(2):  # the first that sees a tombstone says until when it stays
-        assert muster_log("compact", str(tmp_path), *options) == 0
+        muster_log(0, "compact", tmp_path, *options)
     log = Log.open(RealFiles(), str(directory))
     assert [record.key for _, records in scan(log) for record in records] == left
     log.release()
-    assert muster_log("compact", str(tmp_path), "--set", "log.cleaner.delete.retention.ms=soon") == 2
-    assert "log.cleaner.delete.retention.ms" in capsys.readouterr().err
+    wrong = ("--set", "log.cleaner.delete.retention.ms=soon")
+    assert "log.cleaner.delete.retention.ms" in muster_log(2, "compact", tmp_path, *wrong)
 
 
-def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
-    assert muster_log("verify", str(tmp_path / "none")) == 2
+def test_a_path_that_is_not_there_is_wrong_use(tmp_path: Path, muster_log: Shell) -> None:
+    muster_log(2, "verify", tmp_path / "none")
 
 
 def test_records_that_a_check_refuses_are_left_out_and_keep_their_offsets() -> None:
@@ -380,7 +361,7 @@ def test_a_checkpoint_that_says_more_than_the_files_is_damage() -> None:
 
 @pytest.mark.parametrize("named", ["data", "link", "target"])
 def test_a_log_behind_a_link_is_in_use_under_either_of_its_names(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: str
+    data: Path, tmp_path: Path, muster_log: Shell, named: str
 ) -> None:
     link, target = data / "__consumer_offsets-0", tmp_path / "other disk" / "__consumer_offsets-0"
     target.parent.mkdir()
@@ -388,7 +369,6 @@ def test_a_log_behind_a_link_is_in_use_under_either_of_its_names(
     link.symlink_to(target)
     lock = RealFiles().lock(str(data / "muster.lock"))
     paths = {"data": data, "link": link, "target": target}
-    assert muster_log("compact", str(paths[named])) == 1
-    assert "held by process" in capsys.readouterr().err
+    assert "held by process" in muster_log(1, "compact", paths[named])
     lock.release()
-    assert muster_log("compact", str(paths[named])) == 0
+    muster_log(0, "compact", paths[named])
