@@ -82,10 +82,11 @@ class Floor:
     def connect(self, host: str, listener: Listener, port: int) -> Connection:
         return Connection(host, listener, 65_536, self.turn.real_s())
 
-    def receive(self, connection: Connection, chunk: bytes) -> None:
-        for frame in connection.frames.take(chunk):
-            connection.owed.append(_SIZE + frame[4:8] + _BODY)
-        self._touched.append(connection)
+    def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
+        for connection, chunk in chunks:
+            for frame in connection.frames.take(chunk):
+                connection.owed.append(_SIZE + frame[4:8] + _BODY)
+            self._touched.append(connection)
 
     def resume(self, connection: Connection) -> None:
         connection.is_blocked = False

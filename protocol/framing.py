@@ -27,28 +27,23 @@ class FrameBuffer:
     `socket.request.max.bytes`.
     """
 
-    __slots__ = ("_data", "_position", "limit")
+    __slots__ = ("_data", "_position", "is_held", "limit")
 
     def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
         self.limit = limit
         self._data: bytes | bytearray = b""
         self._position = 0  # what lies before it has been handed out
+        self.is_held = False  # whether there are bytes behind that; it costs less than their number
 
     def __len__(self) -> int:
         """Return how many bytes are held, waiting for the rest of a frame or to be looked at."""
         return len(self._data) - self._position
 
-    @property
-    def is_held(self) -> bool:
-        """Whether bytes are held. It costs less than their number."""
-        return self._position != len(self._data)
-
     def take(self, chunk: bytes) -> Iterable[bytes]:
         """Take what a socket gave, and return the frames that are whole now, as an iteration does."""
-        if self._position == len(self._data) and len(chunk) > _SIZE_BYTES:
-            (size,) = _SIZE.unpack_from(chunk)
-            if size == len(chunk) - _SIZE_BYTES <= self.limit:  # one frame: most chunks of most clients
-                return (chunk[_SIZE_BYTES:],)
+        size = len(chunk) - _SIZE_BYTES
+        if 0 < size <= self.limit and not self.is_held and _SIZE.unpack_from(chunk)[0] == size:
+            return (chunk[_SIZE_BYTES:],)  # one frame: most chunks of most clients
         self.feed(chunk)
         return self
 
@@ -63,6 +58,7 @@ class FrameBuffer:
                 del self._data[: self._position]
             self._data += chunk
         self._position = 0
+        self.is_held = len(self._data) > 0
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the frames that are whole, without their sizes. Raises `ProtocolError` where a size cannot be one."""
@@ -75,7 +71,7 @@ class FrameBuffer:
             end = start + size
             if end > held:
                 return
-            self._position = end  # before it is handed out: the taker may stop here
+            self._position, self.is_held = end, end < held  # before it is handed out: the taker may stop here
             # The slice of a bytearray would be one copy more than that of its view.
             yield data[start:end] if isinstance(data, bytes) else bytes(memoryview(data)[start:end])
         if self._position == held:  # an idle connection holds nothing

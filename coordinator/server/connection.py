@@ -187,9 +187,8 @@ class Connection:
         """Let the other connections go first for a while, because this one has kept the loop for so long."""
         self.heavy_until_s = now_s + HEAVY_FACTOR * seconds
 
-    @property
     def may_decide(self) -> bool:
-        """Whether its next request may be decided now."""
+        """Return whether its next request may be decided now."""
         return not (
             self.parked
             or self.is_blocked
@@ -216,13 +215,10 @@ class Connection:
 
     def take(self) -> list[bytes]:
         """Return the responses that are not sent yet, small ones as one piece. Nothing is owed afterwards."""
-        owed = self.owed
-        if not owed:
-            return owed
-        self.owed = []
-        is_joined = len(owed) > 1 and self.owed_bytes <= JOINED_BYTES_MAX
-        self.owed_bytes = 0
-        return [b"".join(owed)] if is_joined else owed
+        owed, size = self.owed, self.owed_bytes
+        if owed:
+            self.owed, self.owed_bytes = [], 0
+        return owed if len(owed) < 2 or size > JOINED_BYTES_MAX else [b"".join(owed)]
 
     def hold(self, rests_on: int) -> int:
         """Let what is owed wait for a sync, behind what waits already. Returns the number of that sync."""

@@ -101,7 +101,7 @@ class Connections:
 
     def enqueue(self, connection: Connection) -> None:
         """Go on with the backlog of a connection later."""
-        if connection.backlog and connection.may_decide and not connection.is_queued:
+        if connection.backlog and connection.may_decide() and not connection.is_queued:
             connection.is_queued = True
             frame = connection.backlog[0]
             if self.is_crowded and not is_short(frame):

@@ -180,47 +180,52 @@ class Frontend:
 
     def receive(self, connection: Connection, chunk: bytes) -> None:
         """Decide the requests that `chunk` completes, as far as there is time and they need not wait."""
+        self.receive_all(((connection, chunk),))
+
+    def receive_all(self, chunks: Iterable[tuple[Connection, bytes]]) -> None:
+        """Do the same with the chunks of many connections, which may be read one after the other meanwhile."""
         turn, connections, decide = self.turn, self.connections, self.handler.decide
         if not turn.now_ms:
             self.begin()
-        began_s, decided = turn.checked_s, turn.decided
-        if began_s >= turn.next_look_s:
-            turn.look_at_cpu()
-        connections.touched[connection] = None
-        connection.heard_s = turn.began_s
-        backlog = connection.backlog
-        decides = not (turn.is_over or backlog) and connection.heavy_until_s <= began_s and connection.may_decide
-        try:
-            for frame in connection.frames.take(chunk):
-                connection.requests += 1
-                if decides and 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]:  # as `is_urgent` says
-                    api_key = decide(connection, frame)
-                    decides = (
-                        turn.has_time()
-                        and turn.checked_s - began_s < HEAVY_S
-                        and connection.owed_bytes < OWED_BYTES_MAX
-                        and not connection.closing
-                    )
-                    if api_key >= 0:
-                        decided[api_key] = decided.get(api_key, 0) + 1
+        for connection, chunk in chunks:
+            began_s = turn.checked_s
+            if began_s >= turn.next_look_s:
+                turn.look_at_cpu()
+            connections.touched[connection] = None
+            connection.heard_s = turn.began_s
+            frames, backlog = connection.frames, connection.backlog
+            decides = not (turn.is_over or backlog) and connection.heavy_until_s <= began_s and connection.may_decide()
+            try:
+                for frame in frames.take(chunk):
+                    connection.requests += 1
+                    if decides and 1 < len(frame) <= URGENT_BYTES_MAX[frame[1]]:  # as `is_urgent` says
+                        api_key = decide(connection, frame)
+                        if api_key >= 0:
+                            turn.decided.append(api_key)
+                        decides = turn.has_time() and frames.is_held  # else no frame follows, as nearly always
+                        if decides:
+                            decides = (
+                                api_key >= 0
+                                and turn.checked_s - began_s < HEAVY_S
+                                and connection.owed_bytes < OWED_BYTES_MAX
+                                and not connection.closing
+                            )
+                    elif connection.closing:
+                        break  # no response follows to what comes behind
                     else:
                         decides = False
-                elif connection.closing:
-                    break  # no response follows to what comes behind
-                else:
-                    decides = False
-                    backlog.append(frame)
-                    if len(backlog) >= BACKLOG_FRAMES:
-                        break  # to cut up a chunk of thousands takes longer than to decide some of them
-        except ProtocolError as error:
-            connections.refuse(connection, error, chunk)
-            return
-        if turn.checked_s - began_s > HEAVY_S:
-            turn.charge(connection, began_s)
-        if backlog or connection.frames.is_held:
-            connections.keep(connection)
-        elif connections.requests.total:
-            connections.requests.set(connection, 0)
+                        backlog.append(frame)
+                        if len(backlog) >= BACKLOG_FRAMES:
+                            break  # to cut up a chunk of thousands takes longer than to decide some of them
+            except ProtocolError as error:
+                connections.refuse(connection, error, chunk)
+                continue
+            if turn.checked_s - began_s > HEAVY_S:
+                turn.charge(connection, began_s)
+            if backlog or frames.is_held:
+                connections.keep(connection)
+            elif connections.requests.total:
+                connections.requests.set(connection, 0)
 
     def resume(self, connection: Connection) -> None:
         """Go on with what waits behind responses that the client has taken by now."""
@@ -379,7 +384,7 @@ class Frontend:
         if began_s >= turn.next_look_s:
             turn.look_at_cpu()
         try:
-            while connection.backlog and connection.may_decide:
+            while connection.backlog and connection.may_decide():
                 if connections.is_crowded and not is_short(connection.backlog[0]):
                     break
                 api_key = decide(connection, connection.backlog.pop(0))

@@ -20,7 +20,7 @@ class Horizon:
         left = self._left_s.get(connection)
         if left is None:
             return
-        if left <= seconds or not connection.backlog or not connection.may_decide:
+        if left <= seconds or not connection.backlog or not connection.may_decide():
             del self._left_s[connection]
         else:
             self._left_s[connection] = left - seconds

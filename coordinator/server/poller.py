@@ -14,7 +14,7 @@ the others are.
 import logging
 import math
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import trio
@@ -213,12 +213,7 @@ class Poller:
         self._shakes_left = SHAKES_MAX
         if not self._ready:
             self._poll()
-        ready, self._ready = self._ready, []
-        for index, (fd, mask) in enumerate(ready):
-            if self._turn.is_over:
-                self._ready = ready[index:]
-                break
-            self._look_at(fd, mask)
+        frontend.receive_all(self._receive())
         if not (self._ready or self._polls_left):
             self._read_by_ms = self._polled_ms
         self._finish(self._read_by_ms)
@@ -262,8 +257,7 @@ class Poller:
     def _finish(self, read_by_ms: int) -> None:
         """End the turn: fire timers, append, and send."""
         frontend = self._frontend
-        for connection in frontend.finish(read_by_ms):
-            self._deliver(connection)
+        self._deliver(frontend.finish(read_by_ms))
         if self._responses.total > self._responses.bytes_max:
             self._close_offenders()
         frontend.end_turn()
@@ -282,40 +276,58 @@ class Poller:
         self._polls_left = self._polls_left - 1 if len(ready) == EVENTS_MAX else 0
         return bool(ready)
 
-    def _look_at(self, fd: int, mask: int) -> None:
-        link = self._links.get(fd)
-        if link is None:
-            if (listener := self._acceptor.listening.get(fd)) is not None:
-                self._acceptor.accept(listener)
-            elif self._waker is not None and fd == self._waker.fileno():
-                self._waker.rest()
-            return
+    def _receive(self) -> Iterator[tuple[Connection, bytes]]:
+        """Read each socket that is ready once, as long as the turn has time. The others are left for the next turn."""
+        turn, links = self._turn, self._links
+        ready, self._ready = iter(self._ready), []
+        for fd, mask in ready:
+            if turn.is_over:
+                self._ready = [(fd, mask), *ready]
+                return
+            link = links.get(fd)
+            if link is None:
+                self._look_at(fd)
+                continue
+            if mask != READ and not (self._go_on(link, fd, mask) and mask & ~WRITE):
+                continue
+            try:
+                chunk = link.receive(CHUNK_BYTES) if not link.is_shaking else self._shake(link)
+            except OSError as error:
+                self._note_unreadable(link, error)
+                continue
+            if chunk:
+                yield link.connection, chunk
+            else:
+                self._close(link)
+
+    def _look_at(self, fd: int) -> None:
+        """Take connections from a listener, or note that the waker has woken the poller."""
+        if (listener := self._acceptor.listening.get(fd)) is not None:
+            self._acceptor.accept(listener)
+        elif self._waker is not None and fd == self._waker.fileno():
+            self._waker.rest()
+
+    def _go_on(self, link: Link, fd: int, mask: int) -> bool:
+        """If its socket takes more, send what is kept and decide what waits behind it. Returns whether the connection
+        is still there."""
         if mask & WRITE:
             if link.is_behind:
                 self._send_kept(link)
             if not link.is_behind:
                 self._frontend.resume(link.connection)
             self._turn.has_time()
-            if link.sock.fileno() != fd:
-                return  # it was closed
-        if mask & ~WRITE:
-            try:
-                chunk = link.receive(CHUNK_BYTES) if not link.is_shaking else self._shake(link)
-            except (BlockingIOError, InterruptedError):
-                self._turn.has_time()  # TLS may have had work with what is no request
-                return
-            except HandshakeError as error:
-                self._refuse(link, f"the TLS handshake failed: {error}", "TLS handshake")
-                return
-            except EmptyRecordsError as error:
-                self._refuse(link, str(error), "TLS without requests")
-                return
-            except OSError:
-                chunk = b""
-            if chunk:
-                self._frontend.receive(link.connection, chunk)
-            else:
-                self._close(link)
+        return link.sock.fileno() == fd
+
+    def _note_unreadable(self, link: Link, error: OSError) -> None:
+        """Close a connection whose socket could not be read, unless there is only nothing to be read."""
+        if isinstance(error, (BlockingIOError, InterruptedError)):
+            self._turn.has_time()  # TLS may have had work with what is no request
+        elif isinstance(error, HandshakeError):
+            self._refuse(link, f"the TLS handshake failed: {error}", "TLS handshake")
+        elif isinstance(error, EmptyRecordsError):
+            self._refuse(link, str(error), "TLS without requests")
+        else:
+            self._close(link)
 
     def _shake(self, link: Link) -> bytes:
         """Go on with a handshake, and return what came behind it. Raises OSError, as receiving does.
@@ -359,45 +371,43 @@ class Poller:
             return
         self._links[sock.fileno()] = self._link_of[link.connection] = link
 
-    def _deliver(self, connection: Connection) -> None:
-        """Send what a connection is owed, as much as its socket takes, and watch for what it needs next."""
-        link = self._link_of.get(connection)
-        if link is None:
-            return  # it left before its response
-        if connection.owed and not self._send(link, connection.take()):
-            return
-        is_behind, interest = link.is_behind, READ
-        if is_behind or connection.is_full:
-            if connection.closing and not (is_behind or connection.held):
-                self._close(link)
-                return
-            # Requests may be left because so much was owed that no more were decided: they go on when there is room.
-            waits_for_room = is_behind or (connection.may_decide and not connection.is_queued)
-            interest = WRITE if waits_for_room else 0
-        if interest != link.interest:
-            self._watch(link, interest)
-
-    def _send(self, link: Link, responses: Iterable[bytes]) -> bool:
-        """Send responses, and keep what the socket does not take. Returns False if the connection had to be closed."""
-        was_behind = link.is_behind
-        for response in responses:
-            sent = 0
-            if not link.is_behind:
+    def _deliver(self, connections: Iterable[Connection]) -> None:
+        """Send what connections are owed, as much as their sockets take, and watch for what they need next."""
+        link_of = self._link_of
+        for connection in connections:
+            link = link_of.get(connection)
+            if link is None:
+                continue  # it left before its response
+            for response in connection.take():
                 try:
-                    sent = link.send(response)
+                    sent = 0 if link.is_behind else link.send(response)
                 except (BlockingIOError, InterruptedError):
-                    pass
+                    sent = 0
                 except OSError:
                     self._close(link)
-                    return False
-            if sent < len(response):
-                link.keep(response, sent)
+                    break
+                if sent < len(response):
+                    link.keep(response, sent)
+            else:
+                if link.is_behind or connection.backlog or connection.closing:
+                    self._wait(link)
+                elif link.interest != READ:
+                    self._watch(link, READ)
+
+    def _wait(self, link: Link) -> None:
+        """Watch for what a connection needs next that is behind, has requests that wait, or is to be closed."""
+        connection = link.connection
         if link.is_behind:
-            if not was_behind:  # else the socket has taken nothing since
+            if not connection.is_blocked:  # else the socket has taken nothing since
                 link.unsent_since_s = self._turn.real_s()
-            link.connection.is_blocked = True
-            self._frontend.note_unsent(link.connection, link.held_bytes)
-        return True
+            connection.is_blocked = True
+            self._frontend.note_unsent(connection, link.held_bytes)
+        elif connection.closing and not connection.held:
+            self._close(link)
+            return
+        # Requests may be left because so much was owed that no more were decided: they go on when there is room.
+        waits_for_room = link.is_behind or (connection.may_decide() and not connection.is_queued)
+        self._watch(link, WRITE if waits_for_room else 0)
 
     def _send_kept(self, link: Link) -> None:
         try:

@@ -21,7 +21,7 @@ class DecidedRequests(Struct, frozen=True):
     """Requests that a turn has decided, for their latencies."""
 
     began_s: float  # the turn
-    at_once: dict[int, int]  # how many that arrived in that turn, by API key
+    at_once: list[int]  # the API keys of those that arrived in that turn
     late: list[tuple[int, float]]  # of those that arrived before: API key, and when
 
 
@@ -44,7 +44,7 @@ class Turn:
         self.is_over = False
         self.checked_s = 0.0  # the latest look at the real clock
         self.owed_bytes = 0  # of responses, by this turn
-        self.decided: dict[int, int] = {}  # how many requests that arrived in this turn, by API key
+        self.decided: list[int] = []  # the API keys of requests that arrived in this turn
         self.decided_late: list[tuple[int, float]] = []  # of those that arrived before: API key, and when
 
     def begin(self, now_ms: int) -> None:
@@ -62,8 +62,10 @@ class Turn:
     def has_time(self) -> bool:
         """Return whether the turn may decide more."""
         self.checked_s = now_s = self.real_s()
-        self.is_over = is_over = now_s >= self._over_s or self.owed_bytes >= TURN_OWED_BYTES_MAX
-        return not is_over
+        if now_s < self._over_s and self.owed_bytes < TURN_OWED_BYTES_MAX:
+            return True
+        self.is_over = True
+        return False
 
     def look_at_cpu(self) -> float:
         """Return the processor time since the latest look. A look is a system call, and therefore rare."""
@@ -85,18 +87,18 @@ class Turn:
         do."""
         waiting = DecidedRequests(
             self.began_s,
-            {key: times for key, times in self.decided.items() if key not in HEARTBEATS},
+            [key for key in self.decided if key not in HEARTBEATS],
             [late for late in self.decided_late if late[0] not in HEARTBEATS],
         )
-        self.decided = {key: times for key, times in self.decided.items() if key in HEARTBEATS}
+        self.decided = [key for key in self.decided if key in HEARTBEATS]
         self.decided_late = [late for late in self.decided_late if late[0] in HEARTBEATS]
         return waiting
 
     def count_decided_requests(self, requests: "DecidedRequests", left_s: float) -> None:
         """Count the latencies of requests whose responses left at `left_s`."""
         stats = self._stats
-        for api_key, times in requests.at_once.items():
-            stats.count_response(api_key, left_s - requests.began_s, times)
+        for api_key in set(requests.at_once):
+            stats.count_response(api_key, left_s - requests.began_s, requests.at_once.count(api_key))
         for api_key, arrived_s in requests.late:
             stats.count_response(api_key, left_s - arrived_s)
 

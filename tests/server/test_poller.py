@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from coordinator.server.connection import OWED_BYTES_MAX
 from coordinator.server.link import Link
-from coordinator.server.selector import READ
+from coordinator.server.selector import READ, WRITE
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sync_group import SyncGroupRequest
@@ -338,11 +338,15 @@ def test_what_a_socket_takes_is_counted_also_if_the_next_call_takes_nothing() ->
 
 def test_the_patience_with_a_client_runs_from_the_last_byte_that_it_took() -> None:
     here = Listening()
-    link = Link(cast("socket.socket", Taking(4, 0)), here.server.connect().connection)
-    here.poller._send(link, [b"0123456789"])
+    connection = here.server.connect().connection
+    link = here.poller._link_of[connection] = Link(cast("socket.socket", Taking(4, 0)), connection)
+    link.interest = WRITE
+    connection.owed.append(b"0123456789")
+    here.poller._deliver([connection])
     here.server.seconds = 20.0
     here.poller._send_kept(link)
-    here.poller._send(link, [b"the response to a request that was parked"])
+    connection.owed.append(b"the response to a request that was parked")
+    here.poller._deliver([connection])
     assert here.poller._overdue(link, 29.9) is None
     assert here.poller._overdue(link, 30.0) == "responses not taken"
     link.send = Taking(1).send
