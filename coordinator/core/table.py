@@ -29,6 +29,8 @@ class Table(Mapping[K, V]):
         self._size = len(self._base)
 
     def get(self, key: K, default: Any = None) -> Any:
+        if not self._changes:  # as in all small tables
+            return self._base.get(key, default)
         value = self._changes.get(key)
         if value is None:
             return self._base.get(key, default)

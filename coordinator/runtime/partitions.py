@@ -1,6 +1,6 @@
 """All partitions of `__consumer_offsets`, and which of them owns a group."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from struct import Struct
 from sys import getsizeof
@@ -53,14 +53,31 @@ def partition_of(group_id: str, partitions: int) -> int:
     return (0 if number == -(1 << 31) else abs(number)) % partitions
 
 
+class _Owners(dict[str, Partition]):
+    """The partitions that own groups, by group id. Those of too many bytes are forgotten, all at once."""
+
+    def __init__(self, partitions: Sequence[Partition], bytes_max: int) -> None:
+        self._partitions = partitions
+        self._bytes_max = bytes_max
+        self.bytes = 0
+
+    def __missing__(self, group_id: str) -> Partition:
+        size = getsizeof(group_id) + ENTRY_BYTES
+        if self.bytes + size > self._bytes_max:
+            self.clear()
+            self.bytes = 0
+        self.bytes += size
+        partition = self[group_id] = self._partitions[partition_of(group_id, len(self._partitions))]
+        return partition
+
+
 class Partitions:
     """The partitions by index, and by the groups that they own."""
 
     def __init__(self, count: int, make: Callable[[int], Partition], owners_bytes_max: int = OWNERS_BYTES_MAX) -> None:
         self._all = [make(index) for index in range(count)]
-        self._owners: dict[str, Partition] = {}
-        self._owners_bytes_max = owners_bytes_max
-        self.owners_bytes = 0  # of memory, for the group ids that are remembered
+        self._owners = _Owners(self._all, owners_bytes_max)
+        self.owner: Callable[[str], Partition] = self._owners.__getitem__  # that owns a group
 
     def __len__(self) -> int:
         return len(self._all)
@@ -71,14 +88,7 @@ class Partitions:
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._all)
 
-    def owner(self, group_id: str) -> Partition:
-        """Return the partition that owns a group."""
-        partition = self._owners.get(group_id)
-        if partition is None:
-            size = getsizeof(group_id) + ENTRY_BYTES
-            if self.owners_bytes + size > self._owners_bytes_max:
-                self._owners.clear()
-                self.owners_bytes = 0
-            self.owners_bytes += size
-            partition = self._owners[group_id] = self._all[partition_of(group_id, len(self._all))]
-        return partition
+    @property
+    def owners_bytes(self) -> int:
+        """The memory that the group ids take of which the owner is remembered."""
+        return self._owners.bytes
