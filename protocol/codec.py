@@ -29,7 +29,9 @@ Encoder = Callable[..., bytes]
 EXPLAINED_BYTES_MAX = 4 * 1024  # the interpretation is slow (6 ms for that many): an error beyond is not located
 _SHOWN_BYTES_MAX = 64  # of a frame, or characters of a message, on which the two disagree
 _HEAD = Struct(">hhi")
-_CORRELATION_ID = Struct(">i")
+write_correlation_id = Struct(">i").pack
+"""The bytes of a correlation id. Every header of a response begins with it (`header`), so the same response to another
+request is `frame[:4] + write_correlation_id(its correlation id) + frame[8:]`."""
 
 is_strict = False
 """Whether a disagreement of the fast codec with construct is an AssertionError: in tests, which set this."""
@@ -70,14 +72,6 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
     except UNWRITABLE:
         root = response_frame(APIS[api_key], version)
         _unwritable(root, Response(correlation_id, message), APIS[api_key].name, version)
-
-
-def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
-    """Return the response to another request that is the same: of its frame, with its size, but for the correlation id.
-
-    Every header of a response begins with that (`header`).
-    """
-    return b"%b%b%b" % (frame[:4], _CORRELATION_ID.pack(correlation_id), frame[8:])
 
 
 def encode_response_in_pieces(api_key: int, version: int, correlation_id: int, message: Message) -> Iterator[bytes]:

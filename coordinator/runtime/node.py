@@ -102,12 +102,12 @@ class Node(Engine):
 
         Raises UnsupportedVersion for what is not offered, UnreadableValue, and nothing else.
         """
-        handler = self._routes.get((api_key, call.version))
-        if handler is None:
+        route = self._routes.get((api_key, call.version))
+        if route is None:
             raise UnsupportedVersion(api_key, call.version, 0)
-        response = self.edge.decide(handler.api, handler.handle, self, request, call, where)
+        response = self.edge.decide(route.api, route.handle, self, request, call, where)
         if response.__class__ is GeneratorType:  # it is decided in steps
-            response = self.edge.attempt(handler.api, self._steps.begin, call.ticket, request, call.version, response)
+            response = self.edge.attempt(route.api, self._steps.begin, call.ticket, request, call.version, response)
         return failure_response(request, call.version) if response is FAILED else response
 
     # -- start and stop ------------------------------------------------------------------------------------------------

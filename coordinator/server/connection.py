@@ -32,7 +32,7 @@ REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case that it is 
 HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
 
 
-_CORRELATION_ID: Final = Layout(">i")
+_read_correlation_id: Final = Layout(">i").unpack_from
 
 
 class ParkedRequest(Struct, frozen=True, gc=False):
@@ -56,11 +56,15 @@ class HeldResponses(Struct, frozen=True, gc=False):
 
 
 class EncodedResponse(Struct, frozen=True, gc=False):
-    """A response without errors, and its frame for one of its requests."""
+    """A response without errors, and what its frame has beside the correlation id."""
 
     response: Any
     version: int
-    frame: bytes
+    head: bytes  # the frame's size
+    tail: bytes
+
+
+NO_RESPONSE: Final = EncodedResponse(object(), -1, b"", b"")
 
 
 class DecodedRequest(Struct, frozen=True, gc=False):
@@ -124,7 +128,7 @@ class Connection:
         self.backlog: list[bytes] = []  # never empty while there are whole requests in `frames`
         self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses, and their bytes
-        self.latest: EncodedResponse | None = None  # of commits and fetches
+        self.latest = NO_RESPONSE  # of heartbeats, commits and fetches
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.repeated_commit: RepeatedRows | None = None  # the latest OffsetCommit, without its offsets
         self.owed_bytes = 0
@@ -151,7 +155,7 @@ class Connection:
         if before is not None and frame[8:] == before.tail and frame[:4] == before.head:
             same = before.request
             self.client_id = same.client_id
-            (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
+            (correlation_id,) = _read_correlation_id(frame, 4)
             return Request(same.api_key, same.version, correlation_id, same.client_id, same.body)
         if (commit := self.repeated_commit) is not None and (again := commit.read(frame)) is not None:
             self.client_id = again.client_id

@@ -12,14 +12,15 @@ from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import Node
 from coordinator.server.connection import Connection, EncodedResponse, ParkedRequest
 from coordinator.server.connections import Connections
-from coordinator.server.encoding import ENCODINGS_MAX, READS, Encoding, frame_of, is_fetch_short
+from coordinator.server.encoding import ENCODINGS_MAX, OF_ITS_GROUP, READS, Encoding, frame_of, is_fetch_short
 from coordinator.server.quotas import throttle
 from coordinator.server.turn import Turn
 from protocol.apis import APIS
-from protocol.codec import encode_response, encode_response_in_pieces, with_correlation_id
+from protocol.codec import encode_response, encode_response_in_pieces, write_correlation_id
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.header import Request
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupResponse
@@ -35,14 +36,14 @@ EVERYTHING: Final = 2**62
 LATEST_BYTES_MAX: Final = 1_024
 """Of the response to a commit or a fetch that its connection keeps. A client that commits the same partitions again
 gets the same object from the handler (`core/offsets/offset_commit.py`), as does one that fetches again and again where
-nothing is new (`dataplane/fetch.py`), and so needs no other bytes."""
-KEPT: Final = frozenset({OffsetCommitResponse, FetchResponse})
+nothing is new (`dataplane/fetch.py`), and a member that sends heartbeats; so they need no other bytes."""
+KEPT: Final = frozenset({OffsetCommitResponse, FetchResponse, HeartbeatResponse})
 BRIEF_BYTES_MAX: Final = 16_384  # of an assignment that is encoded at once
 
 
 def _is_latest(connection: Connection, response: Any) -> bool:
     """Return whether it is the response whose bytes the connection keeps."""
-    return connection.latest is not None and connection.latest.response is response
+    return connection.latest.response is response
 
 
 def _is_brief(response: Any) -> bool:
@@ -83,17 +84,13 @@ class Encoder:
         self._resting, self._held = [], deque()
         self._connections.set_crowded(False)
 
-    def owe_short(
-        self, connection: Connection, request: Request | ParkedRequest, response: Any, rests_on: int = EVERYTHING
-    ) -> bytes:
-        """Encode a short response, and owe it. Returns its bytes.
-
-        `rests_on` is the number of the sync that must have ended before it leaves."""
-        api_key, version = request.api_key, request.version
-        latest = connection.latest
-        if latest is not None and latest.response is response and latest.version == version:
-            data = with_correlation_id(latest.frame, request.correlation_id)
+    def owe_short(self, connection: Connection, request: Request | ParkedRequest, response: Any) -> bytes:
+        """Encode a short response, and owe it. Returns its bytes."""
+        latest, version = connection.latest, request.version
+        if latest.response is response and latest.version == version:
+            data = latest.head + write_correlation_id(request.correlation_id) + latest.tail
         else:
+            api_key = request.api_key
             try:
                 data = encode_response(api_key, version, request.correlation_id, response)
             except ProtocolError as error:
@@ -102,20 +99,26 @@ class Encoder:
                     return b""
                 response, data = self._say_failure(request, error)
             cls = response.__class__
-            codes = (self._error_counters.get(cls) or self._error_counter(cls))(response)
+            codes = self._error_counter(cls)(response)
             for code in codes:
                 self._stats.count_error(api_key, code)
             if cls in KEPT and not codes and len(data) <= LATEST_BYTES_MAX:
-                connection.latest = EncodedResponse(response, version, data)
-        if rests_on > connection.rests_on:
-            connection.rests_on = rests_on
-        if self.node.is_synced and type(response) in RESTING:
-            self._resting.append((connection, request, response, [data]))
+                connection.latest = EncodedResponse(response, version, data[:4], data[8:])
+        if self.node.is_synced:
+            connection.rests_on = max(connection.rests_on, self._find_sync(request))
+            if type(response) in RESTING:
+                self._resting.append((connection, request, response, [data]))
         size = len(data)
         connection.owed.append(data)
         connection.owed_bytes += size
         self._turn.owed_bytes += size
         return data
+
+    def _find_sync(self, request: Request | ParkedRequest) -> int:
+        """Return the number of the sync that must have ended before the response to a request leaves."""
+        if type(request) is Request and request.api_key in OF_ITS_GROUP:
+            return self.node.group_commit.find_covering_sync_of(request.body.group_id)
+        return EVERYTHING
 
     def _error_counter(self, cls: type[Any]) -> Callable[[Any], Iterable[int]]:
         """Return a function to the error codes in a response, which is made once for each class of responses."""

@@ -172,7 +172,9 @@ class Frontend:
     def begin(self, *, goes_on: bool = True) -> None:
         """Begin a turn, and go on with the connections that the last one has interrupted, unless others go first."""
         self.turn.begin(self._clock.now_ms())
-        self.handler.is_limited = self.node.ledger.catalog.quotas.count > 0
+        is_limited = self.node.ledger.catalog.quotas.count > 0
+        if is_limited is not self.handler.is_limited:
+            self.handler.set_limited(is_limited)
         if self._held:
             self._look_at_disk()
         if goes_on and self.connections.interrupted:

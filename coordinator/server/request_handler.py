@@ -11,8 +11,8 @@ from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.authenticator import Authenticator
 from coordinator.server.connection import Connection, ParkedRequest
 from coordinator.server.connections import Connections
-from coordinator.server.encoder import EVERYTHING, Encoder
-from coordinator.server.encoding import OF_ITS_GROUP, READS, SHORT
+from coordinator.server.encoder import Encoder
+from coordinator.server.encoding import READS, SHORT
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.turn import Turn
 from protocol.apis import API_VERSIONS
@@ -43,45 +43,52 @@ class RequestHandler:
         self.gate: Gate | None = None
         self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
         self.is_limited = False  # whether any client has a quota
+        self.is_observed = False  # either of them
         self._turn = turn
         self._connections = connections
+        self._next_ticket = connections.next_ticket
         self._encoder = encoder
         self._authenticator = authenticator
         self._throttled = throttled
         self._stats = stats
+
+    def set_gated(self, is_gated: bool) -> None:
+        """Let requests pass the gate from now on, or no longer."""
+        self.is_gated = is_gated
+        self.is_observed = is_gated or self.is_limited
+
+    def set_limited(self, is_limited: bool) -> None:
+        """Charge requests to the quotas of their clients from now on, or no longer."""
+        self.is_limited = is_limited
+        self.is_observed = is_limited or self.is_gated
 
     def decide(self, connection: Connection, frame: bytes) -> int:
         """Decide one request: owe its response, or park it. Raises ProtocolError for bytes that cannot be read.
 
         Returns its API key if its latency is to be counted: it is not parked.
         """
-        passage = None
         if connection.authentication is not None:
             decided = self._authenticator.authenticate(connection, connection.authentication, frame)
             if decided is not None:
                 return decided
+        passage = None
         try:
             request = connection.decode(frame)
-            api_key, version = request.api_key, request.version
-            ticket = self._connections.next_ticket()
-            began_s = self._turn.real_s() if self.is_limited else 0.0
-            if self.is_gated and self.gate is not None:
-                passage = self.gate.admit(connection, frame, request, ticket, self._turn.now_ms)
-            listener = connection.listener
+            api_key, listener = request.api_key, connection.listener
             call = Call(
-                ticket,
+                self._next_ticket(),
                 self._turn.now_ms,
-                version,
+                request.version,
                 request.client_id,
                 connection.host,
                 self.fresh_id,
                 connection.principal,
                 listener.name,
             )
-            if passage is None or passage.rule is None:
-                response = self.node.handle(api_key, request.body, call, listener.where)
+            if self.is_observed:
+                response, passage = self._handle_observed(connection, frame, request, call)
             else:
-                response = self._handle_fault(connection, frame, request, call, passage)
+                response = self.node.handle(api_key, request.body, call, listener.where)
         except UnsupportedVersion as error:
             if error.api_key != API_VERSIONS:
                 raise
@@ -89,27 +96,38 @@ class RequestHandler:
             answer = unknown_version(self.node.offered[API_VERSIONS], API_VERSIONS)
             self._encoder.owe_short(connection, Request(API_VERSIONS, 0, error.correlation_id), answer)
             return API_VERSIONS
-        if self.is_limited:
-            now_s = self._turn.real_s()
-            response = self._throttled.charge(connection, api_key, len(frame), now_s - began_s, response, now_s)
         if response is NO_ANSWER:
             return api_key
         if api_key in SHORT and response is not None and (passage is None or passage.rule is None):
-            rests_on = 0
-            if self.node.is_synced:
-                rests_on = EVERYTHING
-                if api_key in OF_ITS_GROUP:
-                    rests_on = self.node.group_commit.find_covering_sync_of(request.body.group_id)
-            data = self._encoder.owe_short(connection, request, response, rests_on)
+            data = self._encoder.owe_short(connection, request, response)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self._turn.now_ms)
             return api_key
         body = request.body if api_key in READS else None
-        answered = ParkedRequest(ticket, api_key, version, request.correlation_id, connection.heard_s, passage, body)
+        answered = ParkedRequest(
+            call.ticket, api_key, call.version, request.correlation_id, connection.heard_s, passage, body
+        )
         if response is None:
             self._connections.park(connection, answered)
             return -1
         return api_key if self._encoder.owe(connection, answered, response) else -1
+
+    def _handle_observed(
+        self, connection: Connection, frame: bytes, request: Request, call: Call
+    ) -> tuple[Any, "Passage | None"]:
+        """Handle a request that passes the gate, or whose client may have a quota."""
+        passage = None
+        began_s = self._turn.real_s() if self.is_limited else 0.0
+        if self.is_gated and self.gate is not None:
+            passage = self.gate.admit(connection, frame, request, call.ticket, call.now_ms)
+        if passage is None or passage.rule is None:
+            response = self.node.handle(request.api_key, request.body, call, connection.listener.where)
+        else:
+            response = self._handle_fault(connection, frame, request, call, passage)
+        if self.is_limited:
+            now_s = self._turn.real_s()
+            response = self._throttled.charge(connection, request.api_key, len(frame), now_s - began_s, response, now_s)
+        return response, passage
 
     def reply(self, connection: Connection, response: Any) -> None:
         """Owe the response to a parked request, and go on with those behind it."""

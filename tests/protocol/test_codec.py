@@ -16,8 +16,8 @@ from protocol.codec import (
     encode_response,
     encode_response_in_pieces,
     read,
-    with_correlation_id,
     write,
+    write_correlation_id,
 )
 from protocol.errors import ErrorCode, ProtocolError, UnsupportedVersion
 from protocol.header import Request, Response
@@ -41,7 +41,9 @@ def test_an_answer_is_one_frame_with_its_size() -> None:
     answer = encode_response(12, 4, 7, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert answer == bytes.fromhex("0000000c000000070000000000001b00")
     assert decode_response(12, 4, answer[4:]) == Response(7, HeartbeatResponse(error_code=27))
-    assert with_correlation_id(answer, -1) == encode_response(12, 4, -1, HeartbeatResponse(error_code=27))
+    assert answer[:4] + write_correlation_id(-1) + answer[8:] == encode_response(
+        12, 4, -1, HeartbeatResponse(error_code=27)
+    )
 
 
 def test_bytes_behind_a_message_are_ignored_as_kafka_does() -> None:

@@ -86,7 +86,7 @@ class RequestVerbs:
         return self._gate.count_held(number)
 
     def _set_gate(self) -> None:
-        self._frontend.handler.is_gated = self._gate.journal is not None or bool(self._gate.faults)
+        self._frontend.handler.set_gated(self._gate.journal is not None or bool(self._gate.faults))
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of a topic by its id, None if there is no such topic."""
