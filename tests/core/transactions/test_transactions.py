@@ -136,6 +136,15 @@ def test_a_producer_that_missed_that_it_got_another_id_is_told_again(at_its_end:
     assert [at_its_end.init(producer=LAST), at_its_end.init(producer=LAST)] == [(1, 0), (1, 0)]
 
 
+def test_a_zombie_that_has_the_id_before_is_fenced(at_its_end: TransactionsDriver) -> None:
+    """Of that id, only the last epoch may be that of the producer itself, which missed the response."""
+    assert at_its_end.init() == (1, 0)
+    assert at_its_end.init(producer=(0, 0)) == ErrorCode.PRODUCER_FENCED, "the new id has the same epoch"
+    at_its_end.add((1, 0), 2)
+    assert at_its_end.init(producer=(0, EPOCH_MAX - 2)) == ErrorCode.PRODUCER_FENCED
+    assert at_its_end.end((1, 0)) == (1, 1), "the transaction has gone on"
+
+
 def test_only_the_last_epoch_of_the_id_before_repeats_an_end(at_its_end: TransactionsDriver) -> None:
     at_its_end.add(LAST, 2)
     assert at_its_end.end(LAST) == (1, 0)
