@@ -247,7 +247,9 @@ def test_deleting_everything_keeps_the_offsets() -> None:
 
 def test_retention_by_time_takes_whole_segments() -> None:
     log = filled()
-    youngest = log.segments[1].max_timestamp
+    second = log.segments[1]
+    youngest = second.max_timestamp
+    assert log.retain(youngest + 100, 100, -1) == second.base_offset, "it is as old as it may be"
     start = log.retain(now_ms=youngest + 101, retention_ms=100, retention_bytes=-1)
     assert start == log.segments[0].base_offset > 0
     assert log.retain(youngest + 101, 100, -1) == start
@@ -266,6 +268,13 @@ def test_retention_by_size_keeps_the_active_segment() -> None:
     assert 1000 <= log.size < 1500
     log.retain(0, -1, 0)
     assert len(log.segments) == 1
+
+
+def test_retention_by_size_takes_a_segment_without_which_the_log_is_as_large_as_it_may_be() -> None:
+    log = filled()
+    first, left = log.segments[0], log.size - log.segments[0].size
+    assert log.retain(0, -1, left + 1) == 0
+    assert log.retain(0, -1, left) == first.end_offset
 
 
 def test_a_log_is_removed_with_all_its_files() -> None:

@@ -50,6 +50,13 @@ def test_it_says_so_exactly_where_the_log_itself_would_delete(seed: int) -> None
         assert has_outdated(files, *rule) == (log.retain(*rule) > 0), (seed, rule)
 
 
+def test_a_segment_is_too_much_if_the_log_is_as_large_as_it_may_be_without_it() -> None:
+    files = a_log(*range(30))
+    log = Log.open(files.copy(), DIRECTORY, CONFIG)
+    left = log.size - log.segments[0].size
+    assert [has_outdated(files, 0, FOR_EVER, size) for size in (left, left + 1)] == [True, False]
+
+
 def test_what_is_young_is_told_by_its_first_header() -> None:
     files = a_log(*range(0, 4000, 10))
     before = files.calls

@@ -30,6 +30,16 @@ def test_a_retired_log_has_no_name_and_then_no_files(data: tuple[Files, str]) ->
     assert files.list(directory) == []
 
 
+def test_a_retired_log_does_not_come_back_with_a_power_cut() -> None:
+    files = CrashingDisk()
+    for name in ("t-0", "t-1"):
+        files.put(f"data/{name}/{0:020d}.log", b"records")
+    removal.retire(files, "data", ["t-0", "t-1"])
+    assert {how: left.list("data") for how, left in files.crashes()} == {
+        how: ["muster.deleted.0", "muster.deleted.1"] for how, _ in files.crashes()
+    }
+
+
 def test_a_directory_inside_stays_and_is_told() -> None:
     files = CrashingDisk()
     files.put("data/t-0/segment.log", b"records")

@@ -122,6 +122,27 @@ def test_an_unreadable_checkpoint_is_written_anew() -> None:
     assert (mended.start_offset, mended.end_offset) == (mended.segments[0].base_offset, 40)
 
 
+def test_a_repair_that_is_cut_off_anywhere_is_finished_by_another() -> None:
+    """By a power cut as well: what it has written in place of the damage is on the disk before it counts."""
+    disk, log, everything = disk_with_log()
+    first = log.segments[1].base_offset
+    flipped(disk, log.segments[1].path, 80, 0b1101)
+    flipped(disk, log.segments[2].path, 5)
+    kept = [pair for pair in everything if not first <= pair[0] < first + 2]
+    found = layout.look(disk, DIRECTORY, is_repair=True)
+    left: list[tuple[str, CrashingDisk]] = []
+
+    def crash(operation: str, path: str) -> None:
+        left.extend((f"{operation} {path}, {how}", state) for how, state in disk.crashes())
+
+    disk.after_call = crash
+    repair.carry_out(disk, DIRECTORY, found, repair.survey(disk, DIRECTORY, found))
+    assert len(left) > 50
+    for where, state in left:
+        _, mended = repaired(state)
+        assert (values(mended), mended.end_offset) == (kept, log.end_offset), where
+
+
 def test_a_torn_tail_is_no_loss() -> None:
     disk, log, _ = disk_with_log()
     path = log.segments[-1].path
