@@ -21,7 +21,7 @@ from tests.dataplane.test_failed_sync import codes, fail, fetching, producing
 from tests.dataplane.test_transactions import of
 from tests.requests import commit, fetch_offsets, produce
 from tests.server.in_memory import InMemory, Peer
-from tests.server.listening import Caller, Listening, listening, until
+from tests.server.listening import IDLE_MS, Caller, Listening, listening, until
 from tests.storage.crashing_disk import HOLE, CrashingDisk
 
 LOG = "data/__consumer_offsets-0/00000000000000000000.log"
@@ -250,6 +250,19 @@ def test_the_server_waits_for_the_disk_when_too_much_does(monkeypatch: pytest.Mo
     assert (kinds(first), kinds(second)) == (["OffsetCommit"], [])
 
 
+def test_what_waits_for_the_disk_counts_to_what_a_client_may_be_owed(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, server = serving()
+    monkeypatch.setattr("coordinator.server.connection.OWED_BYTES_MAX", 1)
+    peer = server.connect()
+    assert peer.ask(*committing("g", 2)) is None
+    assert peer.ask(*beating("h")) is None
+    assert peer.connection.backlog, "it is decided when there is room"
+    end_sync(disk, server)
+    server.frontend.resume(peer.connection)
+    server.turn()
+    assert kinds(peer) == ["OffsetCommit", "Heartbeat"]
+
+
 def test_a_latency_ends_with_the_sync() -> None:
     disk, server = serving()
     before = server.stats.latency[8].sum
@@ -333,6 +346,14 @@ async def test_a_poller_goes_on_when_the_disk_says_so() -> None:
     async with listening_while_it_syncs() as (disk, here, client):
         assert here.poller.connections == 1
         disk.end_syncs()  # which wakes the poller
+        await client.read(1)
+
+
+async def test_a_client_whose_response_waits_for_the_disk_is_not_idle() -> None:
+    async with listening_while_it_syncs() as (disk, here, client):
+        here.sweep(2 * IDLE_MS / 1000)
+        assert here.poller.connections == 1
+        disk.end_syncs()
         await client.read(1)
 
 

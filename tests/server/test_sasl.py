@@ -37,7 +37,7 @@ from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.requests import create_topics
 from tests.server.in_memory import InMemory, Peer
-from tests.server.listening import VERSIONS, listening, until
+from tests.server.listening import IDLE_MS, VERSIONS, listening, until
 from tests.server.sasl_clients import ScramClient, authenticate, bearer, claims, log_in, plain, sasl, shake_hands
 
 DELAY_S = 0.1
@@ -317,6 +317,31 @@ async def test_tokens_are_checked_on_a_thread(issuer: Issuer, monkeypatch: pytes
         assert authenticated.session_lifetime_ms > 0 and versions.api_keys
     assert threads
     assert threading.get_ident() not in threads
+
+
+async def test_a_client_is_not_idle_right_after_its_token_was_checked(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its silence was ours."""
+    is_checking, may_go_on, verify = threading.Event(), threading.Event(), Verifier.verify
+
+    def slowly(self: Verifier, token: str) -> Success:
+        is_checking.set()
+        assert may_go_on.wait(60)
+        return verify(self, token)
+
+    monkeypatch.setattr(Verifier, "verify", slowly)
+    async with listening(sasl=sasl(issuer)) as here:
+        client, token = await here.connect(), SaslAuthenticateRequest(bearer(issuer.issue("carol")))
+        await client.send((SaslHandshakeRequest("OAUTHBEARER"), 1), (token, 2))
+        await until(is_checking.is_set)
+        here.server.seconds += IDLE_MS / 1000
+        may_go_on.set()
+        await client.read(2)
+        here.sweep(IDLE_MS / 1000 - 1)
+        assert here.poller.connections == 1
+        here.sweep(1)
+        assert here.poller.connections == 0
 
 
 async def test_a_failure_is_told_though_nothing_else_happens() -> None:
