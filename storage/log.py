@@ -391,17 +391,17 @@ class Log:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool = True, before: int | None = None) -> bytes:
-        """Whole batches, from the one that holds `offset`; with `min_one` at least one, however large.
+        """Return whole batches, from the one that holds `offset` on; with `min_one` at least one, however large.
 
-        Batches that begin at `before` or later are left out (the last stable offset, for read_committed). Nothing at
-        the end of the log is b""; an offset outside of it raises `OffsetOutOfRange`. What is returned lies in one
-        segment.
+        Batches that begin at `before` or later are left out (the last stable offset, for read_committed). The batches
+        lie in one segment. Returns b"" at the end of the log, and where the first batch is too large. Raises
+        `OffsetOutOfRange` for an offset outside of the log.
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset} to {self.end_offset}")
         for segment in self.segments[self._segment_index(offset) :]:
-            if data := segment.read(offset, max_bytes, min_one, before):
-                return data
+            if segment.end_offset > offset:  # else compaction has removed what followed `offset` in this segment
+                return segment.read(offset, max_bytes, min_one, before)
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[BatchPosition]:

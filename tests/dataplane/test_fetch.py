@@ -30,6 +30,19 @@ def test_the_bound_holds_for_all_partitions_together(broker: Broker) -> None:
     assert [len(data.records) for data in answer.responses[0].partitions] == [3 * size, 0]
 
 
+def test_a_batch_that_does_not_fit_is_not_skipped_for_later_ones_that_do(broker: Broker) -> None:
+    broker.create("rolled", partitions=1, segment_bytes="1048576")
+    broker.produce("t", 0, batch("first"))
+    broker.produce("rolled", 0, batch("a" * 900_000))
+    broker.produce("rolled", 0, batch("b" * 300_000))  # begins the next segment
+    asked = tuple(
+        FetchRequestTopic(topic, partitions=(FetchRequestPartition(0, partition_max_bytes=500_000),))
+        for topic in ("t", "rolled")
+    )
+    answer = broker.ask(FetchRequest(max_bytes=10**6, topics=asked))
+    assert [len(topic.partitions[0].records) > 0 for topic in answer.responses] == [True, False]
+
+
 def test_while_others_do_not_read_an_answer_is_a_batch(broker: Broker) -> None:
     """R19: what all clients together have not taken yet is bounded."""
     size = len(batch("a" * 1000))

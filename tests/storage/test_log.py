@@ -154,6 +154,16 @@ def test_nothing_is_read_from_a_bound_on() -> None:
     assert log.read(4, 1, before=4) == b""
 
 
+def test_a_batch_that_is_too_large_is_not_passed_over_for_one_of_the_next_segment() -> None:
+    log = new_log()
+    log.append(batch(20))
+    log.append(batch(1))
+    assert [segment.base_offset for segment in log.segments] == [0, 20]
+    small = len(log.read(20, 10_000))
+    assert log.read(0, small, min_one=False) == b""
+    assert offsets(log.read(0, small)) == [0]
+
+
 def test_offsets_outside_of_the_log_are_refused() -> None:
     log = filled()
     log.delete_before(5)
