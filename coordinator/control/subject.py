@@ -1,12 +1,17 @@
 """The subject of a request: the fields by which a journal is filtered and a fault is aimed, the same for every API."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import Struct
 
 GROUP_FIELDS: Final = ("group_id", "groups", "group_ids", "groups_names")
 GENERATION_FIELDS: Final = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
+TOPIC_LISTS: Final = (
+    "topics", "topic_data", "topic_names", "topic_partitions", "subscribed_topic_names", "v3_and_below_topics",
+)  # fmt: skip
+TOPIC_HOLDERS: Final = ("groups", "transactions", "dirs", "markers")  # lists whose entries have lists of topics
+TOPIC_FIELDS: Final = ("name", "topic", "topic_name")
 
 
 class Subject(Struct, frozen=True, gc=False):
@@ -25,22 +30,29 @@ TopicNames = Callable[[bytes], str | None]
 
 
 def subject_of(api: str, client_id: str | None, body: Any, name_of: TopicNames = lambda _: None) -> Subject:
-    """Return what a decoded request is about. `name_of` gives the name of a topic by its id."""
-    inner = [*_items(body, "members"), *_items(body, "groups")]
+    """Return the subject of a decoded request. `name_of` returns the name of a topic by its id."""
+    parts = (body, *_items(body, "members", "groups"))
     return Subject(
         api=api,
         client_id=client_id or "",
-        groups=tuple(_groups(body)),
-        topics=tuple(dict.fromkeys(_topics(body, name_of))),
-        members=tuple(_texts((body, *inner), "member_id")),
-        instances=tuple(_texts((body, *inner), "group_instance_id", "instance_id")),
-        generation=next(
-            (value for name in GENERATION_FIELDS if (value := getattr(body, name, None)) is not None), None
-        ),
+        groups=tuple(_find_groups(body)),
+        topics=tuple(dict.fromkeys(_find_topics(body, name_of))),
+        members=tuple(_find_texts(parts, "member_id")),
+        instances=tuple(_find_texts(parts, "group_instance_id", "instance_id")),
+        generation=_find_generation(parts),
     )
 
 
-def _groups(body: Any) -> Iterator[str]:
+def _find_generation(parts: Iterable[Any]) -> int | None:
+    for part in parts:
+        for name in GENERATION_FIELDS:
+            value: int | None = getattr(part, name, None)
+            if value is not None:
+                return value
+    return None
+
+
+def _find_groups(body: Any) -> Iterator[str]:
     for name in GROUP_FIELDS:
         value = getattr(body, name, None)
         if isinstance(value, str):
@@ -51,26 +63,27 @@ def _groups(body: Any) -> Iterator[str]:
         yield from filter(None, (body.key, *body.coordinator_keys))
 
 
-def _topics(body: Any, name_of: TopicNames) -> Iterator[str]:
-    for group in (body, *_items(body, "groups")):
-        for item in _items(group, "topics", "topic_data", "topic_names", "subscribed_topic_names"):
-            name = item if isinstance(item, str) else getattr(item, "name", None) or getattr(item, "topic", None)
+def _find_topics(body: Any, name_of: TopicNames) -> Iterator[str]:
+    for part in (body, *_items(body, *TOPIC_HOLDERS)):
+        for item in _items(part, *TOPIC_LISTS):
+            name = item if isinstance(item, str) else next(_find_texts((item,), *TOPIC_FIELDS), None)
             if not name and isinstance(topic_id := getattr(item, "topic_id", None), bytes):
                 name = name_of(topic_id)
-            if isinstance(name, str) and name:
+            if name:
                 yield name
 
 
 def _items(body: Any, *names: str) -> Iterator[Any]:
+    """Yield the entries of the lists of these names."""
     for name in names:
         value = getattr(body, name, None)
         if isinstance(value, tuple):
             yield from value
 
 
-def _texts(values: Any, *names: str) -> Iterator[str]:
-    for value in values:
+def _find_texts(parts: Iterable[Any], *names: str) -> Iterator[str]:
+    for part in parts:
         for name in names:
-            text = getattr(value, name, None)
+            text = getattr(part, name, None)
             if isinstance(text, str) and text:
                 yield text

@@ -5,7 +5,22 @@ import json
 from coordinator.control.journal import Filter, Journal, describe_entry
 from coordinator.control.subject import subject_of
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopic,
+    AddPartitionsToTxnRequestTransaction,
+)
+from protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsRequestAlterReplicaLogDir,
+    AlterReplicaLogDirsRequestAlterReplicaLogDirTopic,
+)
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumRequestTopicData
+from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRequestTopicPartitions
 from protocol.messages.fetch import FetchRequest, FetchRequestTopic
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
@@ -30,6 +45,27 @@ def test_a_subject_has_what_its_request_names() -> None:
     assert subject_of("LeaveGroup", "c", leave).members == ("m",)
     epoch = subject_of("ConsumerGroupHeartbeat", "c", ConsumerGroupHeartbeatRequest(group_id="g", member_epoch=5))
     assert epoch.generation == 5
+
+
+def test_a_subject_has_the_topics_wherever_a_request_names_them() -> None:
+    topic = AddPartitionsToTxnRequestTopic("t")
+    batched = AddPartitionsToTxnRequest((AddPartitionsToTxnRequestTransaction("x", topics=(topic,)),))
+    elected = ElectLeadersRequest(topic_partitions=(ElectLeadersRequestTopicPartitions("t"),))
+    moved = AlterReplicaLogDirsRequest(
+        (AlterReplicaLogDirsRequestAlterReplicaLogDir("/d", (AlterReplicaLogDirsRequestAlterReplicaLogDirTopic("t"),)),)
+    )
+    described = DescribeQuorumRequest((DescribeQuorumRequestTopicData("t"),))
+    for request in (AddPartitionsToTxnRequest(v3_and_below_topics=(topic,)), batched, elected, moved, described):
+        assert subject_of("", "c", request).topics == ("t",), request
+    owned = ConsumerGroupHeartbeatRequest(
+        "g", topic_partitions=(ConsumerGroupHeartbeatRequestTopicPartitions(b"\1" * 16, (0,)),)
+    )
+    assert subject_of("ConsumerGroupHeartbeat", "c", owned, {b"\1" * 16: "t"}.get).topics == ("t",)
+
+
+def test_a_subject_has_the_member_epoch_of_a_group_in_a_list() -> None:
+    asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", member_id="m", member_epoch=4),))
+    assert subject_of("OffsetFetch", "c", asked).generation == 4
 
 
 def test_a_topic_id_is_looked_up() -> None:
