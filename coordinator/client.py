@@ -113,8 +113,7 @@ class Client:
         api = api_of(message)
         if version is None:
             version = self._newest(api, up_to)
-        self._correlation_id += 1
-        self._send(encode_request(api.key, version, self._correlation_id, self._client_id, message))
+        self._send(api, version, message)
         try:
             response = decode_response(api.key, version, self._receive())
         except ProtocolError as error:
@@ -124,8 +123,7 @@ class Client:
 
     def send(self, message: Message, version: int) -> None:
         """Send a request without waiting for its response, or one that has none."""
-        self._correlation_id += 1
-        self._send(encode_request(api_of(message).key, version, self._correlation_id, self._client_id, message))
+        self._send(api_of(message), version, message)
 
     def versions(self, message: Message) -> range:
         """Return the versions of this request that both sides support; empty for none. Raises ClientError as `ask`
@@ -154,7 +152,12 @@ class Client:
         theirs, ours = self._versions.get(api.key, range(0)), APIS[api.key].versions
         return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
 
-    def _send(self, frame: bytes) -> None:
+    def _send(self, api: API, version: int, message: Message) -> None:
+        self._correlation_id += 1
+        try:
+            frame = encode_request(api.key, version, self._correlation_id, self._client_id, message)
+        except ProtocolError as error:  # a name that is not UTF-8, or too long
+            raise ClientError(f"cannot send this request: {error}") from None
         try:
             self._sock.sendall(frame)
         except TimeoutError:

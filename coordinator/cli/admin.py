@@ -1,4 +1,4 @@
-"""The admin port as the command line uses it: where it is, and what it answers."""
+"""Find the admin port, and send it GET requests, for `muster events` and `muster why`. Not a subcommand."""
 
 import argparse
 import http.client
@@ -30,13 +30,13 @@ def add_admin_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_admin(text: str) -> str:
-    """`HOST:PORT` of one address. Raises ValueError."""
+    """Return one address as `HOST:PORT`. Raises ValueError."""
     (address,) = parse_addresses(text.removeprefix("http://").rstrip("/"), ADMIN_PORT)
     return address
 
 
 def find_admin(args: argparse.Namespace) -> str:
-    """Return the admin address: of the option, the environment, or the default. Raises WrongUse."""
+    """Return the admin address from the option, the environment, or the default. Raises WrongUse."""
     if args.admin:
         return str(args.admin)
     text = os.environ.get(ADMIN_VARIABLE, "")
@@ -46,14 +46,22 @@ def find_admin(args: argparse.Namespace) -> str:
         raise WrongUse(f"invalid {ADMIN_VARIABLE} {text!r}: expected {EXPECTED}") from None
 
 
+def _authorization() -> dict[str, str]:
+    """Return the header with the token of the environment, none if there is no token. Raises WrongUse."""
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not token.isascii() or not token.isprintable():
+        raise WrongUse(f"invalid {TOKEN_VARIABLE}: expected printable ASCII characters")
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
 def get(admin: str, path: str, timeout: float | None) -> bytes:
-    """Return what the admin port answers. Raises ClientError."""
+    """Return the body of the admin port's response. Raises ClientError."""
+    headers = _authorization()
     seconds = timeout or TIMEOUT_SECONDS
     host, _, port = admin.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
     try:
-        token = os.environ.get(TOKEN_VARIABLE, "")
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        connection.request("GET", path, headers=headers)
         response = connection.getresponse()
         body = response.read()
     except TimeoutError:
@@ -71,10 +79,12 @@ def get(admin: str, path: str, timeout: float | None) -> bytes:
 
 
 def get_json(admin: str, path: str, timeout: float | None) -> dict[str, Any]:
-    """Return the object that the admin port answers. Raises ClientError."""
+    """Return the JSON object that the admin port responds with. Raises ClientError."""
     body = get(admin, path, timeout)
     try:
-        found: dict[str, Any] = json.loads(body)
+        found = json.loads(body)
     except ValueError:
-        raise ClientError(f"http://{admin} is not the admin port of a Muster") from None
+        found = None
+    if not isinstance(found, dict):
+        raise ClientError(f"http://{admin} is not the admin port of a Muster")
     return found

@@ -43,7 +43,7 @@ class BrokerError(ClientError):  # a refusal, as in the other layers; it reads a
 
 
 def check(task: str, code: int, message: str | None = None, sentences: Mapping[int, str] | None = None) -> None:
-    """Raise Refused, which says that one cannot `task`, unless the code is NONE."""
+    """Raise BrokerError, which says "cannot `task`", unless the code is NONE."""
     if code:
         raise BrokerError(task, code, message, sentences)
 

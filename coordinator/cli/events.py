@@ -76,7 +76,7 @@ def _read_pages(admin: str, args: argparse.Namespace, last: int) -> Iterator[tup
 
 def _get(admin: str, args: argparse.Namespace, after: int) -> dict[str, Any]:
     query = {"after": str(after)} | ({} if args.group is None else {"group": args.group})
-    return get_json(admin, f"/events?{urlencode(query)}", args.timeout)
+    return get_json(admin, f"/events?{urlencode(query, errors='surrogateescape')}", args.timeout)
 
 
 def format_event(event: dict[str, Any]) -> str:

@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        path = f"/v1/groups/{quote(args.group, safe='')}/timeline?format={args.format}"
-        timeline = get(find_admin(args), path, args.timeout).decode()
+        path = f"/v1/groups/{quote(args.group, safe='', errors='surrogateescape')}/timeline?format={args.format}"
+        timeline = get(find_admin(args), path, args.timeout).decode(errors="replace")
     except WrongUse as error:
         return fail("why", error, 2)
     except ClientError as error:

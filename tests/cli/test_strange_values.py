@@ -1,0 +1,68 @@
+"""Names that are not UTF-8 or too long, tokens that no header can carry, ports that are another program's: one line."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator.cli import main
+from tests.cli.command import Command
+from tests.live import Muster
+
+NOT_UTF8 = "a\udcff"  # as Python reads the bytes `a\xff` of a command line
+
+
+@pytest.fixture(scope="module")
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
+    with Muster(tmp_path_factory.mktemp("strange"), "--ephemeral") as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", [NOT_UTF8, "a" * 40_000], ids=["not UTF-8", "too long"])
+@pytest.mark.parametrize("words", [("topics", "describe"), ("groups", "describe"), ("offsets", "show"), ("produce",)])
+def test_a_name_that_no_request_can_hold_is_refused_in_one_line(
+    words: tuple[str, ...], name: str, muster: Muster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, lines, complaint = Command(muster.kafka, capsys)(*words, name)
+    assert (code, lines, complaint.count("\n")) == (1, [], 1)
+    assert complaint.startswith(f"muster {words[0]}: cannot send this request: ")
+
+
+def test_the_events_of_a_group_that_is_not_utf8_are_asked_for(
+    muster: Muster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin = muster.ready["admin"]
+    assert main(["events", NOT_UTF8, "--admin", admin]) == 0
+    assert main(["why", NOT_UTF8, "--admin", admin]) == 1
+    assert "invalid path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("token", ["secret\nsecond line", "sécret→"])
+@pytest.mark.parametrize("words", [("events",), ("why", "shop")])
+def test_a_token_that_no_header_can_carry_is_refused(
+    words: tuple[str, ...], token: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MUSTER_TOKEN", token)
+    assert main([*words]) == 2
+    complaint = f"muster {words[0]}: invalid MUSTER_TOKEN: expected printable ASCII characters\n"
+    assert capsys.readouterr().err == complaint
+
+
+@pytest.mark.parametrize("body", [b"[]", b"hello", b"\xff"])
+def test_a_port_of_another_program_is_named(body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Print nothing."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request).start()
+        address = f"127.0.0.1:{server.server_port}"
+        assert main(["events", "--admin", address]) == 1
+    assert capsys.readouterr().err == f"muster events: http://{address} is not the admin port of a Muster\n"
