@@ -7,6 +7,8 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+Json = dict[str, Any]
+TOKEN_VARIABLE: Final = "MUSTER_TOKEN"  # noqa: S105  # its name
 TIMEOUT_S: Final = 30.0  # for a response, beyond what a request itself waits for
 
 
@@ -26,24 +28,32 @@ class Admin:
     """The admin port of a server. Each call is a connection of its own, so that none is sent twice."""
 
     def __init__(self, url: str) -> None:
-        """`url`: `http://HOST:PORT`. Raises ValueError for anything else."""
+        """`url` is `http://HOST:PORT`, or `HOST:PORT`. Raises ValueError for anything else."""
+        url = url if "://" in url else f"http://{url}"
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
             raise ValueError(f"invalid address of a Muster server {url!r}: expected http://HOST:PORT")
         self.url = url.rstrip("/")
-        self.host = parts.hostname
-        self._port = parts.port or 80
+        self._host, self._port = parts.hostname, parts.port or 80
+        self.host = f"[{self._host}]" if ":" in self._host else self._host
+        """As it is written before a port: an IPv6 address in brackets."""
 
-    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None, wait_s: float = 0.0) -> Any:
-        """Return the JSON that the server answers. Raises MusterError."""
-        return json.loads(self.read(method, path, body, wait_s))
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None, wait_s: float = 0.0) -> Json:
+        """Return the JSON object that the server responds with. Raises MusterError."""
+        found: Json = json.loads(self.read(method, path, body, wait_s))
+        return found
+
+    def read_list(self, path: str, name: str) -> list[Json]:
+        """Return the list of that name in the JSON object at a path. Raises MusterError."""
+        found: list[Json] = self.call("GET", path)[name]
+        return found
 
     def read(self, method: str, path: str, body: Mapping[str, Any] | None = None, wait_s: float = 0.0) -> bytes:
-        """Return the bytes that the server answers; it may take `wait_s` longer than usual. Raises MusterError."""
-        connection = HTTPConnection(self.host, self._port, timeout=TIMEOUT_S + wait_s)
+        """Return the bytes that the server responds with; it may take `wait_s` longer. Raises MusterError."""
+        connection = HTTPConnection(self._host, self._port, timeout=TIMEOUT_S + wait_s)
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"} if data else {}
-        if token := os.environ.get("MUSTER_TOKEN"):
+        if token := _read_token():
             headers["Authorization"] = f"Bearer {token}"
         try:
             connection.request(method, path, data, headers)
@@ -54,7 +64,7 @@ class Admin:
         finally:
             connection.close()
         if response.status >= 400:
-            raise MusterError(_sentence(content), response.status)
+            raise MusterError(_read_sentence(content), response.status)
         return content
 
 
@@ -64,7 +74,15 @@ def path_of(*names: str, **query: object) -> str:
     return "/v1/" + "/".join(quote(name, safe="") for name in names) + (f"?{urlencode(given)}" if given else "")
 
 
-def _sentence(content: bytes) -> str:
+def _read_token() -> str:
+    """Return the token of the environment, "" without one. Raises MusterError for one that no header can carry."""
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not token.isascii() or not token.isprintable():
+        raise MusterError(f"invalid {TOKEN_VARIABLE}: expected printable ASCII characters")
+    return token
+
+
+def _read_sentence(content: bytes) -> str:
     """Return the sentence of a refusal."""
     try:
         return str(json.loads(content)["error"])

@@ -10,9 +10,8 @@ muster.verify({"api": "OffsetCommit", "group": group.id, "times": 1})
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_muster.admin import Admin, ExpectationError, MusterError, path_of
+from pytest_muster.admin import Admin, ExpectationError, Json, MusterError, path_of
 
-Json = dict[str, Any]
 KeepAlive = Literal["all", "connected", "none"] | Sequence[str]
 WAIT_MS = 10_000
 RESTART_S = 300.0  # that the brokers may take to load all that they coordinate
@@ -30,8 +29,7 @@ class Clock:
 
     def deadlines(self, limit: int = 100) -> list[Json]:
         """Return the timers that are pending, the next one first."""
-        found: list[Json] = self._admin.call("GET", path_of("clock", limit=limit))["deadlines"]
-        return found
+        return self._admin.read_list(path_of("clock", limit=limit), "deadlines")
 
     def advance(self, ms: int, keep_alive: KeepAlive = "none") -> Json:
         """Move the clock forward, from deadline to deadline. Returns what has `fired`.
@@ -55,8 +53,7 @@ class Clock:
         self._admin.call("PUT", path_of("clock"), body)
 
     def _post(self, verb: str, body: Json) -> Json:
-        found: Json = self._admin.call("POST", path_of("clock", verb), body)
-        return found
+        return self._admin.call("POST", path_of("clock", verb), body)
 
 
 class Member:
@@ -79,8 +76,7 @@ class Member:
         return self._post("fence")
 
     def _post(self, verb: str, body: Json | None = None) -> Json:
-        found: Json = self._admin.call("POST", path_of(*self._path, verb), body)
-        return found
+        return self._admin.call("POST", path_of(*self._path, verb), body)
 
 
 class Group:
@@ -95,8 +91,7 @@ class Group:
 
     def describe(self) -> Json:
         """Return the group: state, generation, members with their assignments, committed offsets."""
-        found: Json = self._admin.call("GET", path_of("groups", self.id))
-        return found
+        return self._admin.call("GET", path_of("groups", self.id))
 
     def offsets(self) -> dict[str, dict[int, int]]:
         """Return the committed offsets by topic and partition."""
@@ -109,8 +104,7 @@ class Group:
         `state="Stable"`, `members=2`, `generation=1`, `assigned={"client": {"topic": [0, 1]}}`,
         `offsets={"topic": {0: 5}}`, `exists=False`; a number may be a range, `{"gte": 1, "lte": 3}`.
         """
-        found: Json = _wait(self._admin, {"group": self.id, **expected}, timeout_ms)
-        return found
+        return _wait(self._admin, {"group": self.id, **expected}, timeout_ms)
 
     def member(self, name: str) -> Member:
         """Return the member of that client id, instance id or member id."""
@@ -134,8 +128,7 @@ class Group:
 
     def set_target(self, members: Mapping[str, Mapping[str, Sequence[int]]]) -> Json:
         """Force what each member of a consumer group shall own: by member, and by topic."""
-        found: Json = self._admin.call("PUT", path_of("groups", self.id, "target"), {"members": members})
-        return found
+        return self._admin.call("PUT", path_of("groups", self.id, "target"), {"members": members})
 
     def hold(self, at: str, client: str = "") -> Json:
         """Park the requests of the group at a step of its protocol: join, sync, assignment, commit or heartbeat."""
@@ -147,8 +140,7 @@ class Group:
 
     def timeline(self, after: int = 0) -> list[Json]:
         """Return what happened to the group, and why, as data."""
-        found: list[Json] = self._admin.call("GET", self._timeline("json", after))["events"]
-        return found
+        return self._admin.read_list(self._timeline("json", after), "events")
 
     def timeline_text(self, after: int = 0) -> str:
         """Return what happened to the group, and why, one line each."""
@@ -156,14 +148,12 @@ class Group:
 
     def coordinator(self) -> Json:
         """Return the broker that coordinates the group, and whether it is still loading."""
-        found: Json = self._admin.call("GET", path_of("coordinators", self.id))
-        return found
+        return self._admin.call("GET", path_of("coordinators", self.id))
 
     def move(self, to: int, *, load_ms: int = 0, lose_last_commits: int = 0, keep_members: bool = True) -> Json:
         """Let another broker coordinate the group. `wait(coordinator=to)` returns when it has loaded it."""
         body = {"to": to, "load_ms": load_ms, "lose_last_commits": lose_last_commits, "keep_members": keep_members}
-        found: Json = self._admin.call("POST", path_of("coordinators", self.id, "move"), body)
-        return found
+        return self._admin.call("POST", path_of("coordinators", self.id, "move"), body)
 
     def forget(self) -> None:
         """Remove the group, whatever its state."""
@@ -173,8 +163,7 @@ class Group:
         return path_of("groups", self.id, "timeline", format=form, after=after)
 
     def _post(self, verb: str, body: Json | None = None) -> Json:
-        found: Json = self._admin.call("POST", path_of("groups", self.id, verb), body)
-        return found
+        return self._admin.call("POST", path_of("groups", self.id, verb), body)
 
 
 class Fault:
@@ -199,11 +188,14 @@ class Fault:
 
 
 class Muster:
-    """A server. `bootstrap` is for Kafka clients; `prefix` begins the names of groups and topics of this run."""
+    """A server. `prefix` begins the names of groups and topics of this run.
+
+    `bootstrap` is the address for Kafka clients; "" stands for port 9092 of the host of `admin`.
+    """
 
     def __init__(self, bootstrap: str, admin: str, prefix: str = "") -> None:
-        self.bootstrap = bootstrap
         self.admin = Admin(admin)
+        self.bootstrap = bootstrap or f"{self.admin.host}:9092"
         self.prefix = prefix
         self.clock = Clock(self.admin)
         self._since = 0  # the number of the latest event before the test
@@ -219,8 +211,7 @@ class Muster:
 
     def groups(self) -> list[Json]:
         """Return all groups of this run."""
-        found: list[Json] = self.admin.call("GET", path_of("groups", prefix=self.prefix))["groups"]
-        return found
+        return self.admin.read_list(path_of("groups", prefix=self.prefix), "groups")
 
     def topic(self, name: str, partitions: int = 1) -> str:
         """Create a topic. Returns its name for clients."""
@@ -234,13 +225,11 @@ class Muster:
 
     def state(self) -> Json:
         """Return topics and offsets of this run: what `POST /v1/state` takes."""
-        found: Json = self.admin.call("GET", path_of("state", prefix=self.prefix))
-        return found
+        return self.admin.call("GET", path_of("state", prefix=self.prefix))
 
     def brokers(self) -> list[Json]:
         """Return all brokers: there are several with `--brokers` among the options of the server."""
-        found: list[Json] = self.admin.call("GET", path_of("brokers"))["brokers"]
-        return found
+        return self.admin.read_list(path_of("brokers"), "brokers")
 
     def stop_broker(self, broker: int) -> None:
         """Let the others coordinate what a broker has coordinated, and let nobody connect to it."""
@@ -265,8 +254,7 @@ class Muster:
 
     def requests(self, **wanted: Any) -> list[Json]:
         """Return the last requests, decoded: by `api`, `group`, `topic`, `client`, `after`."""
-        found: list[Json] = self.admin.call("GET", path_of("requests", **wanted))["requests"]
-        return found
+        return self.admin.read_list(path_of("requests", **wanted), "requests")
 
     def verify(self, *expect: Mapping[str, Any], in_order: bool = False, after: int = 0) -> None:
         """Check that requests and events have happened as often as expected. Raises ExpectationError.
@@ -281,8 +269,7 @@ class Muster:
 
     def lint(self) -> list[Json]:
         """Return findings about the clients: rejoin storms, commits of an old generation and the like."""
-        found: list[Json] = self.admin.call("GET", path_of("lint"))["findings"]
-        return found
+        return self.admin.read_list(path_of("lint"), "findings")
 
     def take_snapshot(self, name: str) -> None:
         """Keep all topics, groups and offsets under a name, for `restore_snapshot`."""
@@ -333,7 +320,7 @@ class Muster:
                     raise
 
 
-def _wait(admin: Admin, body: Json, timeout_ms: int) -> Any:
+def _wait(admin: Admin, body: Json, timeout_ms: int) -> Json:
     try:
         return admin.call("POST", path_of("wait"), {**body, "timeout_ms": timeout_ms}, timeout_ms / 1000)
     except MusterError as error:

@@ -7,7 +7,6 @@ running server, all workers share that one, each with a prefix for its groups an
 import os
 from collections.abc import Generator, Iterator
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -34,7 +33,7 @@ def muster_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
     if admin:
         bootstrap = pytestconfig.getoption("--muster-bootstrap") or os.environ.get("MUSTER_BOOTSTRAP", "")
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-        yield Muster(bootstrap or f"{urlsplit(admin).hostname}:9092", admin, f"{worker}-" if worker else "")
+        yield Muster(bootstrap, admin, f"{worker}-" if worker else "")
         return
     server = Server(
         tmp_path_factory.mktemp("muster"), pytestconfig.getini("muster_options"), pytestconfig.getini("muster_command")
