@@ -23,10 +23,11 @@ from protocol.messages.consumer_protocol import (
     version_of,
 )
 from protocol.schema import Schema
+from protocol.wire import UUID
 
 INVALID = "Found "  # how the line about bytes that are no batch begins, as Kafka's tool writes it
 CODECS = {0: "none", **NAMES}
-HORIZON = 64
+HORIZON_BIT = 64  # of the attributes: the first timestamp is the delete horizon
 
 
 def dump(name: str, data: bytes) -> Iterator[str]:
@@ -52,7 +53,7 @@ def dump(name: str, data: bytes) -> Iterator[str]:
 def _batch_line(batch: plain.PlainBatch) -> str:
     sequence = batch.base_sequence
     last_sequence = (sequence + batch.last_delta) & 0x7FFFFFFF if sequence >= 0 else -1
-    horizon = f"OptionalLong[{batch.base_ts}]" if batch.attributes & HORIZON else "OptionalLong.empty"
+    horizon = f"OptionalLong[{batch.base_ts}]" if batch.attributes & HORIZON_BIT else "OptionalLong.empty"
     fields = {
         "baseOffset": batch.base_offset,
         "lastOffset": batch.base_offset + batch.last_delta,
@@ -113,13 +114,15 @@ def _key_and_payload(record: plain.PlainRecord) -> str:
 
 
 def to_json(schema: Schema, message: Any, version: int) -> dict[str, Any]:
-    """Return a message as Kafka's JSON says it: camel case, fields of that version, no tagged one at its default but
-    null."""
+    """Return a message as Kafka's JSON converters write it: names in camel case, and the fields of that version.
+
+    A tagged field is left out at its default, unless it is null.
+    """
     fields = {}
     for field in schema.fields:
         value = getattr(message, field.name)
-        standard = getattr(type(message)(), field.name)
-        if field.is_in(version) and (field.tag is None or value is None or value != standard):
+        default = getattr(type(message)(), field.name)
+        if field.is_in(version) and (field.tag is None or value is None or value != default):
             head, *rest = field.name.split("_")
             fields[head + "".join(word.capitalize() for word in rest)] = _value(field.type, value, version)
     if isinstance(message, facts.GroupMetadataValueMember):
@@ -128,8 +131,7 @@ def to_json(schema: Schema, message: Any, version: int) -> dict[str, Any]:
 
 
 def _consumer_protocol(member: facts.GroupMetadataValueMember) -> dict[str, Any]:
-    """Return the subscription and assignment that consumers wrote, as Kafka's tool prints them; other protocols stay
-    bytes."""
+    """Return the fields that Kafka's tool prints decoded: subscription and assignment, where a consumer wrote them."""
     parts: dict[str, Any] = {}
     try:
         parts["subscription"] = to_json(
@@ -144,12 +146,9 @@ def _consumer_protocol(member: facts.GroupMetadataValueMember) -> dict[str, Any]
 
 def _value(kind: Any, value: Any, version: int) -> Any:
     if isinstance(value, bytes):
-        # Kafka writes ids in base64 for URLs without padding, other bytes in the plain one.
-        return (
-            base64.urlsafe_b64encode(value).decode().rstrip("=")
-            if len(value) == 16
-            else base64.b64encode(value).decode()
-        )
+        if kind is UUID:  # Kafka writes ids in base64 for URLs without padding, other bytes in the plain one
+            return base64.urlsafe_b64encode(value).decode().rstrip("=")
+        return base64.b64encode(value).decode()
     if isinstance(value, tuple):
         return [_value(getattr(kind, "of", None), one, version) for one in value]
     inner = kind if isinstance(kind, Schema) else getattr(kind, "of", None)

@@ -65,7 +65,10 @@ class File(Protocol):
         does."""
 
     def start_writing_back(self, position: int, size: int) -> None:
-        """Ask the system to begin writing this range out, so that a later sync has less to wait for."""
+        """Ask the system to begin writing this range out, so that a later sync has less to wait for.
+
+        The one call that never fails.
+        """
 
     def close(self) -> None:
         """Close the file, once no sync of it is under way."""
@@ -207,7 +210,8 @@ class RealFile:
         # Linux starts to write dirty pages of a range that it is told to drop, and keeps those that are still on
         # their way.
         if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
+            with suppress(OSError):  # it is advice: a file system that does not take it has the data all the same
+                os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         self._wait()  # else the thread would sync whatever has the descriptor next

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from coordinator.core import records
+from coordinator.core.record_schemas import BY_KEY
 from pipeline.decode import replay
 from pipeline.decode.latest import latest
 from pipeline.decode.layout import log_dirs, spans
 from pipeline.decode.rows import Options, read_table
-from pipeline.dump import dump
+from pipeline.dump import dump, to_json
 
 DATA = Path(__file__).parents[1] / "storage" / "data" / "kafka-4.3.1"
 STATES = ["live", "compacted"]
@@ -94,3 +96,10 @@ def test_dump_prints_what_kafka_prints(state: str) -> None:
         assert parsed(own) == said
         compared += 1
     assert compared > 80
+
+
+def test_bytes_are_no_id_because_there_are_sixteen_of_them() -> None:
+    member = records.GroupMetadataValueMember(member_id="m", subscription=b"\xff" * 16)
+    value = records.GroupMetadataValue(members=(member,))
+    (found,) = to_json(BY_KEY[records.GroupMetadataKey].value, value, 3)["members"]
+    assert found["subscription"] == "/////////////////////w=="

@@ -67,6 +67,19 @@ def test_a_file_is_appended_to_read_cut_and_renamed(disk: tuple[Files, str]) -> 
     assert files.list(f"{root}/a-0") == []
 
 
+def test_a_file_system_that_takes_no_advice_is_written_to_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: int) -> None:
+        raise OSError(errno.EINVAL, "no advice here")
+
+    monkeypatch.setattr(os, "posix_fadvise", refuse, raising=False)
+    log = Log.open(RealFiles(), str(tmp_path / "orders-0"))
+    assert log.append(encode([Record(b"k", os.urandom(2 << 20))])) == 0, "more than is written out at a time"
+    assert log.end_offset == 1
+    log.close()
+
+
 def test_what_is_not_there_fails_with_its_name(disk: tuple[Files, str]) -> None:
     files, root = disk
     for call in (
