@@ -28,6 +28,7 @@ from storage.files import DirectoryLocked, Files, RealFiles, StorageError
 from storage.layout import DamagedLog
 from storage.log import Log, LogConfig
 from storage.names import partition_of
+from storage.recovery import RecoveryReport
 from storage.repair import Survey
 
 EXAMPLES: Final = """\
@@ -38,6 +39,7 @@ muster log repair muster-data                       show what a repair would kee
 muster log repair muster-data --accept-loss"""
 DAMAGED = 3
 LOCK_FILE = "muster.lock"
+_ERASE_LINE: Final = "\r\x1b[K"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,22 +87,22 @@ def logs_of(path: str) -> list[str]:
 
 def _dump(args: argparse.Namespace) -> int:
     path = Path(args.path)
-    files = [path] if path.is_file() else [file for log in logs_of(args.path) for file in _segments(log)]
+    files = [path] if path.is_file() else [file for log in logs_of(args.path) for file in _list_segments(log)]
     for file in files:
         if not args.json:
-            print(f"{file}")
+            print(file)
         log = {"log": file.resolve().parent.name}
         for line in lines_of(file):
             print(json.dumps(log | line, default=str) if args.json else _format(line))
     return 0
 
 
-def _segments(log: str) -> list[Path]:
+def _list_segments(log: str) -> list[Path]:
     return [Path(log, name) for _, name in layout.look(RealFiles(), log).segments]
 
 
 def _format(line: dict[str, Any]) -> str:
-    """Return a line for people: records are indented under their batch, and values are JSON where they have blanks."""
+    """Return a line for people: records are indented below their batch, and values with spaces are JSON."""
     indent = "  " if "key" in line else ""
     return indent + " ".join(f"{name}={_format_value(value)}" for name, value in line.items())
 
@@ -117,7 +119,7 @@ def _verify(args: argparse.Namespace) -> int:
         code = fail("log", DamagedLog(missing, 0, MISSING), DAMAGED)
     for log in logs_of(args.path):
         try:
-            found = recovery.examine(files, log, layout.look(files, log), LogConfig().index_interval_bytes, _progress)
+            found = _examine(files, log)
         except DamagedLog as damage:
             code = fail("log", damage, DAMAGED)
             continue
@@ -131,16 +133,28 @@ def _verify(args: argparse.Namespace) -> int:
     return code
 
 
-def _progress(done: int, total: int) -> None:
+def _examine(files: Files, log: str) -> RecoveryReport:
+    """Read a log as a start does, and show how far it is on a terminal meanwhile. Raises DamagedLog."""
+    try:
+        return recovery.examine(files, log, layout.look(files, log), LogConfig().index_interval_bytes, _show_progress)
+    finally:
+        _show_on_terminal(_ERASE_LINE)
+
+
+def _show_progress(done: int, total: int) -> None:
+    _show_on_terminal(f"\r{100 * done // max(total, 1):3d} %")
+
+
+def _show_on_terminal(text: str) -> None:
     if sys.stderr.isatty():
-        print(f"\r{100 * done // max(total, 1):3d} %", end="", file=sys.stderr, flush=True)
+        print(text, end="", file=sys.stderr, flush=True)
 
 
 def _repair(args: argparse.Namespace) -> int:
     files = RealFiles()
     is_needed = _repair_missing(files, args.path, args.accept_loss)
     for log in logs_of(args.path):
-        # A repair must be of the log as it is: no other process may write between the survey and the repair.
+        # No other process may write to the log between the survey and the repair.
         with _hold(files, log) if args.accept_loss else contextlib.nullcontext():
             is_needed |= _repair_one(files, log, args.accept_loss)
     if is_needed and not args.accept_loss:
@@ -150,7 +164,7 @@ def _repair(args: argparse.Namespace) -> int:
 
 
 def _repair_missing(files: Files, data_dir: str, accept_loss: bool) -> bool:
-    """Show which logs are gone, and with `accept_loss` make their directories. Returns whether there are any."""
+    """Show which logs are gone, and with `accept_loss` make their directories. Return whether there are any."""
     missing = missing_logs(files, data_dir)
     for log in missing:
         print(f"{log}: LOSES all records, and begins at offset 0 again, unless a copy is put there: {MISSING}")
@@ -161,13 +175,13 @@ def _repair_missing(files: Files, data_dir: str, accept_loss: bool) -> bool:
 
 
 def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
-    """Show what there is to repair in one log, and with `accept_loss` repair it. Returns whether there is anything."""
+    """Show what there is to repair in one log, and with `accept_loss` repair it. Return whether there is anything."""
     found = layout.look(files, log, is_repair=True)
     plan = repair.survey(files, log, found, _check_of(log))
     for line in _plan_lines(log, plan):
         print(line)
     is_needed = plan.is_needed
-    while plan.is_needed and accept_loss:  # again where records contradict others only once some are gone
+    while plan.is_needed and accept_loss:  # records may contradict others only once some are gone
         repair.carry_out(files, log, found, plan)
         Log.open(files, log).close()
         found = layout.look(files, log, is_repair=True)
@@ -180,7 +194,7 @@ def _repair_one(files: Files, log: str, accept_loss: bool) -> bool:
 
 
 def _check_of(log: str) -> repair.Check | None:
-    """Replay the records of the coordinator's own logs as a start does, and report what it finds."""
+    """Return the function that replays the records of a log of the coordinator's own; None for a topic's log."""
     partition = partition_of(Path(log).absolute().name)
     return None if partition is None else check_of(partition[0])
 
@@ -209,9 +223,10 @@ def _plan_lines(log: str, plan: Survey) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _hold(files: Files, log: str) -> Iterator[None]:
-    """Hold the data directory that the log is in, as a server does, and the log itself.
+    """Lock the data directory that the log is in, as a server does, and the log's own directory.
 
-    A server holds what links in its data directory lead to, so that a log is found in use under either of its names.
+    A log may be a symbolic link in the data directory. A server locks the directory that the link leads to, and so
+    does this: the log is found in use by either of its paths.
     """
     own = () if Path(log).is_symlink() else (log,)
     lock = files.lock(str(Path(log).absolute().parent / LOCK_FILE), own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from crc32c import crc32c
 from msgspec.structs import astuple
 
+from coordinator.cli import main
 from coordinator.cli.log import DAMAGED
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
@@ -242,6 +244,23 @@ def test_verify_tells_every_damaged_file_with_its_byte(data: Path, muster_log: S
     muster_log(0, "repair", data, "--accept-loss")
     muster_log(0, "verify", data)
     assert "nothing to repair" in muster_log(0, "repair", data)
+
+
+def test_verify_erases_its_progress_before_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    log = Log.open(RealFiles(), str(tmp_path / "orders-0"))
+    log.append([encode([Record(b"k", b"v")])] * 4096)
+    log.close()
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setattr("sys.stderr", screen)
+    assert main(["log", "verify", str(tmp_path)]) == 0
+    progress, report = screen.getvalue().split("\x1b[K")
+    assert progress == "\r100 %\r"
+    assert report == f"{tmp_path}/orders-0: offsets 0 to 4096, 4096 batches\n"
 
 
 def test_verify_calls_a_torn_tail_by_its_name(data: Path, muster_log: Shell) -> None:
