@@ -123,7 +123,7 @@ def lose_classic_members(group: ClassicGroup, verb: LoseMembers, env: Env) -> Re
         return Result(response=VerbResponse())
     whys = [Why(Cause.MEMBERS_LOST, BY, member) for member in group.members.values()]
     told = tuple(event(group, group, env.call.now_ms, why) for why in whys[:-1])
-    result = prepare_rebalance(group.with_all({}), env.call.now_ms, env.limits, whys[-1])
+    result = prepare_rebalance(group.with_members({}), env.call.now_ms, env.limits, whys[-1])
     return result.preceded_by(events=told).answering(VerbResponse())
 
 

@@ -1,10 +1,10 @@
-"""Keyed deadlines. Setting one again moves it, which is what every heartbeat does, so that must cost next to nothing.
+"""Deadlines by key. Every heartbeat moves a deadline, so that moving one must cost next to nothing.
 
-A heap of deadlines would grow by an entry a heartbeat. Here a timer has at most one live entry in the heap, the
-earliest moment at which it is worth a look; a deadline that moves later is only noted in the timer, and the entry is
-pushed again when it surfaces. So a heartbeat is one look into a dict, and the heap is as long as there are timers.
+A plain heap of deadlines would grow by an entry with each heartbeat. Here each timer has at most one live entry in the
+heap. A later deadline is only noted in the timer, whose entry is pushed again when it reaches the top. So a heartbeat
+costs one lookup in a dict, and the heap has as many entries as there are timers.
 
-Timers belong to what they time: they are indexed by group, and go with their member or their group.
+Timers are indexed by group, and are cancelled with their member or their group.
 """
 
 from collections import OrderedDict
@@ -18,22 +18,22 @@ TimerKey: TypeAlias = tuple[str, str, str]  # (kind, group id, member id or "")
 
 
 def session(group_id: str, member_id: str) -> TimerKey:
-    """A member is gone when it fires: its session, or its time as a pending or new member, is over."""
+    """Return the key of the timer that removes a member, when its session or its time to join is over."""
     return ("session", group_id, member_id)
 
 
 def join(group_id: str) -> TimerKey:
-    """The join phase of a classic rebalance ends when it fires."""
+    """Return the key of the timer that ends the join phase of a classic rebalance."""
     return ("join", group_id, "")
 
 
 def sync(group_id: str) -> TimerKey:
-    """Members that have not sent SyncGroup by then are removed."""
+    """Return the key of the timer that removes the members that have not sent SyncGroup by then."""
     return ("sync", group_id, "")
 
 
 def rebalance(group_id: str, member_id: str) -> TimerKey:
-    """Return the key of the timer that fences a member which has not given up its partitions by then (KIP-848)."""
+    """Return the key of the timer that fences a member that has not given up its partitions by then (KIP-848)."""
     return ("rebalance", group_id, member_id)
 
 
@@ -41,39 +41,39 @@ EXPIRY: TimerKey = ("expiry", "", "")  # the pass over all offsets of a shard
 
 SESSION, JOIN, SYNC, REBALANCE, REGEX = "session", "join", "sync", "rebalance", "regex"
 MEMBER_KINDS: Final = (SESSION, JOIN, SYNC, REBALANCE)  # all kinds of timers that a member can have
-WORK: Final = frozenset({REGEX, EXPIRY[0]})  # what takes many steps
+WORK: Final = frozenset({REGEX, EXPIRY[0]})  # the kinds whose work takes many steps
 
 
 IMMEDIATELY: Final = -(2**62)
-"""Whatever the clock shows: for work that goes on in steps. Its keys wait in a queue and fire one after the other, as
-many in each turn as its owner lets them."""
+"""A deadline that is due whatever the clock shows, for work that is done in steps. Timers with this deadline fire in
+the order in which they were set, as many in each turn as `may_work` allows."""
 
-MayGoOn = Callable[[], bool]  # whether this turn fires more timers; it is asked behind each of them
-MayWork = Callable[[], bool]  # whether a step of work may be done in this turn; it is asked before each step
+MayGoOn = Callable[[], bool]  # whether this turn fires more timers; called after each of them
+MayWork = Callable[[], bool]  # whether this turn does another step of work; called before each of them
 
 
 def always() -> bool:
-    """Let a turn do all that is due."""
+    """Return True: the turn fires all timers that are due."""
     return True
 
 
 class Due(NamedTuple):
-    """A timer that has gone off."""
+    """A timer that has fired."""
 
     key: TimerKey
     deadline_ms: int
 
 
 class Timer(Struct, eq=False, gc=False):
-    """A key with its deadline, and with the moment at which the heap looks at it."""
+    """A key with its deadline, and the time of its live entry in the heap."""
 
     key: TimerKey
     at_ms: int | None = None  # None: it is not set
-    look_ms: int | None = None  # of its live entry in the heap, never later than the deadline; None: it has none
+    look_ms: int | None = None  # never later than the deadline; None: no entry in the heap is live
 
 
 def _wake_nobody(at_ms: int) -> None:
-    """Timers by themselves are asked for deadlines."""
+    """Do nothing: the owner asks for the next deadline by itself."""
 
 
 class Timers:
@@ -85,11 +85,11 @@ class Timers:
     __slots__ = ("_by_group", "_count", "_fired", "_heap", "_next_turn_ms", "_pushes", "_timers", "_work", "wake")
 
     def __init__(self) -> None:
-        self._timers: dict[TimerKey, Timer] = {}  # those that are set, and those whose heap entry is still there
+        self._timers: dict[TimerKey, Timer] = {}  # those that are set, and those that still have an entry in the heap
         self._count = 0  # of those that are set
         self._by_group: dict[str, set[TimerKey]] = {}
-        self._fired: set[TimerKey] = set()  # what has fired in the turn at hand
-        self._work: OrderedDict[TimerKey, None] = OrderedDict()  # what is set to fire immediately, the first one first
+        self._fired: set[TimerKey] = set()  # in this turn
+        self._work: OrderedDict[TimerKey, None] = OrderedDict()  # those due IMMEDIATELY, in the order of setting
         self._next_turn_ms = 0
         self._heap: list[tuple[int, int, Timer]] = []  # (when, number of the push, timer)
         self._pushes = 0
@@ -102,7 +102,7 @@ class Timers:
         return self.deadline(key) is not None
 
     def set(self, key: TimerKey, at_ms: int) -> None:
-        """Fire `key` at `at_ms`, and not at the deadline that it had."""
+        """Fire `key` at `at_ms`, in place of any earlier deadline."""
         if self._fired and key in self._fired and at_ms != IMMEDIATELY:
             at_ms = max(at_ms, self._next_turn_ms)
         timer = self._timers.get(key)
@@ -122,7 +122,7 @@ class Timers:
             self.wake(at_ms)
 
     def cancel(self, key: TimerKey) -> None:
-        """Forget `key`, if it is set at all. Its heap entry goes when it surfaces, or when there are too many."""
+        """Cancel `key` if it is set. Its heap entry is removed when it reaches the top, or when there are too many."""
         timer = self._timers.get(key)
         if timer is None or timer.at_ms is None:
             return
@@ -132,12 +132,12 @@ class Timers:
             self._rebuild()
 
     def cancel_member(self, group_id: str, member_id: str) -> None:
-        """Forget all timers of a member."""
+        """Cancel all timers of a member."""
         for kind in MEMBER_KINDS:
             self.cancel((kind, group_id, member_id))
 
     def cancel_group(self, group_id: str) -> None:
-        """Forget all timers of a group and of its members."""
+        """Cancel all timers of a group and of its members."""
         for key in tuple(self._by_group.get(group_id, ())):
             self.cancel(key)
 
@@ -147,7 +147,7 @@ class Timers:
         return None if timer is None else timer.at_ms
 
     def next_deadline_ms(self) -> int | None:
-        """Return the earliest deadline, None without any."""
+        """Return the earliest deadline, None if no timer is set."""
         if self._work:
             return IMMEDIATELY
         while self._heap:
@@ -158,16 +158,16 @@ class Timers:
         return None
 
     def earliest_wakeup_ms(self) -> int | None:
-        """Return a lower bound of the earliest deadline, cheaper to find; None without any."""
+        """Return a lower bound of the earliest deadline, which is cheaper to find; None if no timer is set."""
         if self._work:
             return IMMEDIATELY
         return self._heap[0][0] if self._heap else None
 
     def fire(self, now_ms: int, may_work: MayWork = always, may_go_on: MayGoOn = always) -> Iterator[Due]:
-        """Take what is due at `now_ms`, one after the other, while the caller sets and cancels others.
+        """Yield the timers that are due at `now_ms`. The caller may set and cancel timers in between.
 
-        `may_go_on` is asked behind each timer: what is left stays due. A timer fires once a turn: one that is set
-        again, however short its timeout, is due in the next turn.
+        Timers that are left because of `may_work` or `may_go_on` stay due. A timer fires at most once a turn: if it is
+        set again, however short its timeout, it is due in the next turn.
         """
         self._next_turn_ms = now_ms + 1
         try:
@@ -187,7 +187,7 @@ class Timers:
             self._fired.clear()
 
     def pop_due(self, now_ms: int) -> Due | None:
-        """Take the earliest timer that is due at `now_ms`; None when none is."""
+        """Remove and return the earliest timer that is due at `now_ms`, None if none is due."""
         while self._heap and self._heap[0][0] <= now_ms:
             at_ms, _, timer = self._heap[0]
             if timer.look_ms == timer.at_ms == at_ms:
@@ -199,11 +199,11 @@ class Timers:
         return None
 
     def of_group(self, group_id: str) -> list[tuple[TimerKey, int]]:
-        """The timers of a group and of its members, earliest first."""
+        """Return the timers of a group and of its members, earliest first."""
         return self._sort_by_deadline(self._timers[key] for key in self._by_group.get(group_id, ()))
 
     def items(self) -> list[tuple[TimerKey, int]]:
-        """Return all (key, deadline), earliest first: for tests and for people."""
+        """Return all keys and deadlines, earliest first, for tests and operators."""
         return self._sort_by_deadline(self._timers.values())
 
     @staticmethod
@@ -212,7 +212,7 @@ class Timers:
         return sorted(found, key=lambda item: (item[1], item[0]))
 
     def _unset(self, timer: Timer) -> None:
-        """The timer is set no longer; while it has an entry in the heap, it is kept."""
+        """Note that a timer is no longer set. It is kept as long as it has an entry in the heap."""
         key = timer.key
         timer.at_ms = None
         if timer.look_ms is None:
@@ -229,10 +229,10 @@ class Timers:
         heappush(self._heap, (at_ms, self._pushes, timer))
 
     def _settle(self) -> None:
-        """Take the first heap entry away, which is not a deadline (any more); push its timer again if that is set."""
+        """Remove the first heap entry, which is no deadline any more, and push its timer again if the timer is set."""
         at_ms, _, timer = heappop(self._heap)
         if timer.look_ms != at_ms:
-            return  # a later entry of the timer was replaced by an earlier one, which has been here
+            return  # an earlier entry has replaced this one
         timer.look_ms = None
         if timer.at_ms is None:
             del self._timers[timer.key]
@@ -240,11 +240,10 @@ class Timers:
             self._push(timer, timer.at_ms)
 
     def _rebuild(self) -> None:
-        """Leave only what is set in the heap, in O(timers); so cancelled timers cost memory for no longer than this."""
-        for timer in self._timers.values():
-            timer.look_ms = None  # of those that are cancelled too, which entries elsewhere may have
+        """Make the heap anew of the timers that are set, so that cancelled ones take no memory."""
         self._timers = {key: timer for key, timer in self._timers.items() if timer.at_ms is not None}
         self._heap = []
         for timer in sorted(self._timers.values(), key=lambda timer: timer.at_ms or 0):
+            timer.look_ms = None
             if timer.at_ms is not None and timer.at_ms != IMMEDIATELY:
                 self._push(timer, timer.at_ms)

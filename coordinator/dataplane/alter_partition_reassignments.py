@@ -36,12 +36,12 @@ def _result(
     request: AlterPartitionReassignmentsRequest,
     env: Env,
 ) -> AlterPartitionReassignmentsResponseReassignablePartitionResponse:
-    wrong = _refusal(state, topic, one, request.allow_replication_factor_change, env)
+    wrong = _validate(state, topic, one, request.allow_replication_factor_change, env)
     error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
     return AlterPartitionReassignmentsResponseReassignablePartitionResponse(one.partition_index, error, message)
 
 
-def _refusal(
+def _validate(
     state: State,
     topic: str,
     one: AlterPartitionReassignmentsRequestReassignablePartition,

@@ -35,7 +35,7 @@ def delete_records(
 
 
 def _delete(state: State, topic: str, index: int, offset: int, pace: Pace) -> DeleteRecordsResponsePartitionResult:
-    if (error := _refusal(state, topic, index)) != ErrorCode.NONE:
+    if (error := _validate(state, topic, index)) != ErrorCode.NONE:
         return DeleteRecordsResponsePartitionResult(index, -1, error)
     log = state.logs.log(topic, index)
     upto = log.end_offset if offset == ALL else offset
@@ -51,7 +51,7 @@ def _delete(state: State, topic: str, index: int, offset: int, pace: Pace) -> De
     return DeleteRecordsResponsePartitionResult(index, log.start_offset)
 
 
-def _refusal(state: State, topic: str, index: int) -> ErrorCode:
+def _validate(state: State, topic: str, index: int) -> ErrorCode:
     if (error := state.refusal(topic, index)) != ErrorCode.NONE:
         return error
     if topic in INTERNAL:

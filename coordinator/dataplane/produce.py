@@ -56,7 +56,7 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
     """Append each partition's batch that can be, in steps; one that cannot does not hold up the others."""
     call = env.call
     topics: list[ProduceResponseTopic] = []
-    refused, allowance = _refusal_of_all(request), Allowance()
+    refused, allowance = _validate_request(request), Allowance()
     losses = state.logs.losses
     for topic in request.topic_data:
         by_id = call.version >= BY_ID_SINCE
@@ -78,7 +78,7 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
     return response
 
 
-def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
+def _validate_request(request: ProduceRequest) -> Refusal | None:
     """Validate the request as a whole. The error is returned for each of its partitions."""
     if request.acks not in ACKS:
         return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"Invalid required acks value {request.acks}")

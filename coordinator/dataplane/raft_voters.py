@@ -14,17 +14,19 @@ _FIXED: Final = Refusal(ErrorCode.UNSUPPORTED_VERSION, "The voters of this clust
 
 def add_raft_voter(state: State, request: AddRaftVoterRequest, env: Env) -> AddRaftVoterResponse:
     """Refuse to add a voter."""
-    wrong = _refusal(state, request, is_complete=bool(request.listeners))
+    wrong = _choose_refusal(state, request, is_complete=bool(request.listeners))
     return AddRaftVoterResponse(error_code=wrong.error, error_message=wrong.message)
 
 
 def remove_raft_voter(state: State, request: RemoveRaftVoterRequest, env: Env) -> RemoveRaftVoterResponse:
     """Refuse to remove a voter."""
-    wrong = _refusal(state, request, is_complete=True)
+    wrong = _choose_refusal(state, request, is_complete=True)
     return RemoveRaftVoterResponse(error_code=wrong.error, error_message=wrong.message)
 
 
-def _refusal(state: State, request: AddRaftVoterRequest | RemoveRaftVoterRequest, *, is_complete: bool) -> Refusal:
+def _choose_refusal(
+    state: State, request: AddRaftVoterRequest | RemoveRaftVoterRequest, *, is_complete: bool
+) -> Refusal:
     if request.cluster_id is not None and request.cluster_id != state.cluster_id:
         return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")
     if request.voter_id < 0 or request.voter_directory_id == NO_ID or not is_complete:

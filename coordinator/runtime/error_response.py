@@ -1,8 +1,7 @@
-"""The response that says one error and nothing else, for every API and version, derived from the schemas.
+"""Make the response that has one error and nothing else, for any API and version, from the schemas.
 
-Kafka has such a response for each request (`AbstractRequest.getErrorResponse`). The error is in the response itself
-where its version has a place for it, else in each entry that answers one of the request's: a topic, a partition, a
-group, a resource.
+Kafka: `AbstractRequest.getErrorResponse`. If the version of the response has an error code of its own, the error is
+there; otherwise it is in each entry for an entry of the request: a topic, a partition, a group, a resource.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +22,7 @@ from protocol.wire import Array
 
 _CODES: Final = ("error_code", "partition_error_code")
 
-# Where the array that answers another has not the same name.
+# By the name of an array in a response: those of the request that it may answer, beside one of the same name.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "coordinators": ("coordinator_keys",),
     "filter_results": ("filters",),
@@ -38,12 +37,12 @@ _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "transaction_states": ("transactional_ids",),
 }
-# What an entry is about, and is told again.
+# The fields of an entry that say what it is about, and are copied from the request.
 _IDS: Final = (
     "name", "topic", "topic_id", "partition_index", "partition", "index", "resource_type", "resource_name", "group_id",
     "key", "transactional_id", "topic_name", "partition_id", "producer_id",
 )  # fmt: skip
-# What the default of a field would say something about.
+# Fields whose default would be a valid value.
 _UNKNOWN: Final = dict.fromkeys(
     ("committed_offset", "base_offset", "low_watermark", "high_watermark", "producer_id", "producer_epoch", "node_id"),
     -1,
@@ -52,24 +51,24 @@ _BY_MODULE: Final = {api.module: api for api in TABLE}
 
 
 def error_response(request: Any, version: int, code: int) -> Any:
-    """Return the response to a request of which everything has failed with `code`."""
-    unlike = _UNLIKE_THEIR_REQUESTS.get(type(request).__name__)
-    if unlike is not None:
-        return unlike(request, code)
-    return _error_of(_response_of(request), version, request, code, {})
+    """Return the response to a request that has failed with `code` as a whole."""
+    make = _WITH_OTHER_ENTRIES.get(type(request).__name__)
+    if make is not None:
+        return make(request, code)
+    return _make_error(_response_schema(request), version, request, code, {})
 
 
 def error_everywhere(request: Any, version: int, code: int) -> Any:
-    """Return the same with the error in the response and in each of its entries."""
-    return _error_of(_response_of(request), version, request, code, {}, is_everywhere=True)
+    """Return the response with the error in itself and in each of its entries."""
+    return _make_error(_response_schema(request), version, request, code, {}, is_everywhere=True)
 
 
-def _response_of(request: Any) -> Schema:
+def _response_schema(request: Any) -> Schema:
     return _BY_MODULE[type(request).__module__.rpartition(".")[2]].response
 
 
-def _users_response(request: Any, code: int) -> Any:
-    """Return the response with one entry for each user, of whom the request may change several things."""
+def _refuse_users(request: Any, code: int) -> Any:
+    """Return the response with one entry for each user. The request may have several entries for one."""
     from protocol.messages import alter_user_scram_credentials as messages
 
     users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
@@ -77,8 +76,8 @@ def _users_response(request: Any, code: int) -> Any:
     return messages.AlterUserScramCredentialsResponse(results=tuple([result(user, code) for user in users]))
 
 
-def _directories_response(request: Any, code: int) -> Any:
-    """Return the response whose topics are one level higher than in the request."""
+def _refuse_directories(request: Any, code: int) -> Any:
+    """Return the response. Its topics are not within directories, as those of the request are."""
     from protocol.messages import alter_replica_log_dirs as messages
 
     of_topic = messages.AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult
@@ -91,18 +90,18 @@ def _directories_response(request: Any, code: int) -> Any:
     )  # fmt: skip
 
 
-_UNLIKE_THEIR_REQUESTS: Final[Mapping[str, Callable[[Any, int], Any]]] = {
-    "AlterReplicaLogDirsRequest": _directories_response,
-    "AlterUserScramCredentialsRequest": _users_response,
+_WITH_OTHER_ENTRIES: Final[Mapping[str, Callable[[Any, int], Any]]] = {
+    "AlterReplicaLogDirsRequest": _refuse_directories,
+    "AlterUserScramCredentialsRequest": _refuse_users,
 }
-"""By the class of the request, which few clients send: responses that have not an entry for each of its entries."""
+"""By the class of the request: responses whose entries are not those of the request."""
 
 
 def unserved_response(request: Any, version: int, code: ErrorCode) -> Any:
-    """Return the response to a request for one group that a broker does not coordinate, or not yet.
+    """Return the response to a request for one group that the broker does not coordinate, or is still loading.
 
-    Where the error goes is Kafka's (G-042), as is the API that does not mind the loading: a Heartbeat is told that all
-    is well, so that a restart throws nobody out.
+    The place of the error is that of Kafka (G-042). As in Kafka, a Heartbeat succeeds while the group is being loaded,
+    so that no member leaves its group because of a restart.
     """
     if type(request) is JoinGroupRequest:
         return refuse_join(code, "", version)
@@ -115,7 +114,7 @@ def _loading_response(request: Any, version: int) -> Any:
     if type(request) is HeartbeatRequest:
         return HeartbeatResponse()
     if type(request) is SyncGroupRequest:
-        # Kafka 4 says 14 here, which the Java client takes for fatal; what it said before, every client survives.
+        # Kafka 4 answers 14, which is fatal for the Java client. All clients retry the code of earlier versions.
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     if type(request) is TxnOffsetCommitRequest and version < 2:
         return error_response(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -125,7 +124,7 @@ def _loading_response(request: Any, version: int) -> Any:
 def groups_full_response(request: Any, version: int) -> Any:
     """Return the response to a request that would create a group, when `groups.max.bytes` leaves no room for it.
 
-    To clients GROUP_MAX_SIZE_REACHED is an error that they raise. They would retry COORDINATOR_NOT_AVAILABLE for ever.
+    Clients raise GROUP_MAX_SIZE_REACHED as an error. They would retry COORDINATOR_NOT_AVAILABLE for ever.
     """
     if type(request) is JoinGroupRequest:
         return refuse_join(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id, version)
@@ -135,8 +134,8 @@ def groups_full_response(request: Any, version: int) -> Any:
     return response
 
 
-def _error_of(
-    schema: Schema, version: int, asked: Any, code: int, ids: Mapping[str, Any], *, is_everywhere: bool = False
+def _make_error(
+    schema: Schema, version: int, request: Any, code: int, ids: Mapping[str, Any], *, is_everywhere: bool = False
 ) -> Any:
     present = [field for field in schema.fields if field.is_in(version)]
     values: dict[str, Any] = {field.name: _UNKNOWN[field.name] for field in present if field.name in _UNKNOWN}
@@ -145,11 +144,10 @@ def _error_of(
     for field in () if codes and not is_everywhere else present:
         entries = _array_with_codes(field, version)
         if entries is not None:
-            answers = (
-                _error_of(entries, version, one, code, _ids(entries, one))
-                for one in _requested_entries(field.name, asked)
+            values[field.name] = tuple(
+                _make_error(entries, version, one, code, _copy_ids(entries, one))
+                for one in _find_entries(field.name, request)
             )
-            values[field.name] = tuple(answers)
     return schema.cls(**values, **codes)
 
 
@@ -164,15 +162,14 @@ def _has_codes(schema: Schema, version: int) -> bool:
     return any(field.name in _CODES or _array_with_codes(field, version) is not None for field in present)
 
 
-def _requested_entries(name: str, asked: Any) -> Iterable[Any]:
-    """Return the entries of the request that the array of that name answers; null stands for all of something, which is
-    unknown."""
-    found = (getattr(asked, source, None) for source in (name, *_ANSWERED.get(name, ())))
+def _find_entries(name: str, request: Any) -> Iterable[Any]:
+    """Return the entries of the request that the array of that name answers; none for null, which stands for all."""
+    found = (getattr(request, source, None) for source in (name, *_ANSWERED.get(name, ())))
     return next((entries for entries in found if entries), ())
 
 
-def _ids(schema: Schema, asked: Any) -> dict[str, Any]:
-    """Return the entry's fields of these names, or the entry itself if it is a bare name or number."""
+def _copy_ids(schema: Schema, asked: Any) -> dict[str, Any]:
+    """Return the ids of an entry of the request, which may be a bare name or number, as fields of the response."""
     names = [name for name in _IDS if name in schema.cls.__struct_fields__]
     if isinstance(asked, str | int):
         return {names[0]: asked}

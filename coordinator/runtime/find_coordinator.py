@@ -22,7 +22,7 @@ def find_coordinator(
 ) -> FindCoordinatorResponse:
     """Return the coordinating broker of each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
     if version < FROM_BATCHES:
-        refused = _refusal(request.key_type)
+        refused = _validate(request.key_type)
         if refused:
             return FindCoordinatorResponse(
                 error_code=ErrorCode.INVALID_REQUEST, error_message=refused, node_id=-1, host="", port=-1
@@ -40,7 +40,7 @@ def find_coordinator(
 def _find_all(
     keys: Iterable[str], key_type: int, coordinators: Coordinators, where: Where
 ) -> Iterable[FindCoordinatorResponseCoordinator]:
-    refused = _refusal(key_type)
+    refused = _validate(key_type)
     for key in keys:
         if refused:
             told = "" if key_type == SHARE else refused  # as Kafka does
@@ -59,7 +59,7 @@ def _find(key: str, key_type: int, coordinators: Coordinators, where: Where) -> 
     return where.find(coordinators.of_group(key) if is_group else coordinators.of_transaction(key))
 
 
-def _refusal(key_type: int) -> str:
+def _validate(key_type: int) -> str:
     """Return why no coordinator can be found for keys of that type, "" where one can."""
     if key_type in (GROUP, TRANSACTION):
         return ""

@@ -27,7 +27,7 @@ _BY_NAME: Final = {feature.name: feature for feature in FEATURES}
 def update_features(engine: Engine, request: UpdateFeaturesRequest, call: Call, where: Where) -> UpdateFeaturesResponse:
     """Accept levels that are in force; of other ones say whether they would be accepted."""
     for update in request.feature_updates:
-        wrong = _refusal(update, call.version, is_done=not request.validate_only)
+        wrong = _validate(update, call.version, is_done=not request.validate_only)
         if wrong is not None:
             return UpdateFeaturesResponse(error_code=wrong.error, error_message=wrong.message)
     results = [
@@ -37,7 +37,7 @@ def update_features(engine: Engine, request: UpdateFeaturesRequest, call: Call, 
     return UpdateFeaturesResponse(error_message=None, results=tuple(results))
 
 
-def _refusal(update: UpdateFeaturesRequestFeatureUpdateKey, version: int, *, is_done: bool) -> Refusal | None:
+def _validate(update: UpdateFeaturesRequestFeatureUpdateKey, version: int, *, is_done: bool) -> Refusal | None:
     feature, level = _BY_NAME.get(update.feature), update.max_version_level
     if feature is None:
         return _invalid(f"The feature {update.feature} is not known.")

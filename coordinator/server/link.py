@@ -1,10 +1,10 @@
-"""A client's socket as the poller sees it: bytes in and out, plain or by TLS.
+"""The socket of one client: bytes in and out, plain or by TLS.
 
     socket ─► recv ─► MemoryBIO ─► SSLObject ─► requests        responses ─► SSLObject ─► MemoryBIO ─► send ─► socket
 
-TLS is OpenSSL's over two buffers in memory: the poller alone touches the socket, so nothing that a peer does or leaves
-undone in a handshake can block the loop. What arrives is decrypted at once and completely, because a selector does not
-know of bytes that are decrypted already. What leaves is encrypted one record at a time, when the socket takes it.
+OpenSSL works on two buffers in memory, and only the poller reads and writes the socket: a peer that stops in the middle
+of a handshake cannot block the loop. All bytes that arrive are decrypted at once, because a selector does not report
+bytes that are decrypted already. Responses are encrypted one record at a time, when the socket can take it.
 """
 
 import contextlib
@@ -20,31 +20,31 @@ from coordinator.server.principal_mapping import NoRuleError
 RECORD_BYTES: Final = 16_384  # of plaintext in one record of TLS (RFC 8446, 5.1)
 SECURE_CHUNK_BYTES: Final = 16_896  # one whole record with its header and tag: a MemoryBIO never shrinks
 HANDSHAKE: Final = 0x16  # the content type of a handshake's first record
-HANDSHAKE_BYTES_MAX: Final = 131_072  # from a client until its handshake is complete: a long chain of certificates
+HANDSHAKE_BYTES_MAX: Final = 131_072  # that a client may send in its handshake: enough for a long chain of certificates
 
 RECORD_OVERHEAD_BYTES: Final = 64  # of one record, beside its data: a header, a nonce, a tag, some padding
 EMPTY_BYTES_MAX: Final = SECURE_CHUNK_BYTES + 4_096  # of records without data, and of one that has not arrived whole
 
 
 class HandshakeError(OSError):
-    """The handshake of TLS cannot be completed."""
+    """The TLS handshake has failed."""
 
 
 class EmptyRecordsError(OSError):
-    """A client sends records of TLS, and no requests in them.
+    """A client sends TLS records without data.
 
-    TLS 1.3 has no end of updates of keys: each costs the server 20 us, and the client 27 bytes.
+    TLS 1.3 allows any number of key updates. Each takes 20 us of the server, and the client sends 27 bytes.
     """
 
 
 class Link:
-    """A connection's socket: what it is watched for, and the responses that it does not take yet."""
+    """A connection's socket, and the responses that it has not taken yet."""
 
     __slots__ = (
         "connection",
         "interest",
         "is_behind",
-        "is_shaking",
+        "is_handshaking",
         "receive",
         "send",
         "since_s",
@@ -59,27 +59,27 @@ class Link:
         self.connection = connection
         self.since_s = since_s
         self.interest = 0
-        self.is_behind = False  # something waits for the socket to take it
-        self.is_shaking = False  # hands: the handshake of TLS is not complete
-        self.receive: Callable[[int], bytes] = sock.recv  # the next bytes of requests, b"" at their end
-        self.send: Callable[[bytes | memoryview], int] = sock.send  # takes as much as it can
+        self.is_behind = False  # there is data that the socket has not taken yet
+        self.is_handshaking = False  # the TLS handshake is not complete
+        self.receive: Callable[[int], bytes] = sock.recv  # returns the next bytes of requests, b"" at the end
+        self.send: Callable[[bytes | memoryview], int] = sock.send  # returns how many bytes were taken
         self.unsent: list[memoryview] = []
-        self.unsent_bytes = 0  # of memory: what a response has left to send keeps all of it
+        self.unsent_bytes = 0  # of whole responses: one that is sent in part still occupies all its memory
         self.unsent_since_s = since_s
 
     def keep(self, response: bytes, sent: int) -> None:
-        """Keep what the socket does not take yet: nothing of it is copied."""
+        """Keep the rest of a response, without a copy, until the socket can take it."""
         self.unsent.append(memoryview(response)[sent:])
         self.unsent_bytes += len(response)
         self.is_behind = True
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes are held because the socket does not take them."""
+        """How many bytes are held because the socket has not taken them."""
         return self.unsent_bytes
 
     def send_kept(self, most: int) -> int:
-        """Send up to `most` of the kept bytes. Returns how many the socket has taken. Raises OSError."""
+        """Send up to `most` of the kept bytes. Return how many the socket has taken. Raises OSError."""
         taken = 0
         while self.unsent and taken < most:
             piece = self.unsent[0][: most - taken]
@@ -98,25 +98,25 @@ class Link:
         return taken
 
     def close(self) -> None:
-        """Close the socket, and drop what it has not taken."""
+        """Close the socket, and drop the unsent responses."""
         self.sock.close()
         self.unsent.clear()
 
 
 class SecureLink(Link):
-    """A link by TLS."""
+    """A link with TLS."""
 
     __slots__ = ("_empty_bytes", "_heard_bytes", "_incoming", "_outgoing", "_sealed", "_tls")
 
     def __init__(self, sock: socket.socket, connection: Connection, since_s: float = 0.0) -> None:
         super().__init__(sock, connection, since_s)
-        self.is_shaking = True
-        self._tls: ssl.SSLObject  # once the client has said something: a silent one costs no more than without TLS
+        self.is_handshaking = True
+        self._tls: ssl.SSLObject  # made with the first bytes: a silent client costs no more than without TLS
         self._incoming: ssl.MemoryBIO
         self._outgoing: ssl.MemoryBIO
-        self._sealed = b""  # encrypted, and not taken by the socket
+        self._sealed = b""  # encrypted data that the socket has not taken yet
         self._heard_bytes = 0  # during the handshake
-        self._empty_bytes = 0  # of what was received since, those that are not accounted for by data
+        self._empty_bytes = 0  # received since the handshake, beyond the data and its usual overhead
         self.receive = self._receive
         self.send = self._send
 
@@ -124,8 +124,8 @@ class SecureLink(Link):
     def held_bytes(self) -> int:
         return self.unsent_bytes + len(self._sealed)
 
-    def shake(self) -> bytes | None:
-        """Go on with the handshake. Returns what came behind its end, None while it is not complete.
+    def continue_handshake(self) -> bytes | None:
+        """Read and write what the handshake needs. Return the data behind its end, None while it is not complete.
 
         Raises HandshakeError, BlockingIOError, and other OSErrors of the socket.
         """
@@ -147,15 +147,15 @@ class SecureLink(Link):
             return None
         except ssl.SSLError as error:
             with contextlib.suppress(OSError):
-                self._flush()  # the alert says to the client what is wrong
-            raise HandshakeError(_reason(error)) from None
+                self._flush()  # the alert tells the client the reason
+            raise HandshakeError(_describe(error)) from None
         self._flush()
-        self.is_shaking = False
+        self.is_handshaking = False
         return self._decrypt()
 
     def _begin(self) -> None:
         tls = self.connection.listener.tls
-        assert tls is not None, "a link by TLS comes by a listener with TLS"
+        assert tls is not None, "a listener without TLS has no secure links"
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
@@ -163,7 +163,7 @@ class SecureLink(Link):
         """Return the principal of the client's certificate, None if it has shown none. Raises HandshakeError."""
         certificate = self._tls.getpeercert(binary_form=True)
         tls = self.connection.listener.tls
-        assert tls is not None, "a link by TLS comes by a listener with TLS"
+        assert tls is not None, "a listener without TLS has no secure links"
         try:
             return None if certificate is None else tls.principal_of(certificate)
         except NoRuleError as error:
@@ -179,11 +179,11 @@ class SecureLink(Link):
         if self._empty_bytes > EMPTY_BYTES_MAX:
             raise EmptyRecordsError(f"more than {EMPTY_BYTES_MAX} bytes of TLS without a request")
         if data is None:
-            raise BlockingIOError  # part of a record, or a record without data
+            raise BlockingIOError  # a part of a record, or a record without data
         return data
 
     def _decrypt(self) -> bytes | None:
-        """Return all that can be decrypted: None if there is nothing yet, b"" at the end. Raises OSError."""
+        """Return all data that can be decrypted, None if there is none yet, b"" at the end. Raises OSError."""
         read = self._tls.read
         try:
             data = read(RECORD_BYTES)
@@ -202,16 +202,16 @@ class SecureLink(Link):
             except ssl.SSLWantReadError:
                 pass
             except ssl.SSLZeroReturnError:
-                pass  # the next read says so again
+                pass  # the next read raises this again
             records, data = len(pieces), b"".join(pieces)
         if data:
             self._empty_bytes = max(0, self._empty_bytes - len(data) - records * RECORD_OVERHEAD_BYTES)
-        if self._outgoing.pending:  # the response to an update of the keys, or an alert
+        if self._outgoing.pending:  # the response to a key update, or an alert
             self._flush()
         return data
 
     def _send(self, data: bytes | memoryview) -> int:
-        """Encrypt and send as much as the socket takes; the rest of a record is kept, and counts as sent."""
+        """Encrypt and send as much as the socket takes. The rest of a record is kept, and counts as sent."""
         sent, total = 0, len(data)
         while sent < total:
             if self._sealed and not self._flush():
@@ -232,7 +232,7 @@ class SecureLink(Link):
         return taken
 
     def _flush(self) -> bool:
-        """Send what is encrypted. Returns whether the socket has taken all of it. Raises OSError."""
+        """Send the encrypted data. Return whether the socket has taken all of it. Raises OSError."""
         sealed = self._sealed + self._outgoing.read() if self._sealed else self._outgoing.read()
         try:
             sent = self.sock.send(sealed) if sealed else 0
@@ -243,18 +243,18 @@ class SecureLink(Link):
         return not self._sealed
 
     def close(self) -> None:
-        """Say goodbye as TLS has it, if the socket takes it, and close."""
-        if not self.is_shaking and not self._sealed:
+        """Send close_notify if the socket takes it, and close."""
+        if not self.is_handshaking and not self._sealed:
             with contextlib.suppress(OSError):
                 self._tls.unwrap()
             with contextlib.suppress(OSError):
                 self._flush()
         super().close()
-        self.receive, self.send = self.sock.recv, self.sock.send  # else this link would be its own owner
+        self.receive, self.send = self.sock.recv, self.sock.send  # break the reference cycle
 
 
-def _reason(error: ssl.SSLError) -> str:
-    """Say in words why a handshake has failed."""
+def _describe(error: ssl.SSLError) -> str:
+    """Return why a handshake has failed, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     return (error.reason or str(error)).replace("_", " ").lower()

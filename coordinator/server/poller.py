@@ -39,7 +39,7 @@ LOOKS: Final = 64  # at sockets, before falling asleep: about as long as what fo
 WAIT_S: Final = 0.001  # for the next request, asleep but not in Trio's loop
 SKIPS_MAX: Final = 15  # times that either is not tried, after it was in vain again and again
 CHECKPOINT_S: Final = 0.002  # of turns, before the other tasks have theirs
-SHAKES_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
+HANDSHAKE_STEPS_MAX: Final = 4  # steps of TLS handshakes in one turn: about a millisecond each
 SWEEP_SECONDS: Final = 5.0
 THREADS_MAX: Final = 2  # that check tokens at a time
 NEVER_MS: Final = 2**62
@@ -102,7 +102,7 @@ class Poller:
         self._parked_s = parked_ms / 1000
         self._send_s = send_ms / 1000
         self._authentication_s = authentication_ms / 1000
-        self._shakes_left = SHAKES_MAX
+        self._handshake_steps_left = HANDSHAKE_STEPS_MAX
         self._selector = selector()
         self._waker = waker
         self._links: dict[int, Link] = {}
@@ -210,7 +210,7 @@ class Poller:
         """Read, decide and answer what is ready. Returns whether something is left for the next turn."""
         frontend = self._frontend
         frontend.begin(goes_on=not self._ready)  # else those that were interrupted would keep those out for long
-        self._shakes_left = SHAKES_MAX
+        self._handshake_steps_left = HANDSHAKE_STEPS_MAX
         if not self._ready:
             self._poll()
         frontend.receive_all(self._receive())
@@ -291,7 +291,7 @@ class Poller:
             if mask != READ and not (self._go_on(link, fd, mask) and mask & ~WRITE):
                 continue
             try:
-                chunk = link.receive(CHUNK_BYTES) if not link.is_shaking else self._shake(link)
+                chunk = link.receive(CHUNK_BYTES) if not link.is_handshaking else self._continue_handshake(link)
             except OSError as error:
                 self._note_unreadable(link, error)
                 continue
@@ -321,7 +321,7 @@ class Poller:
     def _note_unreadable(self, link: Link, error: OSError) -> None:
         """Close a connection whose socket could not be read, unless there is only nothing to be read."""
         if isinstance(error, (BlockingIOError, InterruptedError)):
-            self._turn.has_time()  # TLS may have had work with what is no request
+            self._turn.has_time()  # TLS may have taken time without a request
         elif isinstance(error, HandshakeError):
             self._refuse(link, f"the TLS handshake failed: {error}", "TLS handshake")
         elif isinstance(error, EmptyRecordsError):
@@ -329,20 +329,21 @@ class Poller:
         else:
             self._close(link)
 
-    def _shake(self, link: Link) -> bytes:
-        """Go on with a handshake, and return what came behind it. Raises OSError, as receiving does.
+    def _continue_handshake(self, link: Link) -> bytes:
+        """Continue a handshake, and return the data behind its end. Raises OSError, as receiving does.
 
-        So many of a turn's: the others are reported again by the next poll, and requests have come in between.
+        A turn takes at most HANDSHAKE_STEPS_MAX such steps. The next poll reports the other sockets again, so that
+        requests are served in between.
         """
-        if not self._shakes_left:
+        if not self._handshake_steps_left:
             raise BlockingIOError
-        self._shakes_left -= 1
-        assert isinstance(link, SecureLink), "only TLS has handshakes"
+        self._handshake_steps_left -= 1
+        assert isinstance(link, SecureLink), "a handshake without TLS"
         try:
-            chunk = link.shake()
+            chunk = link.continue_handshake()
         finally:
             self._turn.has_time()
-        if not link.is_shaking:
+        if not link.is_handshaking:
             link.connection.principal = link.find_principal() or link.connection.principal
         if link.is_behind:
             link.unsent_since_s = self._turn.real_s()
@@ -352,7 +353,7 @@ class Poller:
         return chunk
 
     def _refuse(self, link: Link, why: str, reason: str) -> None:
-        """Say why a connection by TLS ends, and close it."""
+        """Log why a TLS connection is closed, and close it."""
         client = {"client": link.connection.host, "listener": link.connection.listener.name}
         log.warning("connection closed: %s", why, extra=client)
         self._close(link, reason)
@@ -477,7 +478,7 @@ class Poller:
         if now_s - connection.heard_s >= self._idle_s and not connection.is_waiting:
             return "idle"
         is_new = now_s - link.since_s < self._authentication_s
-        if link.is_shaking and not is_new:
+        if link.is_handshaking and not is_new:
             return "TLS handshake"
         if connection.authentication is not None and connection.authentication.principal is None and not is_new:
             return "not authenticated"

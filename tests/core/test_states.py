@@ -33,11 +33,11 @@ def test_a_group_moves_along_the_table(path: list[State]) -> None:
     group = ClassicGroup("g")
     for at_ms, state in enumerate(path):
         if state in NEXT[group.state]:
-            group = group.to(state, at_ms)
+            group = group.with_state(state, at_ms)
             assert (group.state, group.state_since_ms) == (state, at_ms)  # C-004
         else:
             with pytest.raises(AssertionError):
-                group.to(state, at_ms)
+                group.with_state(state, at_ms)
 
 
 @pytest.mark.rule("O-024 O-028 C-251")

@@ -17,8 +17,8 @@ CHANGES = st.lists(
 def changed(table: Table[int, int], model: dict[int, int], change: Change) -> tuple[Table[int, int], dict[int, int]]:
     what, key, value = change
     if what == "having":
-        return table.having(key, value), model | {key: value}
-    return table.without(key), {at: each for at, each in model.items() if at != key}
+        return table.with_item(key, value), model | {key: value}
+    return table.without_key(key), {at: each for at, each in model.items() if at != key}
 
 
 @given(st.integers(0, 140), CHANGES)
@@ -43,7 +43,7 @@ def test_a_table_is_a_dict(size: int, changes: list[Change]) -> None:
 
 @given(st.integers(0, 140))
 def test_looking_up_what_is_not_there(size: int) -> None:
-    table: Table[int, int] = Table(dict.fromkeys(range(size), 1)).without(0)
+    table: Table[int, int] = Table(dict.fromkeys(range(size), 1)).without_key(0)
     for missing in (0, -1):
         assert table.get(missing, "nothing") == "nothing"
         with pytest.raises(KeyError):
@@ -53,20 +53,20 @@ def test_looking_up_what_is_not_there(size: int) -> None:
 def test_order_is_that_of_insertion() -> None:
     table: Table[int, int] = Table()
     for number in range(200):
-        table = table.having(number, 1)
-    table = table.without(7).having(3, 2).having(500, 1)
+        table = table.with_item(number, 1)
+    table = table.without_key(7).with_item(3, 2).with_item(500, 1)
     assert list(table) == [number for number in range(200) if number != 7] + [500]
     assert table.first() == 0
     assert repr(Table({1: 2})) == "Table({1: 2})"
-    assert table.without(4711) is table
+    assert table.without_key(4711) is table
 
 
 def test_the_first_of_a_large_table_may_be_new() -> None:
     table: Table[int, int] = Table(dict.fromkeys(range(70), 1))
     for number in range(60):
-        table = table.without(number)
+        table = table.without_key(number)
     assert table.first() == 60
     for number in range(60, 70):
-        table = table.without(number)
+        table = table.without_key(number)
     assert (table.first(), len(table)) == (None, 0)
-    assert table.having(99, 1).first() == 99
+    assert table.with_item(99, 1).first() == 99

@@ -71,7 +71,7 @@ EQUIVALENT = {
     "AppendedKeys._note_transactional: single = [record for record in records if type(None) is not KeyFamily]": (
         "only an assertion rests on it"
     ),
-    "SecureLink.shake: self.is_shaking = None": "only its truth is asked",
+    "SecureLink.continue_handshake: self.is_handshaking = None": "only its truth is asked",
     "SecureLink._flush: sent = self.sock.send(sealed) if (sealed) or True else 0": "to send nothing sends nothing",
     "Producer.__init__: self.last_offset = None": "its first batch sets it before anybody reads it",
 }

@@ -73,6 +73,8 @@ def test_topics_that_nobody_here_has_deleted() -> None:
     server = InMemory(with_offsets())
     shard = server.node.partitions.owner("g").shard
     before = kept(server)
-    shard.topics = shard.topics.without("doomed").without("orders").with_topic(Topic("orders", b"o" * 16, 4))
+    shard.topics = (
+        shard.topics.without_topic("doomed").without_topic("orders").with_topic(Topic("orders", b"o" * 16, 4))
+    )
     assert not shard.finish_loading(0, {"another": {b"a" * 16}, "orders": {b"b" * 16}})
     assert kept(server) == before

@@ -23,7 +23,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from coordinator.config import Config, ConfigError, read_pairs
 from coordinator.server.distinguished_name import subject_of
 from coordinator.server.link import EMPTY_BYTES_MAX, RECORD_BYTES, SecureLink
-from coordinator.server.poller import SHAKES_MAX
+from coordinator.server.poller import HANDSHAKE_STEPS_MAX
 from coordinator.server.tls import Tls
 from tests.log_lines import log_lines
 from tests.server import openssl
@@ -188,12 +188,12 @@ async def test_a_handshake_may_come_byte_by_byte() -> None:
 async def test_handshakes_are_bounded_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     async with listening(tls=server_tls()) as here:
         steps, turns = 0, list[int]()
-        shake, turn = SecureLink.shake, here.poller.turn
+        continue_handshake, turn = SecureLink.continue_handshake, here.poller.turn
 
-        def counted_shake(link: SecureLink) -> bytes | None:
+        def counted_continue(link: SecureLink) -> bytes | None:
             nonlocal steps
             steps += 1
-            return shake(link)
+            return continue_handshake(link)
 
         def counted_turn() -> bool:
             nonlocal steps
@@ -202,7 +202,7 @@ async def test_handshakes_are_bounded_in_a_turn(monkeypatch: pytest.MonkeyPatch)
             turns.append(steps)
             return there_is_more
 
-        monkeypatch.setattr(SecureLink, "shake", counted_shake)
+        monkeypatch.setattr(SecureLink, "continue_handshake", counted_continue)
         monkeypatch.setattr(here.poller, "turn", counted_turn)
         hello = client_hello()
         clients = [await here.connect() for _ in range(20)]
@@ -210,7 +210,7 @@ async def test_handshakes_are_bounded_in_a_turn(monkeypatch: pytest.MonkeyPatch)
         for client in clients:
             client.stream.socket._sock.sendall(hello)  # all of them are there before the poller looks again
         await until(lambda: sum(turns) == 20)
-        assert max(turns) == SHAKES_MAX, "as many as there may be"
+        assert max(turns) == HANDSHAKE_STEPS_MAX, "as many as there may be"
 
 
 async def test_new_connections_have_the_new_certificate_after_a_reload(tmp_path: Path) -> None:

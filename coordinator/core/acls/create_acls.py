@@ -28,7 +28,7 @@ def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Res
     results: list[CreateAclsResponseAclCreationResult] = []
     added: dict[AclKey, None] = {}
     for creation in request.creations:
-        wrong = _refusal(creation)
+        wrong = _validate(creation)
         if wrong is not None:
             results.append(CreateAclsResponseAclCreationResult(wrong.error, wrong.message))
             continue
@@ -51,8 +51,11 @@ def create_acls(catalog: Catalog, request: CreateAclsRequest, call: Call) -> Res
     return Result(response=CreateAclsResponse(results=tuple(results)), records=records)
 
 
-def _refusal(one: CreateAclsRequestAclCreation) -> Refusal | None:
-    """Why there cannot be such a rule, None if there can. What only a filter may have is an error of Kafka's own."""
+def _validate(one: CreateAclsRequestAclCreation) -> Refusal | None:
+    """Return why there cannot be such a rule, None if there can.
+
+    For values that only filters may have, such as ANY, the code is UNKNOWN_SERVER_ERROR, as in Kafka.
+    """
     if one.resource_type == Resource.CLUSTER and one.resource_name != CLUSTER_NAME:
         return Refusal(ErrorCode.INVALID_REQUEST, f"The only valid name for the cluster is {CLUSTER_NAME}.")
     if not one.resource_name:

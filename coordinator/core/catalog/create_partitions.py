@@ -32,7 +32,7 @@ def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: 
     for topic in request.topics:
         if times[topic.name] > 1:
             continue
-        if (wrong := _refusal(catalog, topic, room)) is not None:
+        if (wrong := _validate(catalog, topic, room)) is not None:
             results.append(CreatePartitionsResponseTopicResult(topic.name, wrong.error, wrong.message))
             continue
         fact = catalog.topics_by_name[topic.name]
@@ -46,7 +46,7 @@ def create_partitions(catalog: Catalog, request: CreatePartitionsRequest, call: 
     yield Result(response=CreatePartitionsResponse(results=tuple(results)), records=tuple(records))
 
 
-def _refusal(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -> Refusal | None:
+def _validate(catalog: Catalog, topic: CreatePartitionsRequestTopic, room: int) -> Refusal | None:
     fact = catalog.topics_by_name.get(topic.name)
     if fact is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -48,7 +48,7 @@ def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         generation=value.generation,
         protocol_type=value.protocol_type or None,
         protocol=value.protocol,
-    ).with_all(_members(value))
+    ).with_members(_members(value))
     return replace(group, leader=value.leader, topics=subscribed_topics(group))
 
 

@@ -21,8 +21,8 @@ def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicG
         return remove_and_rebalance(group, why, now_ms, limits)
     member = group.members.get(member_id)
     if member is None or (member.is_parked and not member.is_new):
-        return Result(group)  # its session runs again when it is answered
-    # A new member is parked as well; but it may have hung up long ago, and cannot beat before it has its id.
+        return Result(group)  # its session begins anew with the response
+    # A new member is parked as well. It may have disconnected, and cannot send a heartbeat before it has its id.
     lasted_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
     why = Why(
         Cause.SESSION_EXPIRED,
@@ -35,7 +35,7 @@ def expire_session(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicG
 
 
 def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[ClassicGroup]:
-    """Remove the members that have not sent SyncGroup since the generation began, heartbeats or not.
+    """Remove the members that have not sent SyncGroup since the generation began, even if they send heartbeats.
 
     Kafka: `GroupMetadataManager.expirePendingSync`.
     """
@@ -44,7 +44,7 @@ def expire_pending_syncs(group: ClassicGroup, timer: Due, env: Env) -> Result[Cl
     silent = [member for member in group.members.values() if member.unsynced]
     assert silent, f"group {group.group_id}: a sync timer while all have synced"
     gone = {member.member_id for member in silent}
-    after = group.with_all({key: member for key, member in group.members.items() if key not in gone})
+    after = group.with_members({key: member for key, member in group.members.items() if key not in gone})
     whys = [Why(Cause.PENDING_SYNC_EXPIRED, "timer sync", member) for member in silent]
     told = tuple(event(group, group, now_ms, why) for why in whys[:-1])
     return prepare_rebalance(after, now_ms, limits, whys[-1]).preceded_by(events=told)
@@ -56,9 +56,9 @@ def expire_join_phase(group: ClassicGroup, timer: Due, env: Env) -> Result[Class
 
 
 def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:
-    """The shard has been read from its log: sessions run from now on; a group that is too large rebalances.
+    """Start the sessions of a group that was loaded from the log, and rebalance it if it is too large.
 
-    So does one that was downgraded and nobody leads: the rebalance with which it began was not over.
+    A group without a leader rebalances as well: it was downgraded, and its first rebalance had not ended.
     """
     now_ms, limits = env.call.now_ms, env.limits
     sessions = tuple(session_timer(group.group_id, member, now_ms) for member in group.members.values())
@@ -72,13 +72,13 @@ def restart_timers(group: ClassicGroup, env: Env) -> Result[ClassicGroup]:
 
 
 def remove_and_rebalance(group: ClassicGroup, why: Why, now_ms: int, limits: Limits) -> Result[ClassicGroup]:
-    """Without it, the group rebalances if it was settled and had it as a member, or completes if all others joined."""
+    """Remove a member or a pending id, and start a rebalance, or complete the join phase if all others have joined."""
     after, effects = remove_member(group, why)
     if why.member is not None and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
         return prepare_rebalance(after, now_ms, limits, why).preceded_by(*effects)
     told = (event(group, after, now_ms, why),)
     if group.state is State.PREPARING_REBALANCE and after.has_all_joined:
-        # Unlike a leave, this cuts the initial delay short as well; so does Kafka.
+        # Unlike a leave, this also ends the initial delay early, as in Kafka.
         result = complete_join_phase(after, now_ms, Why(Cause.ALL_MEMBERS_JOINED, why.by))
         return result.preceded_by(*effects, events=told)
     return Result(after, effects=effects, events=told)

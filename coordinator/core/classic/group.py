@@ -59,7 +59,7 @@ class Member(Struct, frozen=True, gc=False):
 
 
 class ClassicGroup(Struct, frozen=True, gc=False):
-    """One group. `pending` are ids that were given out (KIP-394) and have not joined; they are no members."""
+    """One group. `pending` has ids that were given out (KIP-394) and have not joined; they are not members."""
 
     group_id: str
     state: State = State.EMPTY
@@ -77,7 +77,7 @@ class ClassicGroup(Struct, frozen=True, gc=False):
     topics: frozenset[str] | None = None  # what the members subscribe to; None: not known, so perhaps anything
     initial: bool = False  # this rebalance began in Empty, and waits for the initial delay
     initial_delay_remaining_ms: int = 0  # how much longer that delay may become
-    new_member_added: bool = False  # somebody was added since the initial delay last ended
+    new_member_added: bool = False  # since the initial delay last ended
     departed: tuple[str, ...] = ()  # ids that this step has removed or replaced: their timers go with them
 
     @property
@@ -85,49 +85,48 @@ class ClassicGroup(Struct, frozen=True, gc=False):
         return self.state is State.EMPTY
 
     def has_member(self, member_id: str) -> bool:
-        """Return whether somebody goes by that id, and may have timers."""
+        """Return whether a member or a pending member has this id, and so may have timers."""
         return member_id in self.members or member_id in self.pending
 
     @property
     def has_all_joined(self) -> bool:
-        """Nobody is missing, so the join phase need not wait any longer."""
+        """Whether every member has joined and no id is pending, so that the join phase is complete."""
         return self.joined == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The greatest of all members. It is a walk: asked once a phase, never once a request."""
+        """The greatest rebalance timeout of the members. It walks over all of them: not for each request."""
         members: Iterable[Member] = self.members.values()
         return max([0, *[member.rebalance_timeout_ms for member in members]])
 
-    def to(self, state: State, now_ms: int) -> "ClassicGroup":
-        """This group in another state, which the table allows."""
+    def with_state(self, state: State, now_ms: int) -> "ClassicGroup":
+        """Return the group in another state. The table of states must allow the change."""
         assert state in NEXT[self.state], f"group {self.group_id}: {self.state} -> {state}"
         return replace(self, state=state, state_since_ms=now_ms)
 
-    def having(self, member: Member) -> "ClassicGroup":
-        """This group with a member more, or with another value for a member. An id that it was given is pending no
-        longer."""
+    def with_member(self, member: Member) -> "ClassicGroup":
+        """Return the group with the member added, or replaced. Its id is no longer pending."""
         old = self.members.get(member.member_id)
         instances = self.instances
         if member.instance_id is not None and instances.get(member.instance_id) != member.member_id:
-            instances = instances.having(member.instance_id, member.member_id)
+            instances = instances.with_item(member.instance_id, member.member_id)
         return replace(
             self,
-            members=self.members.having(member.member_id, member),
+            members=self.members.with_item(member.member_id, member),
             instances=instances,
-            pending=self.pending if old is not None else self.pending.without(member.member_id),
+            pending=self.pending if old is not None else self.pending.without_key(member.member_id),
             leader=member.member_id if self.leader is None else self.leader,
             joined=self.joined + (member.join_ticket is not None) - (old is not None and old.join_ticket is not None),
             unsynced=self.unsynced + member.unsynced - (old is not None and old.unsynced),
             supports=_supports(self.supports, old, member),
         )
 
-    def without(self, member: Member) -> "ClassicGroup":
-        """This group without that member. If it led, the member that has been here longest leads."""
-        members = self.members.without(member.member_id)
+    def without_member(self, member: Member) -> "ClassicGroup":
+        """Return the group without the member. If it was the leader, the longest-standing member becomes the leader."""
+        members = self.members.without_key(member.member_id)
         instances = self.instances
         if member.instance_id is not None and instances.get(member.instance_id) == member.member_id:
-            instances = instances.without(member.instance_id)
+            instances = instances.without_key(member.instance_id)
         return replace(
             self,
             members=members,
@@ -139,21 +138,24 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             departed=(*self.departed, member.member_id),
         )
 
-    def subscribing(self, topics: frozenset[str] | None) -> "ClassicGroup":
-        """This group, known to subscribe to these topics."""
+    def with_topics(self, topics: frozenset[str] | None) -> "ClassicGroup":
+        """Return the group with `topics` as what its members subscribe to."""
         return replace(self, topics=topics)
 
-    def expecting(self, member_id: str) -> "ClassicGroup":
-        """This group with an id more that was given out."""
-        return replace(self, pending=self.pending.having(member_id, True))
+    def with_pending_id(self, member_id: str) -> "ClassicGroup":
+        """Return the group with one more member id that was given out (KIP-394)."""
+        return replace(self, pending=self.pending.with_item(member_id, True))
 
-    def not_expecting(self, member_id: str) -> "ClassicGroup":
-        """This group without that pending id."""
-        return replace(self, pending=self.pending.without(member_id), departed=(*self.departed, member_id))
+    def without_pending_id(self, member_id: str) -> "ClassicGroup":
+        """Return the group without the pending member id."""
+        return replace(self, pending=self.pending.without_key(member_id), departed=(*self.departed, member_id))
 
-    def with_each(self, members: Mapping[str, Member]) -> "ClassicGroup":
-        """This group with another value for each of its members, who are and offer what they did; in one pass."""
-        assert len(members) == len(self.members), "with_each neither adds nor removes"
+    def with_updated_members(self, members: Mapping[str, Member]) -> "ClassicGroup":
+        """Return the group with a new value for each of its members, in one pass.
+
+        Neither their ids and instance ids nor the protocols that they offer may differ.
+        """
+        assert len(members) == len(self.members), "with_updated_members neither adds nor removes"
         return replace(
             self,
             members=Table(members),
@@ -161,8 +163,8 @@ class ClassicGroup(Struct, frozen=True, gc=False):
             unsynced=sum(member.unsynced for member in members.values()),
         )
 
-    def with_all(self, members: Mapping[str, Member]) -> "ClassicGroup":
-        """This group with these members and no others, in one pass."""
+    def with_members(self, members: Mapping[str, Member]) -> "ClassicGroup":
+        """Return the group with exactly these members, in one pass."""
         supports: dict[str, int] = {}
         instances = {}
         for member in members.values():

@@ -91,7 +91,7 @@ def _name_new_member(
     # KIP-394: name the member first, so that a client that retries leaves no ghosts behind.
     at_ms = call.now_ms + request.session_timeout_ms
     return Result(
-        group.expecting(member_id),
+        group.with_pending_id(member_id),
         response=refuse_join(ErrorCode.MEMBER_ID_REQUIRED, member_id, call.version),
         effects=(SetTimer(timers.session(group.group_id, member_id), at_ms),),
     )
@@ -137,7 +137,7 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, call: Call, limits: 
     )
     # The connection of an earlier JoinGroup has most likely gone. Kafka leaves it unanswered for good.
     why = Why(cause, BY, again, reason=request.reason)
-    result = rebalance_or_complete_join(group.having(again), call.now_ms, limits, why)
+    result = rebalance_or_complete_join(group.with_member(again), call.now_ms, limits, why)
     if member.join_ticket is None:
         return result
     earlier = refuse_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, member.join_version)
@@ -155,18 +155,18 @@ def _add_member(
         group = replace(group, new_member_added=True)
     timer = SetTimer(timers.session(group.group_id, member_id), call.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     why = Why(Cause.MEMBER_JOINED, BY, member, reason=request.reason)
-    return rebalance_or_complete_join(group.having(member), call.now_ms, limits, why).preceded_by(timer)
+    return rebalance_or_complete_join(group.with_member(member), call.now_ms, limits, why).preceded_by(timer)
 
 
 def _turn_away(group: ClassicGroup, request: JoinGroupRequest, call: Call) -> Result[ClassicGroup]:
     """Refuse a joiner because the group is full. If it was a member, or was expected, it is removed."""
     refused = _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", call)
     if request.member_id in group.pending:
-        return replace(refused, group=group.not_expecting(request.member_id))
+        return replace(refused, group=group.without_pending_id(request.member_id))
     member = group.members.get(request.member_id)
     if member is None:
         return refused
-    after = group.without(member)
+    after = group.without_member(member)
     told = event(group, after, call.now_ms, Why(Cause.MEMBER_REFUSED, BY, member))
     return replace(refused, group=after, events=(told,))
 

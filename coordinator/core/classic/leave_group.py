@@ -83,8 +83,8 @@ def _find_member(group: ClassicGroup, who: LeaveGroupRequestMemberIdentity) -> t
 def remove_member(group: ClassicGroup, why: Why) -> tuple[ClassicGroup, tuple[Effect, ...]]:
     """Return the group without the member or the pending id that `why` is about, and what ends with it."""
     if why.member is None:
-        return group.not_expecting(why.member_id), ()
-    return group.without(why.member), refuse_parked(why.member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+        return group.without_pending_id(why.member_id), ()
+    return group.without_member(why.member), refuse_parked(why.member, ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
 def _rebalance_without(

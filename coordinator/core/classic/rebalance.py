@@ -100,21 +100,23 @@ def complete_join_phase(group: ClassicGroup, now_ms: int, why: Why) -> Result[Cl
 def become_empty(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
     """Leave the group without members: the new generation is written, since offsets expire from this moment on."""
     after = replace(group, generation=group.generation + 1, protocol=None, leader=None, unsynced=0, initial=False)
-    after = after.to(State.EMPTY, now_ms).subscribing(subscribed_topics(after))
+    after = after.with_state(State.EMPTY, now_ms).with_topics(subscribed_topics(after))
     return Result(after, records=(durable.record(after),), events=(event(group, after, now_ms, why),))
 
 
 def _enter_join_phase(group: ClassicGroup, now_ms: int, limits: Limits) -> ClassicGroup:
     """Return the group in its join phase, its members as they were."""
     if group.unsynced:
-        group = group.with_each(
+        group = group.with_updated_members(
             {member_id: replace(member, unsynced=False) for member_id, member in group.members.items()}
         )
     initial = group.is_empty
     if not initial:
-        return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=False)
+        return replace(group.with_state(State.PREPARING_REBALANCE, now_ms), initial=False)
     left_ms = max(group.rebalance_timeout_ms - limits.group_initial_rebalance_delay_ms, 0)
-    return replace(group.to(State.PREPARING_REBALANCE, now_ms), initial=True, initial_delay_remaining_ms=left_ms)
+    return replace(
+        group.with_state(State.PREPARING_REBALANCE, now_ms), initial=True, initial_delay_remaining_ms=left_ms
+    )
 
 
 def _refuse_pending_syncs(group: ClassicGroup, now_ms: int) -> tuple[ClassicGroup, tuple[Effect, ...]]:
@@ -126,7 +128,7 @@ def _refuse_pending_syncs(group: ClassicGroup, now_ms: int) -> tuple[ClassicGrou
             effects.append(Reply(member.sync_ticket, refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS)))
             effects.append(session_timer(group.group_id, member, now_ms))
         members[member_id] = replace(member, assignment=b"", sync_ticket=None)
-    return group.with_each(members), tuple(effects)
+    return group.with_updated_members(members), tuple(effects)
 
 
 def _wait_for_static_members(group: ClassicGroup, now_ms: int) -> Result[ClassicGroup]:
@@ -138,14 +140,14 @@ def _wait_for_static_members(group: ClassicGroup, now_ms: int) -> Result[Classic
 def _begin_generation(group: ClassicGroup, now_ms: int, why: Why) -> Result[ClassicGroup]:
     """Make the members who joined, and the static ones, the next generation."""
     begun = replace(
-        group.to(State.COMPLETING_REBALANCE, now_ms),
+        group.with_state(State.COMPLETING_REBALANCE, now_ms),
         generation=group.generation + 1,
         protocol=choose_protocol(group),
         leader=_leader(group),
         initial=False,
     )
-    begun = begun.subscribing(subscribed_topics(begun))
-    after = begun.with_each(
+    begun = begun.with_topics(subscribed_topics(begun))
+    after = begun.with_updated_members(
         {
             member_id: replace(member, join_ticket=None, is_new=False, unsynced=True)
             for member_id, member in begun.members.items()
@@ -172,7 +174,9 @@ def _remove_all(group: ClassicGroup, removed: list[Member]) -> ClassicGroup:
     if not removed:
         return group
     ids = {member.member_id for member in removed}
-    return group.with_all({member_id: member for member_id, member in group.members.items() if member_id not in ids})
+    return group.with_members(
+        {member_id: member for member_id, member in group.members.items() if member_id not in ids}
+    )
 
 
 def session_timer(group_id: str, member: Member, now_ms: int) -> SetTimer:

@@ -50,8 +50,8 @@ def _continue_generation(
     group: ClassicGroup, after: ClassicGroup, new: Member, call: Call, why: Why
 ) -> Result[ClassicGroup]:
     """Answer with the running generation, of which nobody else needs to hear."""
-    stable = after.having(replace(new, join_ticket=None))
-    stable = stable.subscribing(subscribed_topics(stable))  # as a start reads it; Kafka keeps the join phase's
+    stable = after.with_member(replace(new, join_ticket=None))
+    stable = stable.with_topics(subscribed_topics(stable))  # as a start reads it; Kafka keeps the join phase's
     leads = stable.leader == new.member_id
     if call.version >= SKIPS_ASSIGNMENT_SINCE:
         response = join_response(stable, new.member_id, skip=leads)
@@ -67,7 +67,7 @@ def _continue_generation(
 
 def _rename_member(group: ClassicGroup, old: Member, new: Member) -> ClassicGroup:
     """Return the same group, in which the static member goes by its new id. If it led, it leads."""
-    after = group.without(old).having(new)
+    after = group.without_member(old).with_member(new)
     return replace(after, leader=new.member_id if group.leader == old.member_id else group.leader)
 
 

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment of the generation, and everybody gets its own part."""
+"""SyncGroup: the leader sends the assignment of the generation, and each member receives its own part."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -20,9 +20,9 @@ from protocol.messages.sync_group import SyncGroupRequest
 
 
 def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) -> Result[ClassicGroup]:
-    """Answer with the member's assignment; while there is none yet, park the response until the leader has assigned."""
+    """Return the member's assignment; before the leader has sent it, park the response. Kafka: `classicGroupSync`."""
     call = env.call
-    if error := _refusal(group, request, call):
+    if error := _validate(group, request, call):
         return Result(response=refuse_sync(error))
     assert group is not None, "a member of no group"
     member = group.members[request.member_id]
@@ -32,7 +32,7 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) 
         case State.COMPLETING_REBALANCE:
             return _park(group, member, request, call)
         case State.STABLE:
-            after = group.having(replace(member, unsynced=False)) if member.unsynced else group
+            after = group.with_member(replace(member, unsynced=False)) if member.unsynced else group
             return Result(after, response=sync_response(after, member))
         case State.EMPTY | State.DEAD:
             raise AssertionError(f"group {group.group_id} is {group.state} and has a member")
@@ -40,8 +40,8 @@ def sync_group(group: ClassicGroup | None, request: SyncGroupRequest, env: Env) 
             assert_never(never)
 
 
-def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> ErrorCode:
-    """Return why the request is not answered with an assignment, NONE if it may be; in Kafka's order."""
+def _validate(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) -> ErrorCode:
+    """Return why the member gets no assignment, NONE if it gets one. The checks are in Kafka's order."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
@@ -58,15 +58,15 @@ def _refusal(group: ClassicGroup | None, request: SyncGroupRequest, call: Call) 
 
 
 def _differs(asked: str | None, actual: str | None) -> bool:
-    """Only what both sides state can differ."""
+    """Return whether the two differ. None agrees with everything."""
     return asked is not None and actual is not None and asked != actual
 
 
 def _park(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: Call) -> Result[ClassicGroup]:
     waiting = replace(member, sync_ticket=call.ticket, unsynced=False)
-    after = group.having(waiting)
+    after = group.with_member(waiting)
     effects: tuple[Effect, ...] = ()
-    if member.sync_ticket is not None:  # asked before, on a connection that has most likely gone
+    if member.sync_ticket is not None:  # of an earlier SyncGroup, most likely on a connection that is closed
         effects = (Reply(member.sync_ticket, refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS)),)
     if member.member_id != group.leader:
         return Result(after, effects=effects)
@@ -75,8 +75,11 @@ def _park(group: ClassicGroup, member: Member, request: SyncGroupRequest, call: 
 
 
 def _assign(group: ClassicGroup, assignments: Mapping[str, bytes], leader: Member, now_ms: int) -> Result[ClassicGroup]:
-    """Make the group stable and write it down; who waits is answered. Whom the leader left out has nothing."""
-    stable = group.with_each(
+    """Make the group stable, write its record, and answer the parked SyncGroups.
+
+    A member that the leader left out has an empty assignment.
+    """
+    stable = group.with_updated_members(
         {
             member_id: replace(member, assignment=assignments.get(member_id, b""), sync_ticket=None)
             for member_id, member in group.members.items()
@@ -87,7 +90,7 @@ def _assign(group: ClassicGroup, assignments: Mapping[str, bytes], leader: Membe
         if member.sync_ticket is not None:
             effects.append(Reply(member.sync_ticket, sync_response(stable, stable.members[member_id])))
             effects.append(session_timer(group.group_id, member, now_ms))
-    written = durable.record(stable)  # with the moment of the generation's beginning, as Kafka has it
-    after = stable.to(State.STABLE, now_ms)
-    told = event(group, after, now_ms, Why(Cause.LEADER_SYNCED, "SyncGroup", leader))
-    return Result(after, records=(written,), effects=tuple(effects), events=(told,))
+    record = durable.record(stable)  # with the time at which the generation began, as in Kafka
+    after = stable.with_state(State.STABLE, now_ms)
+    synced = event(group, after, now_ms, Why(Cause.LEADER_SYNCED, "SyncGroup", leader))
+    return Result(after, records=(record,), effects=tuple(effects), events=(synced,))

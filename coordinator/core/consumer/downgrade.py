@@ -1,7 +1,7 @@
-"""A consumer group becomes a classic one: when the last member of the new protocol goes, and classic ones stay.
+"""Convert a consumer group to a classic one, when its last member of the consumer protocol goes and classic ones stay.
 
-The epoch becomes the generation, and what each member may hold its assignment. Where that is not all of the target, the
-classic group begins with a rebalance, also after a restart.
+The epoch becomes the generation, and the partitions that a member may own become its assignment. If these are not its
+whole target, the classic group begins with a rebalance, also after a restart.
 """
 
 from collections.abc import Collection, Mapping
@@ -36,13 +36,12 @@ from protocol.messages.consumer_protocol import (
 
 
 def is_possible_without(group: ConsumerGroup, members: Mapping[str, Member], limits: Limits) -> bool:
-    """Return whether the group can be a classic one without these members: somebody stays, and all who do are
-    classic."""
+    """Return whether the group can be converted without these members: others stay, and all of them are classic."""
     return len(members) < len(group.members) and _is_possible(group, members, len(group.members) - len(members), limits)
 
 
 def is_possible_replacing(group: ConsumerGroup, member: Member, limits: Limits) -> bool:
-    """Return whether it can with a classic member in the place of this one."""
+    """Return whether the group can be converted when a classic member replaces this one."""
     return _is_possible(group, {member.member_id: member}, len(group.members), limits)
 
 
@@ -58,7 +57,7 @@ def _is_possible(group: ConsumerGroup, without: Mapping[str, Member], size: int,
 def downgrade_without(
     transition: GroupTransition, leaving: Mapping[str, Member], response: Any, cause: Cause
 ) -> Result[Any] | Refusal:
-    """Return the classic group of those who stay, in its first rebalance, answering `response`."""
+    """Convert the group to a classic one of the members that stay, in its first rebalance."""
     for member in leaving.values():
         transition.tell(cause, member)
     staying = [member for member_id, member in transition.group.members.items() if member_id not in leaving]
@@ -66,10 +65,10 @@ def downgrade_without(
 
 
 def downgrade_after_replacement(transition: GroupTransition, response: Any) -> Result[Any] | Refusal:
-    """The same after a classic member has taken over from the last other one: a rebalance unless each has its target.
+    """Convert the group after a classic member has replaced the last other one; rebalance unless each has its target.
 
-    Kafka does not look. The group is stable there while a member holds what another one is given, and a member that
-    waits for partitions never gets them.
+    Kafka does not check that. There the group is stable while one member holds partitions that are assigned to another
+    one, and a member that waits for partitions never receives them.
     """
     members = tuple(transition.group.members.values())
     is_settled = all(member.is_at(transition.group.epoch) for member in members)
@@ -79,27 +78,26 @@ def downgrade_after_replacement(transition: GroupTransition, response: Any) -> R
 def _convert(
     transition: GroupTransition, members: Collection[Member], response: Any, *, rebalances: bool
 ) -> Result[Any] | Refusal:
-    """The classic group of these members: stable, with what each has of its target; or in a rebalance.
+    """Make a classic group of these members: stable, or in a rebalance.
 
-    A rebalance is in the record: nobody leads, and the members have what they may hold. Kafka writes a leader and their
-    targets: a group that is loaded before its members have rejoined, or upgraded again, is then taken for one whose
-    members have all taken their targets, and what one of them has yet to give up has two owners.
+    The record of a rebalance has no leader, and each member's assignment is what it may still own. Kafka writes a
+    leader, and the targets as the assignments: if the group is loaded before its members have rejoined, or upgraded
+    again, Kafka takes all targets for reached, and a partition that a member has yet to give up has two owners.
     """
-    group = classic_group(transition.group, members, transition.topics, transition.now_ms)
+    group = build_classic_group(transition.group, members, transition.topics, transition.now_ms)
     if isinstance(group, Refusal):
         return group
     why = Why(Cause.PROTOCOL_DOWNGRADED, transition.by)
-    if not rebalances:
-        told = event(group, group, transition.now_ms, why)
-        return _write_conversion(transition, group, Result(group, events=(told,)), response)
-    group = replace(group, leader=None)
-    return _write_conversion(
-        transition, group, prepare_rebalance(group, transition.now_ms, transition.limits, why), response
-    )
+    if rebalances:
+        group = replace(group, leader=None)
+        result = prepare_rebalance(group, transition.now_ms, transition.limits, why)
+    else:
+        result = Result(group, events=(event(group, group, transition.now_ms, why),))
+    return _write_conversion(transition, group, result, response)
 
 
 def tombstones(group: ConsumerGroup) -> tuple[Record, ...]:
-    """Return the records that delete a consumer group, in the order that replay insists on."""
+    """Return the records that delete a consumer group, in the order that replay expects."""
     group_id = group.group_id
     return (
         *(record_builders.no_current(group_id, member_id) for member_id in group.members),
@@ -112,28 +110,25 @@ def tombstones(group: ConsumerGroup) -> tuple[Record, ...]:
     )
 
 
-def classic_group(
+def build_classic_group(
     group: ConsumerGroup, staying: Collection[Member], topics: Topics, now_ms: int
 ) -> ClassicGroup | Refusal:
-    """Return the classic group of those who stay: at the generation of the epoch, with what each may hold."""
-    members = {member.member_id: _classic_member(member) for member in staying}
-    made = ClassicGroup(group.group_id, State.STABLE, now_ms, generation=group.epoch, protocol_type=CONSUMER).with_all(
-        members
-    )
-    made = replace(made, protocol=choose_protocol(made))
-    held = {member.member_id: _owned_places(member) for member in staying}
-    try:
-        assigned = {
-            member_id: replace(
-                member, assignment=assignment_bytes(held[member_id], member.metadata(made.protocol), topics)
-            )
-            for member_id, member in members.items()
-        }
-    except ProtocolError as error:
-        message = f"Cannot downgrade the consumer group {group.group_id}: {error}."
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
-    made = made.with_each(assigned)
-    return made.subscribing(subscribed_topics(made))
+    """Build the classic group of the members that stay; its generation is the epoch."""
+    classic = ClassicGroup(
+        group.group_id, State.STABLE, now_ms, generation=group.epoch, protocol_type=CONSUMER
+    ).with_members({member.member_id: _classic_member(member) for member in staying})
+    classic = replace(classic, protocol=choose_protocol(classic))
+    members: dict[str, ClassicMember] = {}
+    for owner in staying:
+        member = classic.members[owner.member_id]
+        try:
+            assignment = encode_assignment(_find_owned(owner), member.metadata(classic.protocol), topics)
+        except ProtocolError as error:
+            message = f"Cannot downgrade the consumer group {group.group_id}: {error}."
+            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        members[owner.member_id] = replace(member, assignment=assignment)
+    classic = classic.with_updated_members(members)
+    return classic.with_topics(subscribed_topics(classic))
 
 
 def _write_conversion(
@@ -164,17 +159,17 @@ def _classic_member(member: Member) -> ClassicMember:
     )
 
 
-def _owned_places(member: Member) -> dict[bytes, set[int]]:
-    """What the member may own: its target, once it has all of it and nothing else."""
-    held: dict[bytes, set[int]] = {}
-    for owned in (member.assigned, member.pending):
-        for topic_id, partitions in owned.items():
-            held.setdefault(topic_id, set()).update(partitions)
-    return held
+def _find_owned(member: Member) -> dict[bytes, set[int]]:
+    """Return the partitions that the member may own: those of its target, and those that it has yet to give up."""
+    owned: dict[bytes, set[int]] = {}
+    for part in (member.assigned, member.pending):
+        for topic_id, partitions in part.items():
+            owned.setdefault(topic_id, set()).update(partitions)
+    return owned
 
 
-def assignment_bytes(assignment: Mapping[bytes, Collection[int]], metadata: bytes, topics: Topics) -> bytes:
-    """Return partitions as ConsumerProtocolAssignment, in the version of the member's own subscription."""
+def encode_assignment(assignment: Mapping[bytes, Collection[int]], metadata: bytes, topics: Topics) -> bytes:
+    """Encode an assignment as ConsumerProtocolAssignment, in the version of the member's subscription."""
     found = ((topics.by_id(topic_id), partitions) for topic_id, partitions in assignment.items())
     entries = sorted((topic.name, tuple(sorted(partitions))) for topic, partitions in found if topic is not None)
     message = ConsumerProtocolAssignment(

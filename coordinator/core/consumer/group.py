@@ -1,8 +1,8 @@
 """A consumer group (KIP-848) and its members, as frozen values.
 
-All that is durable is made by applying records, one after the other, with `replay.apply_record`: a handler that wants a
-change writes its record and applies it, so that start-up and normal work share one road. Beside it stand counters and
-indices, which answer in one step what would be a walk over the members, and soft facts at the end.
+All durable state is made by applying records one after the other (`replay.apply_record`): a handler that changes a
+group writes a record and applies it, so that start-up and normal work run the same code. Counters and indices are kept
+beside it, so that no request walks over all members; the fields at the end are lost when the server stops.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ from coordinator.core.topics import Topics
 
 NOBODY: Final[Table[str, Any]] = Table()
 LEFT: Final = -1  # the epoch of a member that leaves for good, and of one whose record 8 was deleted
-AWAY: Final = -2  # the epoch of a static member that means to come back
+AWAY: Final = -2  # the epoch of a static member that left and is expected back
 
 Metadata = ConsumerGroupMemberMetadataValue
 ClassicMetadata = ConsumerGroupMemberMetadataValueClassicMemberMetadata
 
 
 class Member(Struct, frozen=True, gc=False):
-    """One member: what it said about itself (its record 5), and how far it is (its record 8)."""
+    """One member: its metadata (record 5), and its current assignment (record 8)."""
 
     member_id: str
     metadata: Metadata = Metadata(subscribed_topic_regex="")
@@ -61,7 +61,7 @@ class Member(Struct, frozen=True, gc=False):
         return self.metadata.classic_member_metadata
 
     def is_at(self, epoch: int) -> bool:
-        """Return whether it has all of the target of that epoch."""
+        """Return whether the member owns its whole target assignment of that epoch, and nothing else."""
         return self.epoch == epoch and self.state is MemberState.STABLE
 
 
@@ -69,7 +69,7 @@ class ResolvedRegex(Struct, frozen=True, gc=False):
     """The topics that a regular expression matched, and when."""
 
     topics: frozenset[str]
-    version: int  # of the topics that were looked at
+    version: int  # of the topics that it was matched against
     at_ms: int
 
 
@@ -79,14 +79,14 @@ class Resolving(Struct, frozen=True):
     version: int  # of the topics
     names: tuple[str, ...]
     left: tuple[str, ...]  # patterns; the first one is being matched
-    at: int = 0  # index of the first name that the first pattern was not held against
+    at: int = 0  # index of the first name that the first pattern was not matched against
     matched: tuple[str, ...] = ()  # by the first pattern so far
     done: Mapping[str, frozenset[str]] = {}
-    rights: Rights | None = None  # of the client whose heartbeat has begun this; None: it may see every topic
+    rights: Rights | None = None  # of the client whose heartbeat started this; None: it may see every topic
 
 
 class ConsumerGroup(Struct, frozen=True):
-    """One group. `epoch` counts changes of its inputs; `assignment_epoch` is the one its target was computed for."""
+    """One group. `epoch` counts changes of its inputs; its target was computed for `assignment_epoch`."""
 
     group_id: str
     epoch: int = 1
@@ -108,7 +108,7 @@ class ConsumerGroup(Struct, frozen=True):
     protocols: Mapping[str, int] = {}  # protocol name -> how many classic members offer it
     # soft: gone when the server stops
     departed: tuple[str, ...] = ()  # members that this step has removed or replaced: their timers go with them
-    topics_seen: Topics | None = None  # the topics that the epoch was last held against
+    topics_seen: Topics | None = None  # the topics as of the last check for changes of the subscribed ones
     resolving: Resolving | None = None
 
     @property
@@ -138,45 +138,45 @@ class ConsumerGroup(Struct, frozen=True):
         resolved = self.resolved.get(pattern)
         return frozenset() if resolved is None else resolved.topics
 
-    def having(self, member: Member) -> "ConsumerGroup":
-        """This group with a member more, or with another value for a member."""
+    def with_member(self, member: Member) -> "ConsumerGroup":
+        """Return the group with the member added, or replaced."""
         old = self.members.get(member.member_id)
         group = replace(
             self,
-            members=self.members.having(member.member_id, member),
+            members=self.members.with_item(member.member_id, member),
             settled=self.settled + member.is_at(self.assignment_epoch) - _is_at(old, self.assignment_epoch),
-            owners=_owners(self.owners, old, member),
+            owners=_move_owner(self.owners, old, member),
         )
         if old is None or old.metadata is not member.metadata:
-            return group._counting(old, member)
+            return group._recount(old, member)
         return group
 
-    def without(self, member: Member) -> "ConsumerGroup":
-        """This group without that member."""
+    def without_member(self, member: Member) -> "ConsumerGroup":
+        """Return the group without the member."""
         return replace(
             self,
-            members=self.members.without(member.member_id),
+            members=self.members.without_key(member.member_id),
             settled=self.settled - member.is_at(self.assignment_epoch),
-            owners=_owners(self.owners, member, None),
+            owners=_move_owner(self.owners, member, None),
             departed=(*self.departed, member.member_id),
-        )._counting(member, None)
+        )._recount(member, None)
 
     def has_member(self, member_id: str) -> bool:
-        """Return whether somebody goes by that id, and may have timers."""
+        """Return whether a member has this id, and so may have timers."""
         return member_id in self.members
 
-    def at(self, assignment_epoch: int, at_ms: int) -> "ConsumerGroup":
-        """This group with the target of another epoch."""
+    def with_assignment_epoch(self, assignment_epoch: int, at_ms: int) -> "ConsumerGroup":
+        """Return the group with a target that was computed for another epoch, at `at_ms`."""
         settled = sum(member.is_at(assignment_epoch) for member in self.members.values())
         return replace(self, assignment_epoch=assignment_epoch, assignment_at_ms=at_ms, settled=settled)
 
-    def _counting(self, old: Member | None, new: Member | None) -> "ConsumerGroup":
-        """Return the counters and indices after `old` became `new`."""
+    def _recount(self, old: Member | None, new: Member | None) -> "ConsumerGroup":
+        """Return the group with the counters and indices that follow when `old` becomes `new`."""
         instances = self.instances
         if old is not None and old.instance_id is not None and instances.get(old.instance_id) == old.member_id:
-            instances = instances.without(old.instance_id)
+            instances = instances.without_key(old.instance_id)
         if new is not None and new.instance_id is not None:
-            instances = instances.having(new.instance_id, new.member_id)
+            instances = instances.with_item(new.instance_id, new.member_id)
         return replace(
             self,
             instances=instances,
@@ -192,7 +192,7 @@ def _is_at(member: Member | None, epoch: int) -> bool:
     return member is not None and member.is_at(epoch)
 
 
-def _owners(owners: Owners, old: Member | None, new: Member | None) -> Owners:
+def _move_owner(owners: Owners, old: Member | None, new: Member | None) -> Owners:
     if old is not None and new is not None and old.epoch == new.epoch:
         if old.assigned is new.assigned and old.pending is new.pending:
             return owners
@@ -206,7 +206,7 @@ def _owners(owners: Owners, old: Member | None, new: Member | None) -> Owners:
 
 
 def _move_count(counts: Mapping[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> Mapping[str, int]:
-    """Take `old` off the counts, and add `new`."""
+    """Return the counts with `new` added and `old` taken off."""
     if old == new:
         return counts
     after = dict(counts)

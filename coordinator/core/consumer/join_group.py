@@ -44,7 +44,7 @@ def join_group(group: ConsumerGroup, request: JoinGroupRequest, env: Env) -> Res
         return _replace_group(group, request, env)
     transition = GroupTransition(group, env, BY)
     member_id = request.member_id or call.fresh_id()
-    if error := _refusal(group, member_id, request, limits):
+    if error := _validate(group, member_id, request, limits):
         return _refuse(error, call)
     has_id = request.member_id or request.group_instance_id is not None
     if not has_id and call.version >= MEMBER_ID_REQUIRED_SINCE:
@@ -57,8 +57,8 @@ def _refuse(error: ErrorCode, call: Call) -> Result[Any]:
     return Result(response=refuse_join(error, "", call.version))
 
 
-def _refusal(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, limits: Limits) -> ErrorCode:
-    """NONE when the policy, the room and the protocols let the member in."""
+def _validate(group: ConsumerGroup, member_id: str, request: JoinGroupRequest, limits: Limits) -> ErrorCode:
+    """Return why the member may not join, NONE if it may: by the policy, the size of the group and the protocols."""
     if limits.group_consumer_migration_policy is MigrationPolicy.DISABLED:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if is_full(group, member_id, request.group_instance_id, limits):

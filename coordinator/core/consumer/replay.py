@@ -52,29 +52,29 @@ def _member(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
     if value is not None:
         if value.subscribed_topic_regex is None:
             value = replace(value, subscribed_topic_regex="")
-        return group.having(Member(key.member_id, value) if old is None else replace(old, metadata=value))
+        return group.with_member(Member(key.member_id, value) if old is None else replace(old, metadata=value))
     if old is None:
         return group
     if old.epoch != LEFT:
         raise Inconsistent(f"member {key.member_id} of {group.group_id} is deleted and its assignment was not")
     if key.member_id in group.targets:
         raise Inconsistent(f"member {key.member_id} of {group.group_id} is deleted and its target was not")
-    return group.without(old)
+    return group.without_member(old)
 
 
 def _target_epoch(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
     if value is not None:
-        return group.at(value.assignment_epoch, value.assignment_timestamp)
+        return group.with_assignment_epoch(value.assignment_epoch, value.assignment_timestamp)
     if group.targets:
         raise Inconsistent(f"the target of {group.group_id} is deleted and members still have theirs")
-    return group.at(LEFT, 0)
+    return group.with_assignment_epoch(LEFT, 0)
 
 
 def _target(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
     if value is None:
-        return replace(group, targets=group.targets.without(key.member_id))
+        return replace(group, targets=group.targets.without_key(key.member_id))
     assignment = {entry.topic_id: entry.partitions for entry in value.topic_partitions if entry.partitions}
-    return replace(group, targets=group.targets.having(key.member_id, assignment))
+    return replace(group, targets=group.targets.with_item(key.member_id, assignment))
 
 
 def _current(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
@@ -82,8 +82,8 @@ def _current(group: ConsumerGroup, key: Any, value: Any) -> ConsumerGroup:
     if value is None:
         if old is None:
             return group
-        return group.having(replace(old, epoch=LEFT, previous_epoch=LEFT, assigned={}, pending={}))
-    return group.having(
+        return group.with_member(replace(old, epoch=LEFT, previous_epoch=LEFT, assigned={}, pending={}))
+    return group.with_member(
         replace(
             old or Member(key.member_id),
             epoch=value.member_epoch,

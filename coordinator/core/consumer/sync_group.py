@@ -4,7 +4,7 @@ from typing import Any
 
 from coordinator.core.classic.replies import refuse_sync
 from coordinator.core.classic.voting import CONSUMER
-from coordinator.core.consumer.downgrade import assignment_bytes
+from coordinator.core.consumer.downgrade import encode_assignment
 from coordinator.core.consumer.group import ConsumerGroup, Member
 from coordinator.core.consumer.heartbeat import classic_member, rejoin_timer
 from coordinator.core.consumer.states import MemberState
@@ -36,7 +36,7 @@ def sync_group(group: ConsumerGroup, request: SyncGroupRequest, env: Env) -> Res
     response = SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=assignment_bytes(member.assigned, metadata, env.topics),
+        assignment=encode_assignment(member.assigned, metadata, env.topics),
     )
     at_ms = call.now_ms + member.classic.session_timeout_ms
     effects = (

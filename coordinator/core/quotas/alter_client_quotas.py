@@ -27,7 +27,7 @@ def alter_client_quotas(catalog: Catalog, request: AlterClientQuotasRequest, cal
     answers: list[AlterClientQuotasResponseEntryData] = []
     records: list[CatalogRecord] = []
     for entity, ops in asked.items():
-        wrong = _refusal(catalog, entity, ops)
+        wrong = _validate(catalog, entity, ops)
         told = tuple([AlterClientQuotasResponseEntityData(kind, name) for kind, name in entity])
         error, message = (ErrorCode.NONE, None) if wrong is None else (wrong.error, wrong.message)
         answers.append(AlterClientQuotasResponseEntryData(error, message, told))
@@ -39,7 +39,9 @@ def alter_client_quotas(catalog: Catalog, request: AlterClientQuotasRequest, cal
     )
 
 
-def _refusal(catalog: Catalog, entity: Entity, ops: list[tuple[AlterClientQuotasRequestOpData, ...]]) -> Refusal | None:
+def _validate(
+    catalog: Catalog, entity: Entity, ops: list[tuple[AlterClientQuotasRequestOpData, ...]]
+) -> Refusal | None:
     if len(ops) > 1 or len({op.key for op in ops[0]}) < len(ops[0]):
         return Refusal(ErrorCode.INVALID_REQUEST, "An entity, or a key of it, is there twice.")
     if (wrong := refuse_entity(entity)) is not None:

@@ -22,7 +22,7 @@ Components = tuple[DescribeClientQuotasRequestComponentData, ...]
 
 def describe_client_quotas(catalog: Catalog, request: DescribeClientQuotasRequest, call: Call) -> Result[Any]:
     """Describe the quotas, or say what is wrong with the filter."""
-    if (wrong := _refusal(request.components)) is not None:
+    if (wrong := _validate(request.components)) is not None:
         refused = DescribeClientQuotasResponse(error_code=wrong.error, error_message=wrong.message, entries=None)
         return Result(response=refused)
     entries = [
@@ -54,7 +54,7 @@ def _entry(entity: Entity, values: dict[str, float]) -> DescribeClientQuotasResp
     )
 
 
-def _refusal(components: Components) -> Refusal | None:
+def _validate(components: Components) -> Refusal | None:
     seen: set[str] = set()
     for one in components:
         if not one.entity_type:

@@ -53,7 +53,7 @@ def _add_partitions(
     transactions: Transactions, topics: Topics, asked: AddPartitionsToTxnRequestTransaction, call: Call
 ) -> tuple[_Results, tuple[CatalogRecord, ...]]:
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    refusals = {partition: error for partition in partitions if (error := _refusal(topics, partition, call))}
+    refusals = {partition: error for partition in partitions if (error := _validate(topics, partition, call))}
     if refusals:  # one stops them all; the others are told that it was not their fault
         return _results(asked.topics, lambda each: refusals.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)), ()
     producer = (asked.producer_id, asked.producer_epoch)
@@ -70,7 +70,7 @@ def _add_partitions(
     return results, () if isinstance(outcome, ErrorCode) else outcome.records
 
 
-def _refusal(topics: Topics, partition: Partition, call: Call) -> ErrorCode:
+def _validate(topics: Topics, partition: Partition, call: Call) -> ErrorCode:
     """Return why a client cannot write to a partition in a transaction, NONE if it can."""
     if partition[0] in INTERNAL:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

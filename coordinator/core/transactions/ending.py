@@ -45,7 +45,7 @@ def fence(transaction: Transaction, now_ms: int) -> Result[Any]:
 
 
 def _prepare(transaction: Transaction, commits: bool, protocol: int, now_ms: int) -> Result[Any]:
-    prepared = transaction.to(State.PREPARE_COMMIT if commits else State.PREPARE_ABORT, now_ms)
+    prepared = transaction.with_state(State.PREPARE_COMMIT if commits else State.PREPARE_ABORT, now_ms)
     begun = transaction.started_ms if transaction.state == State.ONGOING else now_ms
     prepared = replace(prepared, protocol=protocol, started_ms=begun)
     return Result(records=(prepared.record,), effects=(markers(prepared),))
@@ -55,7 +55,9 @@ def complete(transactions: Transactions, transactional_id: str, now_ms: int) -> 
     """Complete a transaction whose markers are all written."""
     prepared = transactions.by_id[transactional_id]
     state = State.COMPLETE_COMMIT if prepared.state == State.PREPARE_COMMIT else State.COMPLETE_ABORT
-    complete = replace(prepared.to(state, now_ms), partitions=frozenset(), previous_producer_id=prepared.producer_id)
+    complete = replace(
+        prepared.with_state(state, now_ms), partitions=frozenset(), previous_producer_id=prepared.producer_id
+    )
     if prepared.next_producer_id != NO_ID:
         complete = replace(
             complete,

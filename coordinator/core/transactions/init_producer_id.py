@@ -19,7 +19,7 @@ PRODUCER_FENCED_SINCE = 4
 
 def init_producer_id(transactions: Transactions, request: InitProducerIdRequest, call: Call) -> Result[Any]:
     """Answer with an id and an epoch that nobody else has."""
-    if (error := _refusal(transactions, request)) != ErrorCode.NONE:
+    if (error := _validate(transactions, request)) != ErrorCode.NONE:
         return _refuse(error, call)
     if request.transactional_id is None:
         answer = InitProducerIdResponse(producer_id=transactions.next_producer_id, producer_epoch=0)
@@ -38,7 +38,7 @@ def init_producer_id(transactions: Transactions, request: InitProducerIdRequest,
     return _bump_epoch(transactions, known, request, call)
 
 
-def _refusal(transactions: Transactions, request: InitProducerIdRequest) -> ErrorCode:
+def _validate(transactions: Transactions, request: InitProducerIdRequest) -> ErrorCode:
     """Validate the request itself, before its transactional id is looked up."""
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
@@ -80,7 +80,7 @@ def _bump_epoch(
     """Give a producer without an open transaction its next epoch, or a new id if the old one has no epoch left."""
     expected = None if request.producer_epoch == NO_EPOCH else request.producer_epoch
     rest = replace(
-        known.to(State.EMPTY, call.now_ms),
+        known.with_state(State.EMPTY, call.now_ms),
         timeout_ms=request.transaction_timeout_ms,
         previous_producer_id=known.producer_id,
         next_producer_id=NO_ID,

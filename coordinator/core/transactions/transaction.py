@@ -46,7 +46,7 @@ class Transaction(Struct, frozen=True):
         """When an open transaction is aborted; None when none is open."""
         return self.started_ms + self.timeout_ms if self.state == State.ONGOING else None
 
-    def to(self, state: State, now_ms: int) -> "Transaction":
+    def with_state(self, state: State, now_ms: int) -> "Transaction":
         """Return the same in another state."""
         assert state in NEXT[self.state], f"{self.transactional_id}: no way from {self.state.name} to {state.name}"
         return replace(self, state=state, updated_ms=now_ms)
@@ -54,7 +54,9 @@ class Transaction(Struct, frozen=True):
     def with_partitions(self, partitions: Iterable[Partition], now_ms: int) -> "Transaction":
         """With these written to as well; the transaction begins when it had not."""
         begun = self.started_ms if self.state == State.ONGOING else now_ms
-        return replace(self.to(State.ONGOING, now_ms), partitions=self.partitions.union(partitions), started_ms=begun)
+        return replace(
+            self.with_state(State.ONGOING, now_ms), partitions=self.partitions.union(partitions), started_ms=begun
+        )
 
     @property
     def record(self) -> CatalogRecord:

@@ -152,7 +152,7 @@ def check(group: ConsumerGroup, limits: Limits) -> None:
     assert group.settled == sum(member.is_at(group.assignment_epoch) for member in group.members.values())
     rebuilt = ConsumerGroup("g")
     for member in group.members.values():
-        rebuilt = rebuilt.having(member)
+        rebuilt = rebuilt.with_member(member)
     for name in ("names", "patterns", "votes", "classics", "protocols"):
         assert getattr(group, name) == getattr(rebuilt, name), name
     instances = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}

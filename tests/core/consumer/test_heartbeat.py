@@ -133,7 +133,7 @@ def test_the_new_protocol_takes_over_a_classic_member_s_timers() -> None:
     classic = Metadata(
         subscribed_topic_names=("t",), subscribed_topic_regex="", classic_member_metadata=ClassicMetadata(5, ())
     )
-    group = group.having(Member("c", classic, epoch=2, previous_epoch=2))
+    group = group.with_member(Member("c", classic, epoch=2, previous_epoch=2))
     result = ask(group, "c", 2)
     assert result.group.members["c"].classic is None and result.group.classics == 0
     keys = {effect.key for effect in result.effects if type(effect).__name__ == "CancelTimer"}
@@ -145,7 +145,7 @@ def test_states_follow_from_members_and_epochs() -> None:
     """K-183, K-184, K-185 and the table of states."""
     group = joined("a", "b")
     assert group.state is GroupState.RECONCILING
-    assert group.at(1, 0).state is GroupState.ASSIGNING
+    assert group.with_assignment_epoch(1, 0).state is GroupState.ASSIGNING
     assert ConsumerGroup("g", epoch=9).state is GroupState.EMPTY
     assert joined("a").state is GroupState.STABLE
     assert set(NEXT) == set(MemberState) and MemberState.read(9) is MemberState.UNKNOWN

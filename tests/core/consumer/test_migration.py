@@ -38,7 +38,9 @@ def unreadable() -> ConsumerGroup:
     protocols = (ConsumerGroupMemberMetadataValueClassicProtocol("range", b""),)
     classic = Metadata(subscribed_topic_regex="", classic_member_metadata=ClassicMetadata(6_000, protocols))
     group = ConsumerGroup("g", epoch=3, assignment_epoch=3)
-    return group.having(Member("x", Metadata(subscribed_topic_regex=""), 3, 3)).having(Member("c", classic, 3, 3))
+    return group.with_member(Member("x", Metadata(subscribed_topic_regex=""), 3, 3)).with_member(
+        Member("c", classic, 3, 3)
+    )
 
 
 @pytest.mark.rule("K-273")

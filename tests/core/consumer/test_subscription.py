@@ -15,7 +15,9 @@ A, B = Topic("a", b"a" * 16, 1), Topic("b", b"b" * 16, 2)
 def group(*subscriptions: tuple[tuple[str, ...], str]) -> ConsumerGroup:
     made = ConsumerGroup("g")
     for number, (names, pattern) in enumerate(subscriptions):
-        made = made.having(Member(f"m{number}", Metadata(subscribed_topic_names=names, subscribed_topic_regex=pattern)))
+        made = made.with_member(
+            Member(f"m{number}", Metadata(subscribed_topic_names=names, subscribed_topic_regex=pattern))
+        )
     return made
 
 
@@ -53,9 +55,9 @@ def test_a_group_is_homogeneous_if_everybody_wants_the_same_in_the_same_way() ->
 def test_an_index_of_votes_and_patterns_keeps_step() -> None:
     """Counters fall as they rise."""
     one = Member("m", Metadata(subscribed_topic_names=("a",), subscribed_topic_regex="x", server_assignor="range"))
-    made = ConsumerGroup("g").having(one)
+    made = ConsumerGroup("g").with_member(one)
     assert (made.names, made.patterns, made.votes) == ({"a": 1}, {"x": 1}, {"range": 1})
-    gone = made.without(one)
+    gone = made.without_member(one)
     assert (gone.names, gone.patterns, gone.votes, len(gone.members)) == ({}, {}, {}, 0)
     assert ResolvedRegex(frozenset(), 1, 2) == ResolvedRegex(frozenset(), 1, 2)
 
