@@ -13,15 +13,15 @@ from protocol.messages.find_coordinator import (
 )
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-FROM_BATCHES: Final = 4  # the version that asks for many keys
+MANY_KEYS_SINCE: Final = 4  # version
 _NOT_AVAILABLE: Final = "The coordinator is not available."
 
 
 def find_coordinator(
     request: FindCoordinatorRequest, version: int, coordinators: Coordinators, where: Where
 ) -> FindCoordinatorResponse:
-    """Return the coordinating broker of each key; INVALID_REQUEST for types of keys that nobody here coordinates."""
-    if version < FROM_BATCHES:
+    """Return the coordinator of each key, or INVALID_REQUEST for a type of key that has no coordinator here."""
+    if version < MANY_KEYS_SINCE:
         refused = _validate(request.key_type)
         if refused:
             return FindCoordinatorResponse(
@@ -43,8 +43,8 @@ def _find_all(
     refused = _validate(key_type)
     for key in keys:
         if refused:
-            told = "" if key_type == SHARE else refused  # as Kafka does
-            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, told)
+            message = "" if key_type == SHARE else refused  # as in Kafka
+            yield FindCoordinatorResponseCoordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, message)
         elif (broker := _find(key, key_type, coordinators, where)) is None:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             yield FindCoordinatorResponseCoordinator(key, -1, "", -1, code, _NOT_AVAILABLE)
@@ -60,7 +60,7 @@ def _find(key: str, key_type: int, coordinators: Coordinators, where: Where) -> 
 
 
 def _validate(key_type: int) -> str:
-    """Return why no coordinator can be found for keys of that type, "" where one can."""
+    """Return why keys of this type have no coordinator, "" if they have one."""
     if key_type in (GROUP, TRANSACTION):
         return ""
     return "share groups are not coordinated here" if key_type == SHARE else f"key type {key_type} is not known"

@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate on a listener that authenticates nobody: both come too late, as Kafka has it."""
+"""SaslHandshake and SaslAuthenticate on a listener without SASL, or after authentication: refused, as in Kafka."""
 
 from protocol.errors import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -11,7 +11,7 @@ def sasl_handshake(request: SaslHandshakeRequest) -> SaslHandshakeResponse:
 
 
 def sasl_authenticate(request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Refuse the same client when it did not send SaslHandshake first."""
+    """Refuse a client that expects SASL, and has sent no SaslHandshake."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

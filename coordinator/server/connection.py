@@ -1,8 +1,8 @@
-"""One client, without its socket: chunks in, frames out, responses in the order of the requests.
+"""The connection of one client, without its socket: chunks in, frames out, responses in the order of the requests.
 
 The requests of a connection are decided one after the other. While one of them is parked (a JoinGroup that waits for
-other members, a Fetch that waits for records), or while the client does not take its responses, the frames behind it
-wait in the backlog, and the socket is not read: a connection holds one chunk and one frame at most.
+other members, a Fetch that waits for records), or while the client does not read its responses, later frames wait in
+the backlog, and the socket is not read. So a connection holds at most one chunk and one frame.
 """
 
 from struct import Struct as Layout
@@ -22,41 +22,41 @@ if TYPE_CHECKING:  # imported with the gate, which few servers have
     from coordinator.control.journal import JournalClient
     from coordinator.control.passage import Passage
 
-OWED_BYTES_MAX: Final = 1_048_576  # decided and not yet sent, before the next request is decided
-BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time, to wait; the rest of it stays as it is
+OWED_BYTES_MAX: Final = 1_048_576  # of unsent responses; with more of them, no further request is decided
+BACKLOG_FRAMES: Final = 64  # taken out of a chunk at a time; the rest of the chunk is left as it is
 JOINED_BYTES_MAX: Final = 262_144  # responses that are sent as one piece; larger ones are not copied
 REPEATED: Final = frozenset({1, 9, 12, 68})
-"""Fetch, OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: clients send their requests again and again as they were."""
-OFFSET_COMMIT: Final = 8  # clients send it again with other offsets
-REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case that it is sent again, but for a commit's offsets
-HEAVY_FACTOR: Final = 8.0  # how many times as long as it kept the loop a heavy connection gives way to the others
+"""Fetch, OffsetFetch, Heartbeat, ConsumerGroupHeartbeat: clients repeat the same request."""
+OFFSET_COMMIT: Final = 8  # clients repeat it with other offsets
+REPEATED_BYTES_MAX: Final = 256  # of a request that is kept in case it is repeated; a commit's offsets do not count
+HEAVY_FACTOR: Final = 8.0  # a heavy connection gives way to others for so many times as long as it kept the loop
 
 
 _read_correlation_id: Final = Layout(">i").unpack_from
 
 
 class ParkedRequest(Struct, frozen=True, gc=False):
-    """A request whose response is not there yet."""
+    """A request whose response is not decided yet."""
 
     ticket: int
     api_key: int
     version: int
     correlation_id: int
     since_s: float
-    passage: "Passage | None" = None  # what the gate knows of the request, where there is a gate
-    body: Any = None  # of a request that changes nothing, for the response that says so if there can be no other
+    passage: "Passage | None" = None  # of the request through the gate, if there is a gate
+    body: Any = None  # of a request that changes nothing: for an error response, if its own cannot be encoded
 
 
 class HeldResponses(Struct, frozen=True, gc=False):
-    """Responses that may leave once a sync has ended."""
+    """Responses that may be sent once a sync has ended."""
 
-    rests_on: int  # its number
+    rests_on: int  # the number of that sync
     owed: list[bytes]
     owed_bytes: int
 
 
 class EncodedResponse(Struct, frozen=True, gc=False):
-    """A response without errors, and what its frame has beside the correlation id."""
+    """A response without errors, and its frame without the correlation id."""
 
     response: Any
     version: int
@@ -68,7 +68,7 @@ NO_RESPONSE: Final = EncodedResponse(object(), -1, b"", b"")
 
 
 class DecodedRequest(Struct, frozen=True, gc=False):
-    """A request, and what its frame has beside the correlation id."""
+    """A request, and its frame without the correlation id."""
 
     request: Request
     head: bytes  # API key and version
@@ -78,7 +78,7 @@ class DecodedRequest(Struct, frozen=True, gc=False):
 class Connection:
     """The state of one client's connection. Times are seconds of the real, monotonic clock.
 
-    Its queues are short and mostly empty, and so are lists: an empty deque takes 760 bytes.
+    Its queues are short and mostly empty. They are lists, because an empty deque takes 760 bytes.
     """
 
     __slots__ = (
@@ -120,36 +120,36 @@ class Connection:
         self.client_id: str | None = None  # of its latest request
         self.number = number  # the first connection since the start is 1
         self.listener = listener
-        self.principal: Principal = ANONYMOUS  # who the client is, once its listener has authenticated it
-        self.journal_client: JournalClient | None = None  # all of it that a journal's entries tell, made by the gate
+        self.principal: Principal = ANONYMOUS  # until the client is authenticated
+        self.journal_client: JournalClient | None = None  # the client in entries of the journal, made by the gate
         self.authentication = None if listener.sasl is None else Authentication(listener.sasl)
         first_max = frame_bytes_max if self.authentication is None else self.authentication.frame_bytes_max
         self.frames = FrameBuffer(min(frame_bytes_max, first_max))
         self.backlog: list[bytes] = []  # never empty while there are whole requests in `frames`
         self.parked: ParkedRequest | None = None
-        self.owed: list[bytes] = []  # responses, and their bytes
+        self.owed: list[bytes] = []  # responses that are to be sent
         self.latest = NO_RESPONSE  # of heartbeats, commits and fetches
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.repeated_commit: RepeatedRows | None = None  # the latest OffsetCommit, without its offsets
         self.owed_bytes = 0
-        self.rests_on = 0  # the sync that what is owed waits for, with --fsync
-        self.held: list[HeldResponses] = []  # until syncs have ended, in the order of the requests
+        self.rests_on = 0  # with --fsync, the number of the sync that the owed responses wait for
+        self.held: list[HeldResponses] = []  # those that wait for a sync, in the order of the requests
         self.held_bytes = 0
         self.closing = False  # no further request is decided; the connection is closed once its responses have left
-        self.is_blocked = False  # its socket takes no more for now
-        self.is_muted = False  # its client is over a quota, and has to wait
-        self.is_queued = False  # the frontend goes on with its backlog in a later turn
-        self.heard_s = now_s  # when the last chunk arrived; the whole backlog is of that chunk
+        self.is_blocked = False  # the socket takes no more data for now
+        self.is_muted = False  # the client is over a quota, and has to wait
+        self.is_queued = False  # the frontend continues with the backlog in a later turn
+        self.heard_s = now_s  # when the last chunk arrived, of which the whole backlog is
         self.heavy_until_s = 0.0  # its requests were expensive: until then those of other connections go first
         self.requests = 0  # complete frames so far
-        self._half_of = -1  # after how many requests the sweep saw the beginning of a frame, and since when
-        self._half_since_s = 0.0
+        self._half_of = -1  # the value of `requests` when `is_stalled` first saw the current, unfinished frame
+        self._half_since_s = 0.0  # and when that was
 
     def decode(self, frame: bytes) -> Request:
         """Decode the next request. Raises ProtocolError.
 
-        Of one that is the same as before but for its correlation id, no more than that is read; of a commit that is the
-        same but for its offsets, no more than these.
+        If a request is the same as before except for its correlation id, only that is read; if a commit is the same
+        except for its offsets, only these are read.
         """
         before = self.repeated
         if before is not None and frame[8:] == before.tail and frame[:4] == before.head:
@@ -174,7 +174,7 @@ class Connection:
         Raises ProtocolError for a size that no frame may have.
         """
         if not self.frames.is_held:
-            return  # as nearly always, and an iteration costs more
+            return  # nearly always, and faster than an iteration
         for frame in self.frames:
             self.requests += 1
             self.backlog.append(frame)
@@ -182,13 +182,13 @@ class Connection:
                 return
 
     def is_stalled(self, now_s: float, patience_s: float) -> bool:
-        """Return whether one frame has been arriving for too long, though it would be read. The sweep asks this."""
+        """Return whether a frame has been incomplete for too long, although the socket is read. Called once a sweep."""
         if not len(self.frames) or self.is_full or self._half_of != self.requests:
             self._half_of, self._half_since_s = self.requests, now_s
         return now_s - self._half_since_s >= patience_s
 
     def charge(self, seconds: float, now_s: float) -> None:
-        """Let the other connections go first for a while, because this one has kept the loop for so long."""
+        """Let the other connections go first for a while, because this one has occupied the loop for `seconds`."""
         self.heavy_until_s = now_s + HEAVY_FACTOR * seconds
 
     def may_decide(self) -> bool:
@@ -203,29 +203,29 @@ class Connection:
 
     @property
     def is_full(self) -> bool:
-        """Whether its socket is not to be read: there are frames that must wait, or none is wanted any more."""
+        """Whether the socket is not to be read: frames are waiting already, or the connection is being closed."""
         return bool(self.backlog) or self.closing
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for a response, so that its silence is no idleness."""
+        """Whether the client waits for a response. If so, it is not idle although it sends nothing."""
         return self.parked is not None or bool(self.backlog or self.held)
 
     @property
     def unread_bytes(self) -> int:
-        """How many bytes of requests are held that are not decided: unfinished frames and the backlog."""
+        """How many bytes of requests are held that are not decided yet: unfinished frames and the backlog."""
         held = len(self.frames) if self.frames.is_held else 0
         return held + sum(map(len, self.backlog)) if self.backlog else held
 
     def take(self) -> list[bytes]:
-        """Return the responses that are not sent yet, small ones as one piece. Nothing is owed afterwards."""
+        """Remove and return the owed responses, joined into one piece if they are small."""
         owed, size = self.owed, self.owed_bytes
         if owed:
             self.owed, self.owed_bytes = [], 0
         return owed if len(owed) < 2 or size > JOINED_BYTES_MAX else [b"".join(owed)]
 
     def hold(self, rests_on: int) -> int:
-        """Let what is owed wait for a sync, behind what waits already. Returns the number of that sync."""
+        """Let the owed responses wait for a sync, behind those that wait already. Return the number of that sync."""
         if self.held:
             rests_on = max(rests_on, self.held[-1].rests_on)
         self.held.append(HeldResponses(rests_on, self.owed, self.owed_bytes))
@@ -234,7 +234,7 @@ class Connection:
         return rests_on
 
     def release(self, ended: int) -> None:
-        """Owe again what has waited for the syncs up to this one."""
+        """Owe the responses that have waited for the syncs up to number `ended`."""
         while self.held and self.held[0].rests_on <= ended:
             released = self.held.pop(0)
             self.owed += released.owed
@@ -242,13 +242,13 @@ class Connection:
             self.held_bytes -= released.owed_bytes
 
     def drop(self) -> None:
-        """Owe nothing any more."""
+        """Drop all responses that have not been sent."""
         self.owed, self.owed_bytes = [], 0
         self.held.clear()
         self.held_bytes = 0
 
     def replace(self, frame: list[bytes], data: bytes) -> bool:
-        """Owe other bytes in the place of a frame. Returns whether it is there to be replaced."""
+        """Replace the frame of a response by `data`. Return whether the frame was still there."""
         for held in (*self.held, HeldResponses(0, self.owed, 0)):
             at = next((at for at, piece in enumerate(held.owed) if piece is frame[0]), None)
             if at is not None:

@@ -1,6 +1,6 @@
-"""The listeners of the brokers that the server is to its clients.
+"""The listeners of each broker that clients see (`--brokers`).
 
-A broker that is stopped refuses connections. It keeps its ports, so that it comes back where it was.
+A stopped broker refuses connections. It keeps its ports, so that it starts again at the same addresses.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,17 +13,17 @@ from coordinator.server.listener import Listener, format_address
 
 
 class Sockets(Protocol):
-    """What opens and closes listeners: the poller."""
+    """Opens and closes listeners. The poller is one."""
 
     def start_listening(self, listener: Listener) -> Listener:
-        """Take connections again. Returns the listener as it is now. Raises OSError."""
+        """Accept connections again. Return the listener with its new socket. Raises OSError."""
 
     def stop_listening(self, listener: Listener) -> Listener:
-        """Take no more connections, and close those there are. Returns the listener as it is now."""
+        """Accept no more connections, and close the existing ones. Return the listener as it is then."""
 
 
 def join_listeners(listeners: Sequence[Listener]) -> list[Listener]:
-    """Return listeners of several brokers that tell their clients of all brokers, by the listeners of their name."""
+    """Return the listeners, each with the addresses of all brokers: those of the listeners of the same name."""
     by_name: dict[str, dict[int, Broker]] = {}
     for one in listeners:
         (broker,) = one.where.brokers
@@ -57,7 +57,7 @@ class VirtualBrokers:
         self._closed.discard(node_id)
 
     def stop(self, node_id: int) -> None:
-        """Close the connections of a broker, and take no more."""
+        """Close the connections of a broker, and accept no more."""
         self._closed.add(node_id)
         self._listeners[node_id] = [self._sockets.stop_listening(one) for one in self._listeners[node_id]]
 

@@ -64,7 +64,7 @@ class Authorizer:
         name, address = str(principal), literal_address(host)
         if name in self._super_users or self._decide(name, address, operation, kind, _NO_NAME):
             return True
-        concerned = [acl for acl in self._rules.of_type(kind) if _is_for(acl, name, address, (operation,))]
+        concerned = [acl for acl in self._rules.find_by_type(kind) if _is_for(acl, name, address, (operation,))]
         denied = {(acl.pattern_type, acl.resource_name) for acl in concerned if acl.permission_type == Permission.DENY}
         if (Pattern.LITERAL, WILDCARD) in denied:
             return False
@@ -87,7 +87,7 @@ class Authorizer:
             return True
         allowing = IMPLIED.get(operation, frozenset((operation,)))
         is_allowed = is_concerned = False
-        for acl in self._rules.about(kind, name):
+        for acl in self._rules.find_matching(kind, name):
             is_concerned = True
             if acl.permission_type == Permission.DENY:
                 if _is_for(acl, principal, host, (operation,)):

@@ -1,4 +1,4 @@
-"""All ACLs, found by the resource that they are about. Changed by records of the catalog alone."""
+"""All ACLs, indexed by their resource. Only records of the catalog change them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,18 +13,18 @@ Patterns = dict[tuple[int, str], dict[AclKey, None]]  # ACLs by type and name of
 
 
 Decisions = dict[tuple[int, str, Principal, str], bool]
-"""By the code of an operation on a type of resource, the resource's name, the principal and its host."""
+"""By the code of an operation on a type of resource, the name of the resource, the principal and its host."""
 
 
 class AclRules:
     """The ACLs, in the order of their creation."""
 
     def __init__(self) -> None:
-        self.decisions: Decisions = {}  # that were made by these rules; a change of the rules forgets them
+        self.decisions: Decisions = {}  # a cache, which each change of the rules clears
         self._all: dict[AclKey, None] = {}
         self._literal: Patterns = {}
         self._prefixed: Patterns = {}
-        self._lengths: dict[int, int] = {}  # of prefixes, with how many ACLs have one of that length
+        self._lengths: dict[int, int] = {}  # length of a prefix -> how many ACLs have one of that length
 
     def __len__(self) -> int:
         return len(self._all)
@@ -36,12 +36,12 @@ class AclRules:
         return acl in self._all
 
     def add(self, acl: AclKey) -> None:
-        """Add an ACL; one that is there already stays."""
+        """Add an ACL, unless it is there already."""
         if acl in self._all:
             return
         self.decisions.clear()
         self._all[acl] = None
-        self._of(acl).setdefault((acl.resource_type, acl.resource_name), {})[acl] = None
+        self._index_of(acl).setdefault((acl.resource_type, acl.resource_name), {})[acl] = None
         if acl.pattern_type == Pattern.PREFIXED:
             length = len(acl.resource_name)
             self._lengths[length] = self._lengths.get(length, 0) + 1
@@ -52,7 +52,7 @@ class AclRules:
             return
         self.decisions.clear()
         del self._all[acl]
-        by_resource, resource = self._of(acl), (acl.resource_type, acl.resource_name)
+        by_resource, resource = self._index_of(acl), (acl.resource_type, acl.resource_name)
         del by_resource[resource][acl]
         if not by_resource[resource]:
             del by_resource[resource]
@@ -62,8 +62,8 @@ class AclRules:
             if not self._lengths[length]:
                 del self._lengths[length]
 
-    def about(self, resource_type: int, name: str) -> Iterator[AclKey]:
-        """Give the ACLs that concern one resource: by its name, by a prefix of it, and those of all names."""
+    def find_matching(self, resource_type: int, name: str) -> Iterator[AclKey]:
+        """Yield the ACLs of one resource: those of its name, of a prefix of it, and of all names."""
         yield from self._literal.get((resource_type, name), _NONE)
         if name != WILDCARD:
             yield from self._literal.get((resource_type, WILDCARD), _NONE)
@@ -71,9 +71,9 @@ class AclRules:
             if length <= len(name):
                 yield from self._prefixed.get((resource_type, name[:length]), _NONE)
 
-    def of_type(self, resource_type: int) -> Iterator[AclKey]:
-        """Give the ACLs of all resources of a type."""
+    def find_by_type(self, resource_type: int) -> Iterator[AclKey]:
+        """Return the ACLs of all resources of a type."""
         return (acl for acl in self._all if acl.resource_type == resource_type)
 
-    def _of(self, acl: AclKey) -> Patterns:
+    def _index_of(self, acl: AclKey) -> Patterns:
         return self._prefixed if acl.pattern_type == Pattern.PREFIXED else self._literal

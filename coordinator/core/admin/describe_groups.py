@@ -1,4 +1,4 @@
-"""DescribeGroups: a classic group and its members, as they are at the moment."""
+"""DescribeGroups: describe classic groups and their members."""
 
 from typing import Final
 
@@ -11,11 +11,11 @@ from protocol.messages.describe_groups import (
     DescribeGroupsResponseDescribedGroupMember,
 )
 
-NOT_FOUND_SINCE: Final = 6  # before, a group that does not exist was described as a dead one
+NOT_FOUND_SINCE: Final = 6  # earlier versions describe a group that does not exist as a dead one
 
 
 def describe_group(group_id: str, group: object, version: int) -> DescribeGroupsResponseDescribedGroup:
-    """Return the group of that id. `group` is None when there is none; groups that are not classic are none here."""
+    """Describe a group. A group that does not exist (None) or is not a classic one is described as dead."""
     if isinstance(group, ClassicGroup):
         return _describe_members(group)
     if version < NOT_FOUND_SINCE:
@@ -37,11 +37,11 @@ def _describe_members(group: ClassicGroup) -> DescribeGroupsResponseDescribedGro
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
-        members=tuple([_member(member, protocol) for member in group.members.values()]),
+        members=tuple([_describe_member(member, protocol) for member in group.members.values()]),
     )
 
 
-def _member(member: Member, protocol: str | None) -> DescribeGroupsResponseDescribedGroupMember:
+def _describe_member(member: Member, protocol: str | None) -> DescribeGroupsResponseDescribedGroupMember:
     return DescribeGroupsResponseDescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

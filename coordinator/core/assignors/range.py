@@ -1,8 +1,9 @@
-"""The `range` assignor: each topic is cut into contiguous blocks, laid out along the members in one fixed order.
+"""The `range` assignor: divide each topic into contiguous blocks, one for each member in a fixed order.
 
-Topics with equally many partitions, subscribed by everybody, are cut alike: member i owns the same numbers of each, so
-that streams keyed alike can be joined. The price is balance: the first members get the odd partition of every topic.
-Nothing is sticky but the order itself: static members come first, by instance id, and keep their blocks over restarts.
+Topics with the same number of partitions and the same subscribers are divided alike: member i owns the same partition
+numbers of each, so that streams with the same keys can be joined. In return the load is less balanced: the first
+members get the extra partition of every topic. Static members come first, by instance id, so that they own the same
+blocks after a restart.
 """
 
 from collections.abc import Mapping
@@ -13,23 +14,26 @@ from coordinator.core.assignors.spec import Assignment, GroupSpec
 
 def assign(spec: GroupSpec) -> Mapping[str, Assignment]:
     """Assign each subscriber a range of each topic's partitions."""
-    in_order = sorted(spec.members, key=lambda member_id: _rank(spec, member_id))
-    blocks = {topic: iter(_blocks(spec.partition_count(topic), n)) for topic, n in _subscriber_counts(spec).items()}
+    member_ids = sorted(spec.members, key=lambda member_id: _sort_key(spec, member_id))
+    blocks = {topic: iter(_divide(spec.partition_count(topic), n)) for topic, n in _count_subscribers(spec).items()}
     owned: dict[str, Assignment] = {}
-    for member_id in in_order:
+    for member_id in member_ids:
         mine = {topic: next(blocks[topic]) for topic in spec.members[member_id].topics}
         owned[member_id] = {topic: tuple(block) for topic, block in mine.items() if block}
     return owned
 
 
-def _rank(spec: GroupSpec, member_id: str) -> tuple[bool, bytes]:
-    """Static members by instance id, then dynamic ones by member id. Java compares strings by UTF-16 code units."""
+def _sort_key(spec: GroupSpec, member_id: str) -> tuple[bool, bytes]:
+    """Return the key to sort by: static members by instance id, then dynamic ones by member id.
+
+    Java compares strings by UTF-16 code units.
+    """
     instance_id = spec.members[member_id].instance_id
     name = member_id if instance_id is None else instance_id
     return instance_id is None, name.encode("utf-16-be", "surrogatepass")
 
 
-def _subscriber_counts(spec: GroupSpec) -> dict[bytes, int]:
+def _count_subscribers(spec: GroupSpec) -> dict[bytes, int]:
     if spec.is_homogeneous and spec.members:
         return dict.fromkeys(next(iter(spec.members.values())).topics, len(spec.members))
     counts: dict[bytes, int] = {}
@@ -39,8 +43,8 @@ def _subscriber_counts(spec: GroupSpec) -> dict[bytes, int]:
     return counts
 
 
-def _blocks(partitions: int, members: int) -> list[range]:
-    """One block a member, the first `partitions % members` of them one longer."""
+def _divide(partitions: int, members: int) -> list[range]:
+    """Return one block for each member; the first `partitions % members` of them are longer by one."""
     quota, extras = divmod(partitions, members)
     ends = [quota * i + min(i, extras) for i in range(members + 1)]
     return [range(start, end) for start, end in pairwise(ends)]

@@ -21,12 +21,12 @@ Components = tuple[DescribeClientQuotasRequestComponentData, ...]
 
 
 def describe_client_quotas(catalog: Catalog, request: DescribeClientQuotasRequest, call: Call) -> Result[Any]:
-    """Describe the quotas, or say what is wrong with the filter."""
-    if (wrong := _validate(request.components)) is not None:
-        refused = DescribeClientQuotasResponse(error_code=wrong.error, error_message=wrong.message, entries=None)
+    """Describe the quotas that match, or refuse the filter."""
+    if (refusal := _validate(request.components)) is not None:
+        refused = DescribeClientQuotasResponse(error_code=refusal.error, error_message=refusal.message, entries=None)
         return Result(response=refused)
     entries = [
-        _entry(entity, values)
+        _describe(entity, values)
         for entity, values in catalog.quotas.items()
         if _matches(entity, request.components, request.strict)
     ]
@@ -34,7 +34,7 @@ def describe_client_quotas(catalog: Catalog, request: DescribeClientQuotasReques
 
 
 def _matches(entity: Entity, components: Components, strict: bool) -> bool:
-    """Whether an entity has all that the filter names, and if it is strict no more."""
+    """Return whether an entity has all components of the filter, and if the filter is strict no others."""
     names = dict(entity)
     if strict and len(names) != len(components):
         return False
@@ -47,7 +47,7 @@ def _matches_name(one: DescribeClientQuotasRequestComponentData, name: str | Non
     return name == one.match if one.match_type == EXACT else name is None
 
 
-def _entry(entity: Entity, values: dict[str, float]) -> DescribeClientQuotasResponseEntryData:
+def _describe(entity: Entity, values: dict[str, float]) -> DescribeClientQuotasResponseEntryData:
     return DescribeClientQuotasResponseEntryData(
         tuple([DescribeClientQuotasResponseEntityData(kind, name) for kind, name in entity]),
         tuple([DescribeClientQuotasResponseValueData(key, value) for key, value in values.items()]),
@@ -55,6 +55,7 @@ def _entry(entity: Entity, values: dict[str, float]) -> DescribeClientQuotasResp
 
 
 def _validate(components: Components) -> Refusal | None:
+    """Return what is wrong with the filter, None if it can be used."""
     seen: set[str] = set()
     for one in components:
         if not one.entity_type:
@@ -63,15 +64,15 @@ def _validate(components: Components) -> Refusal | None:
             return Refusal(ErrorCode.INVALID_REQUEST, f"The entity type {one.entity_type} is there twice.")
         if one.entity_type not in TYPES:
             return Refusal(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {one.entity_type}")
-        if (wrong := _wrong_match(one)) is not None:
-            return Refusal(ErrorCode.INVALID_REQUEST, wrong)
+        if (message := _validate_match(one)) is not None:
+            return Refusal(ErrorCode.INVALID_REQUEST, message)
         seen.add(one.entity_type)
     if IP in seen and len(seen) > 1:
         return Refusal(ErrorCode.INVALID_REQUEST, "An address has no quota together with a user or a client id.")
     return None
 
 
-def _wrong_match(one: DescribeClientQuotasRequestComponentData) -> str | None:
+def _validate_match(one: DescribeClientQuotasRequestComponentData) -> str | None:
     if one.match_type not in _MATCHES:
         return f"Unknown match type {one.match_type}"
     if one.match_type == EXACT and one.match is None:

@@ -10,8 +10,8 @@ from coordinator.core.classic import replies
 from coordinator.core.offsets.offset_fetch import GROUPS_SINCE
 from coordinator.runtime.authorization.guard import Asking, Judge, Whole, need
 from coordinator.runtime.authorization.shapes import deny_nothing
-from coordinator.runtime.find_coordinator import FROM_BATCHES, SHARE, TRANSACTION
 from coordinator.runtime.find_coordinator import GROUP as GROUP_KEY
+from coordinator.runtime.find_coordinator import MANY_KEYS_SINCE, SHARE, TRANSACTION
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -50,7 +50,7 @@ SHARED_SINCE: Final = 6  # the version that asks for coordinators of share group
 def find_one(key_type: int) -> Whole:
     def names(asking: Asking) -> Iterable[str]:
         request = asking.request
-        return (request.key,) if asking.version < FROM_BATCHES and request.key_type == key_type else ()
+        return (request.key,) if asking.version < MANY_KEYS_SINCE and request.key_type == key_type else ()
 
     return Whole(_COORDINATED[key_type], names, refuse=refuse_find)
 

@@ -23,8 +23,8 @@ from coordinator.runtime.authorization.group_needs import (
 from coordinator.runtime.authorization.guard import FIRST, IN_ORDER, LAST, Each, Guard, Whole, need
 from coordinator.runtime.authorization.refusals import (
     AUTHORIZATION_FAILED,
-    no_log_dirs,
     refuse_credentials,
+    refuse_log_dirs,
     refuse_quotas,
     refuse_to_alter_quotas,
     refuse_to_list_reassignments,
@@ -198,7 +198,7 @@ NEEDS: Final[Mapping[str, Guard]] = {
     "DescribeCluster": Guard(
         seen=(cluster_operations,), what=("DESCRIBE on the cluster, for its authorized operations: none",)
     ),
-    "DescribeLogDirs": Guard((cluster_check(_O.DESCRIBE, refuse=no_log_dirs),)),
+    "DescribeLogDirs": Guard((cluster_check(_O.DESCRIBE, refuse=refuse_log_dirs),)),
     "AlterReplicaLogDirs": Guard((cluster_check(_O.ALTER),)),
     "ElectLeaders": Guard((cluster_check(_O.ALTER, refuse=error_everywhere),)),
     "AlterPartitionReassignments": Guard((cluster_check(_O.ALTER, refuse=error_everywhere),)),

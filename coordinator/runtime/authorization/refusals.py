@@ -1,4 +1,4 @@
-"""Responses that refuse a request in Kafka's own way: with the error in two places, or in none."""
+"""Responses to unauthorized requests whose errors Kafka puts in other places than `error_response` does."""
 
 from typing import Any, Final
 
@@ -26,8 +26,8 @@ from protocol.messages.list_partition_reassignments import (
 AUTHORIZATION_FAILED: Final = "Authorization failed."
 
 
-def no_log_dirs(request: Any, version: int, error: ErrorCode) -> DescribeLogDirsResponse:
-    """Before version 3 the response has no place for an error."""
+def refuse_log_dirs(request: Any, version: int, error: ErrorCode) -> DescribeLogDirsResponse:
+    """Return an empty response. Before version 3 it has no field for the error."""
     return DescribeLogDirsResponse(error_code=error)
 
 
@@ -54,7 +54,7 @@ def refuse_quotas(request: Any, version: int, error: ErrorCode) -> DescribeClien
 def refuse_credentials(
     request: DescribeUserScramCredentialsRequest, version: int, error: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
-    """The entries have the error, and not the names of their users."""
+    """Return an entry with the error for each user, without the user's name."""
     entry = DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult(
         error_code=error, error_message=AUTHORIZATION_FAILED
     )
@@ -65,7 +65,7 @@ def refuse_credentials(
 def refuse_to_alter_quotas(
     request: AlterClientQuotasRequest, version: int, error: ErrorCode
 ) -> AlterClientQuotasResponse:
-    """Say it of each entity."""
+    """Return the error for each entity."""
     entries = [
         AlterClientQuotasResponseEntryData(
             error,

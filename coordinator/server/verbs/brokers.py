@@ -1,4 +1,4 @@
-"""Brokers that stop and start, and coordinators that move from one to another, as an operator stages it."""
+"""Stop and start brokers, and move coordinators from one broker to another."""
 
 from collections.abc import Awaitable, Callable
 
@@ -52,14 +52,14 @@ class BrokerVerbs:
         self._brokers = brokers
         self._is_rolling = False
 
-    # -- what there is -------------------------------------------------------------------------------------------------
+    # -- views ---------------------------------------------------------------------------------------------------------
 
     def views(self) -> list[BrokerView]:
         """Return every broker."""
         return [self.view(node_id) for node_id in self._brokers.node_ids]
 
     def view(self, node_id: int) -> BrokerView:
-        """Return one broker. Raises Refusal when there is none of that id."""
+        """Return one broker. Raises Refusal if there is no broker with this id."""
         self._check_exists(node_id)
         coordinators, failover = self._node().coordinators, self._node().failover
         maps = {GROUPS: coordinators.of_groups, TRANSACTIONS: coordinators.of_transactions}
@@ -73,23 +73,23 @@ class BrokerVerbs:
         )
 
     def coordinator(self, key: str, kind: str = "group") -> CoordinatorView:
-        """Return the coordinator of a group or a transactional id, whether that exists or not."""
+        """Return the coordinator of a group or a transactional id, which need not exist."""
         coordinators, is_group = self._node().coordinators, kind == "group"
         index = coordinators.partition_of(key)
         node_id = (coordinators.of_groups if is_group else coordinators.of_transactions)[index]
         is_loading = self._node().failover.is_loading(GROUPS if is_group else TRANSACTIONS, index)
         return CoordinatorView(key, kind, index, None if node_id == NOBODY else node_id, is_loading)
 
-    # -- what can be done ----------------------------------------------------------------------------------------------
+    # -- verbs ---------------------------------------------------------------------------------------------------------
 
     def move_group(
         self, group_id: str, to: int, *, load_ms: int = 0, lose_last_commits: int = 0, keep_members: bool = True
     ) -> CoordinatorView:
         """Let another broker coordinate a group, and all groups of its partition of `__consumer_offsets`.
 
-        It serves when it has read the partition's log and `load_ms` have passed by the coordinator's clock. The log
-        lacks the last commits of the group, and its members, if that is wanted. The broker that coordinates the group
-        already may be named: it loads the group again.
+        The new coordinator serves the group once it has read the partition's log, and `load_ms` have passed by the
+        coordinator's clock. It does not find the group's last `lose_last_commits` commits, nor its members without
+        `keep_members`. `to` may be the broker that coordinates the group already: it then loads the group again.
         """
         self._check_may_move(to)
         self._do(MoveGroup(group_id, to, load_ms, lose_last_commits, keep_members))
@@ -112,7 +112,7 @@ class BrokerVerbs:
         return self.view(node_id)
 
     def start(self, node_id: int, *, load_ms: int = 0) -> BrokerView:
-        """Start a broker that is stopped. It coordinates what nobody coordinates, and what is moved to it later."""
+        """Start a stopped broker. It coordinates what has no coordinator, and what is moved to it later."""
         self._check_exists(node_id)
         self._check_ready()
         if self._is_running(node_id):
@@ -127,9 +127,9 @@ class BrokerVerbs:
     async def restart_all(
         self, next_turn: Callable[[], Awaitable[None]], *, down_ms: int = 0, load_ms: int = 0
     ) -> list[BrokerView]:
-        """Restart the brokers that run, one after the other, each down for `down_ms` of real time.
+        """Restart the running brokers one after the other, each down for `down_ms` of real time.
 
-        The next one follows when everything is loaded. `next_turn` returns when something may have changed.
+        Before the next broker stops, everything is loaded. `next_turn` waits until something may have changed.
         """
         if self._is_rolling:
             raise Refusal("a rolling restart is under way", is_conflict=True)
@@ -152,7 +152,7 @@ class BrokerVerbs:
     # -- within --------------------------------------------------------------------------------------------------------
 
     def _do(self, verb: BrokerVerb) -> None:
-        """Give a verb to the node, in a turn of its own. Raises Refusal."""
+        """Carry out a verb, in a turn of its own. Raises Refusal."""
         node, fresh_id = self._node(), self._frontend.handler.fresh_id
         response = self._poller.perform(lambda now_ms: node.command(verb, now_ms, fresh_id))
         if response is FAILED:
