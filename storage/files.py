@@ -1,8 +1,7 @@
-"""The seam to the disk: the few calls that a log needs, and the real ones. Its twin for tests is `CrashingDisk`.
+"""The calls to the disk that a log needs, as protocols, and their real implementation. Tests use `CrashingDisk`.
 
-Every call that fails raises `StorageError`, and nothing is ever tried again: after a failed fsync the kernel may have
-dropped the very pages that it could not write, so a second fsync that succeeds proves nothing. What has failed is known
-from the disk, at the next start.
+A call that fails raises `StorageError`, and is not retried: after a failed fsync the kernel may have dropped the pages
+that it could not write, so that a second fsync succeeds without them. The next start finds out what is on the disk.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from storage.syncing import Syncer, Syncing, Waker
 
-SPARES = 4
+SPARES = 4  # descriptors
 
 
 class StorageError(Exception):
-    """The disk has refused a call. Nothing that hung on it may be acknowledged; the process ends and start-up
-    recovers."""
+    """A call to the disk has failed. Nothing that depends on it may be acknowledged."""
 
     def __init__(self, operation: str, path: str, number: int, text: str) -> None:
         self.operation, self.path, self.errno, self.text = operation, path, number, text
@@ -34,13 +32,12 @@ class StorageError(Exception):
 
     @property
     def is_full(self) -> bool:
-        """Whether room on the disk is all that is missing."""
+        """Whether the disk or the quota is full."""
         return self.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class DirectoryLocked(Exception):  # noqa: N818 - as above
-    """Another process holds the data directory; `pid` is what it wrote into the lock file, 0 if that is not
-    readable."""
+    """Another process holds the data directory. `pid` is from the lock file, 0 if that cannot be read."""
 
     def __init__(self, path: str, pid: int) -> None:
         self.path, self.pid = path, pid
@@ -48,21 +45,20 @@ class DirectoryLocked(Exception):  # noqa: N818 - as above
 
 
 class File(Protocol):
-    """An open file. It stays readable when its name is changed or removed."""
+    """An open file. It stays readable when it is renamed or removed."""
 
     @property
     def path(self) -> str: ...
     def append(self, data: bytes) -> None:
-        """Write all of `data` at the end, in one call to the system."""
+        """Write all of `data` at the end."""
 
     def pread(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer at the end of the file."""
+        """Return up to `size` bytes; fewer at the end of the file."""
 
     def size(self) -> int: ...
     def truncate(self, size: int) -> None: ...
     def sync(self) -> None:
-        """Return when all that was written is on the disk. Waits for a sync that is under way, and fails as that
-        does."""
+        """Sync all that was written. Waits for a sync that is under way, and raises its failure."""
 
     def start_writing_back(self, position: int, size: int) -> None:
         """Ask the system to begin writing this range out, so that a later sync has less to wait for.
@@ -71,41 +67,42 @@ class File(Protocol):
         """
 
     def close(self) -> None:
-        """Close the file, once no sync of it is under way."""
+        """Close the file. Waits for a sync that is under way."""
 
 
 class Files(Protocol):
-    """Names are `/`-separated strings. Names that change are durable only after `sync_directory` of their directory."""
+    """A file system. Paths are separated by `/`. A changed name is durable only after `sync_directory`."""
 
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File: ...
     def exists(self, path: str) -> bool: ...
     def list(self, directory: str) -> list[str]:
-        """Return the names in a directory, sorted; none when there is no such directory."""
+        """Return the names in a directory, sorted; none if the directory does not exist."""
 
     def make_directory(self, path: str) -> None:
-        """Make it and what is missing above it; each new name is made durable."""
+        """Make a directory and its missing parents, and sync each new name."""
 
     def rename(self, old: str, new: str) -> None: ...
     def remove(self, path: str) -> None: ...
     def remove_directory(self, path: str) -> None: ...
     def sync_directory(self, path: str) -> None: ...
     def absolute(self, path: str) -> str:
-        """Return the same path from the root on."""
+        """Return the absolute path."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """Return bytes of the volume that holds `path`, and those that are free; -1 where that is unknown."""
+        """Return the size of the volume that holds `path` and its free space, in bytes; -1 if unknown."""
 
     def begin_syncs(self, files: Sequence[File], waker: Waker) -> Syncing:
-        """Begin to sync these files, all that was written to them by now, and return at once.
+        """Begin to sync what was written to these files so far, and return at once.
 
-        `waker` wakes the owner when some have ended, and when all have; not if they are over when this returns. What is
-        written to the files meanwhile may or may not be on the disk when they have ended.
+        `waker` wakes the owner when some of the syncs have ended, and when all have, unless they end before this
+        returns. Whether data that is written in the meantime is synced as well is not defined.
         """
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
-        """Hold the directory of `path`, a file that tells who does, and `also` these, until the process ends.
+        """Lock the directory of `path` and the directories in `also`, until the process ends.
 
-        What symbolic links in the directory lead to is held as well. Raises `DirectoryLocked`.
+        The file at `path` gets the pid. Directories that symbolic links in the directory lead to are locked as well.
+        Raises `DirectoryLocked`.
         """
 
 
@@ -117,7 +114,7 @@ def _wrap_error(operation: str, path: str, error: OSError) -> StorageError:
     return StorageError(operation, path, error.errno or 0, error.strerror or str(error))
 
 
-# fdatasync writes the data and the size, which is all that a log needs; where it is missing, fsync does more.
+# fdatasync writes the data and the size, which is all that a log needs. Systems without it have fsync.
 _sync = getattr(os, "fdatasync", os.fsync)
 _SYNC_FILE_RANGE_WRITE: Final = 2
 _SYNC_DISK = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone leaves the data in the disk's own cache
@@ -125,8 +122,8 @@ _SYNC_DISK = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone leaves th
 
 @cache
 def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Return the system's call that begins to write a file out, None where there is none. Python does not have it."""
-    import ctypes  # a server that does not sync does without
+    """Return Linux's sync_file_range, which Python lacks; None on other systems."""
+    import ctypes  # only servers with --fsync need it
 
     found = getattr(ctypes.CDLL(None), "sync_file_range", None)
     if found is not None:
@@ -140,12 +137,12 @@ class RealFile:
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._syncing: Syncing | None = None  # the latest one of which this file is a part
+        self._syncing: Syncing | None = None  # the latest background sync of this file
 
     def append(self, data: bytes) -> None:
         written = 0
         try:
-            while written < len(data):  # a second call tells why the first has written less: no room, a limit of size
+            while written < len(data):  # after a short write, the next call fails with the reason, such as a full disk
                 written += os.write(self._descriptor, data[written:] if written else data)
         except OSError as error:
             raise _wrap_error("append to", self.path, error) from error
@@ -169,35 +166,35 @@ class RealFile:
             raise _wrap_error("truncate", self.path, error) from error
 
     def sync(self) -> None:
-        # The system tells of a failed write once: to the sync under way, and a second one would know nothing of it.
+        # The system reports a failed write only once, here to the sync under way; a second sync would succeed.
         if (failure := self._wait()) is not None:
             raise failure
         self.sync_now()
 
     def begin_sync(self, syncing: Syncing) -> int:
-        """Return the descriptor for a sync that goes on beside the owner, as one of `syncing`.
+        """Return the descriptor for a background sync, which is a part of `syncing`.
 
-        Waits for such a sync that is under way.
+        Waits for a background sync that is under way.
         """
         self._wait()
         self._syncing = syncing
         return self._descriptor
 
     def _wait(self) -> StorageError | None:
-        """Wait for a sync of the file that is under way. Returns how it failed, None if it did not."""
+        """Wait for a background sync that is under way. Return its failure, None if it succeeded."""
         if self._syncing is None:
             return None
         self._syncing.wait()
         return self._syncing.failures.get(self.path)
 
     def start_writing(self) -> None:
-        """Ask the system to begin writing the file out. If it cannot, the sync does it."""
+        """Ask the system to begin writing the file out. Where it cannot, the sync does all of it."""
         start = _sync_file_range()
         if start is not None:
             start(self._descriptor, 0, 0, _SYNC_FILE_RANGE_WRITE)
 
     def sync_now(self) -> None:
-        """Sync the file, without waiting for a sync that is under way. For the threads that make syncs."""
+        """Sync the file without waiting for a background sync. For the threads that make these."""
         try:
             if _SYNC_DISK is not None:
                 fcntl.fcntl(self._descriptor, _SYNC_DISK)
@@ -207,14 +204,13 @@ class RealFile:
             raise _wrap_error("sync", self.path, error) from error
 
     def start_writing_back(self, position: int, size: int) -> None:
-        # Linux starts to write dirty pages of a range that it is told to drop, and keeps those that are still on
-        # their way.
+        # When Linux is told to drop a range, it begins to write the dirty pages, and keeps them until they are written.
         if hasattr(os, "posix_fadvise"):
             with suppress(OSError):  # it is advice: a file system that does not take it has the data all the same
                 os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
-        self._wait()  # else the thread would sync whatever has the descriptor next
+        self._wait()  # otherwise the thread might sync another file that gets this descriptor
         try:
             os.close(self._descriptor)
         except OSError as error:
@@ -230,15 +226,15 @@ class RealFiles:
     """The operating system's files."""
 
     def __init__(self, *, may_use_ring: bool = True) -> None:
-        """Without `may_use_ring`, threads make the syncs that go on beside their owner, on every system."""
+        """Without `may_use_ring`, background syncs are made by threads on every system."""
         self._may_use_ring = may_use_ring and _SYNC_DISK is None
-        self._syncer: Syncer | None = None  # once there was such a sync
+        self._syncer: Syncer | None = None  # made with the first background sync
         self._spares: list[int] = []
-        """Descriptors kept for when there is no other: to sync a directory or to roll a log takes one for a moment."""
+        """Descriptors in reserve: to sync a directory or to roll a log takes one for a moment."""
         weakref.finalize(self, _close_all, self._spares)
 
     def _descriptor(self, path: str, flags: int) -> int:
-        """Open a file, in place of a spare descriptor if there is no other. Raises OSError."""
+        """Open a file, and close a spare descriptor for it if there is no other. Raises OSError."""
         while True:
             try:
                 descriptor = os.open(path, flags, 0o644)
@@ -320,7 +316,7 @@ class RealFiles:
 
     def begin_syncs(self, files: Sequence[File], waker: Waker) -> Syncing:
         real = [file for file in files if isinstance(file, RealFile)]
-        assert len(real) == len(files), "these files are of another disk"
+        assert len(real) == len(files), "files of another disk"
         if self._syncer is None:
             from storage.syncing import Syncer  # which imports this module
 
@@ -328,14 +324,13 @@ class RealFiles:
         return self._syncer.begin(real, waker)
 
     def lock(self, path: str, also: Sequence[str] = ()) -> Lock:
-        return RealLock(path, [*_linked_directories(str(Path(path).parent)), *also])
+        return RealLock(path, [*_find_linked_directories(str(Path(path).parent)), *also])
 
 
 class RealLock:
-    """Advisory locks on directories' own descriptors, which nobody can delete. The system releases them with the
-    process, however it ends.
+    """Advisory locks on the directories themselves, which the system releases when the process ends in any way.
 
-    A file at `path` tells the pid of the holder to the second process; that is all that it is for.
+    The file at `path` only has the pid of the holder, for the error message of a second process.
     """
 
     def __init__(self, path: str, also: Sequence[str] = ()) -> None:
@@ -347,7 +342,7 @@ class RealLock:
         except BaseException:
             self.release()
             raise
-        self._tell_pid()
+        self._write_pid()
 
     def _lock(self, directory: str) -> None:
         try:
@@ -360,17 +355,18 @@ class RealLock:
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise _wrap_error("lock", directory, error) from error
-            raise DirectoryLocked(directory, self._holder()) from None
+            raise DirectoryLocked(directory, self._read_holder()) from None
 
-    def _holder(self) -> int:
+    def _read_holder(self) -> int:
+        """Return the pid of the process that holds the lock, 0 if it cannot be read."""
         try:
             text = Path(self.path).read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return 0
         return int(text) if text.isdigit() else 0
 
-    def _tell_pid(self) -> None:
-        """On a full disk the locks hold without it."""
+    def _write_pid(self) -> None:
+        """Write the pid for other processes, unless the disk is full: the locks hold without it."""
         try:
             Path(self.path).write_text(f"{os.getpid()}\n", "ascii")
         except OSError as error:
@@ -382,8 +378,8 @@ class RealLock:
             os.close(self._descriptors.pop())
 
 
-def _linked_directories(directory: str) -> list[str]:
-    """Return the directories that symbolic links in this one lead to: a log may be kept on another disk."""
+def _find_linked_directories(directory: str) -> list[str]:
+    """Return the directories that symbolic links in `directory` lead to: a log may be on another disk."""
     try:
         linked = {path.resolve() for path in Path(directory).iterdir() if path.is_symlink() and path.is_dir()}
         return sorted(str(path) for path in linked - {Path(directory).resolve()})

@@ -1,13 +1,12 @@
-"""Where an offset or a time is to be found in a segment: sparse, in memory, learnt from the batches themselves.
+"""The sparse index of a segment: positions by offset, and offsets by time, in memory.
 
 ```
 #   .index      relative offset i32 | position i32        the last offset of a batch, and where that batch begins
 #   .timeindex  timestamp i64 | relative offset i32       the greatest timestamp so far, and the offset that bears it
 #   .txnindex   version i16 = 0 | producer id i64 | first offset i64 | last offset i64 | last stable offset i64
 ```
-The files are Kafka's, written when a segment is rolled or closed, for its tools and for a broker that takes the
-directory over. Muster never reads them: a start looks at every batch's checksum anyway, so an index that is lost or
-wrong cannot mislead.
+Muster writes Kafka's index files when a segment is rolled or closed, for Kafka's tools and for a broker that takes the
+directory over. It never reads them: a start reads every batch to compare its checksum, and makes the index anew.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from array import array
 from bisect import bisect_right
 
 RELATIVE_MAX = 2**31 - 1
-"""How far offsets and positions can be from the start of their segment, in Kafka's index files and in a batch."""
+"""The greatest distance from the start of a segment that Kafka's index files and batches can hold."""
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
@@ -37,7 +36,10 @@ class Index:
         self._time_offsets = array("q")
 
     def learn(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """Take note of a batch; `max_timestamp` is the segment's greatest so far. Most batches leave no entry."""
+        """Add an entry for a batch, if the last entry is far enough back.
+
+        `max_timestamp` is the greatest of the segment so far, `max_timestamp_offset` its offset.
+        """
         if position < self._next_at:
             return
         self._next_at = position + self._every
@@ -48,29 +50,28 @@ class Index:
             self._time_offsets.append(max_timestamp_offset)
 
     def position(self, offset: int) -> int:
-        """Return a position at or before the batch that holds `offset`, some `every_bytes` away at most."""
+        """Return a position at or before the batch that holds `offset`, at most about `every_bytes` before it."""
         at = bisect_right(self._offsets, offset)
         return self._positions[at - 1] if at else 0
 
     def offset_before(self, timestamp: int) -> int:
-        """Return an offset up to which no record is as late as `timestamp`; the base offset when nothing nearer is
-        known."""
+        """Return an offset at or before the first record as late as `timestamp`; the base offset if none is indexed."""
         at = bisect_right(self._times, timestamp - 1)
         return self._time_offsets[at - 1] if at else self.base_offset
 
     def offset_file(self) -> bytes:
+        """Return the contents of the `.index` file."""
         base = self.base_offset
         entries = zip(self._offsets, self._positions, strict=True)
         return b"".join([_OFFSET_ENTRY.pack(o - base, p) for o, p in entries if self._is_near(o) and p <= RELATIVE_MAX])
 
     def time_file(self, max_timestamp: int, max_timestamp_offset: int) -> bytes:
-        """With the segment's greatest timestamp as the last entry, as Kafka closes a segment's time index."""
+        """Return the time index. Its last entry is the greatest timestamp of the segment, as in Kafka."""
         entries = list(zip(self._times, self._time_offsets, strict=True))
         if max_timestamp >= 0 and (not entries or max_timestamp > entries[-1][0]):
             entries.append((max_timestamp, max_timestamp_offset))
         return b"".join([_TIME_ENTRY.pack(t, o - self.base_offset) for t, o in entries if self._is_near(o)])
 
     def _is_near(self, offset: int) -> bool:
-        """Return whether Kafka's format can tell the offset: no segment of Muster spans more, one that was repaired
-        may."""
+        """Return whether Kafka's format can hold the offset. Only in a repaired segment it may not."""
         return offset - self.base_offset <= RELATIVE_MAX

@@ -1,8 +1,8 @@
-"""The log of one partition: append, read, roll, delete, recover. What a compaction keeps is in `compaction.py`, how it
-goes in `cleaner.py`.
+"""The log of one partition: append, read, roll, delete, recover. `compaction.py` plans a compaction, `cleaner.py`
+carries it out.
 
-What is promised: a batch is in the log when `append` has returned, and on the disk when `sync` has. When one of them
-raises `StorageError` the log takes nothing more; what of it is there will be found at the next start.
+A batch is in the log when `append` has returned, and on the disk when `sync` has returned. After one of them has raised
+`StorageError`, nothing more can be appended; the next start finds what is on the disk.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class LogConfig(msgspec.Struct, frozen=True):
     """Bytes and milliseconds; the names are Kafka's topic settings."""
 
     segment_bytes: int = 100 * 1024 * 1024
-    """Kafka's default for `__consumer_offsets`. A segment that is rolled is synced; what it holds by then has been on
-    its way to the disk since it was written, a mebibyte at a time."""
+    """Kafka's default for `__consumer_offsets`. Rolling syncs a segment. Most of it is on the disk by then, because the
+    system was asked to write it back a mebibyte at a time."""
     index_interval_bytes: int = 4096
     delete_retention_ms: int = 86_400_000
     min_cleanable_dirty_ratio: float = 0.5
     compaction_bytes_min: int = 1024 * 1024
-    """A log that has grown by less than this since it was last compacted is left alone. Muster's own setting."""
+    """A log is compacted only after it has grown by as much as this. Muster's own setting."""
 
 
 class OffsetOutOfRange(LookupError):  # noqa: N818 - Kafka's name for it
-    """The offset is before the log's start or past its end."""
+    """The offset is before the start of the log or after its end."""
 
 
 _base_offset = attrgetter("base_offset")
@@ -59,7 +59,7 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def _final(method: _Method) -> _Method:
-    """Wrap a call whose failure ends this log: the failure is remembered, and nothing is written after it."""
+    """Wrap a method whose failure closes the log: later calls raise the first failure again."""
 
     def guarded(self: Log, *arguments: object, **named: object) -> object:
         if self.failure is not None:
@@ -75,35 +75,34 @@ def _final(method: _Method) -> _Method:
 
 
 class Log:
-    """Made by `Log.open`. One owner; nothing here is safe to call from two threads."""
+    """The log of one partition. Made by `Log.open`. It is not thread-safe."""
 
     def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
         self.directory = directory
         self.config = config
         self.segments: list[Segment] = []
-        """In order; the last one is appended to. None before the first append to a new log."""
+        """In the order of offsets; the last one is the active one. Empty before the first append to a new log."""
         self.producers = Producers()
         self.cut: TornWrite | None = None
-        """What recovery has taken off the end, for the caller to log."""
+        """The torn write that recovery has cut off the end, if there was one."""
         self.failure: StorageError | None = None
-        """Why nothing can be appended any more."""
+        """Why nothing more can be appended, None while it can."""
         self.compaction_failure: StorageError | None = None
         """Why the log cannot be compacted before the next start has finished an interrupted swap."""
         self.files = files
         self._checkpoint = Checkpoint()
         self._written_back = 0
         self.write_key: WriteKey = bytes
-        """Writes the keys of the records that `append` is given, as they are in the log."""
+        """Encodes the keys of the records that `append` is given, as they are in the log."""
         self._appended_keys: AppendedKeys | None = None
 
     # -- opening and closing -------------------------------------------------------------------------------------------
 
     @classmethod
     def open(cls, files: Files, directory: str, config: LogConfig | None = None) -> Log:
-        """Return the log in `directory`, recovered; a directory that is not there is an empty log and is made when
-        first written.
+        """Open the log in `directory`, and recover it. A missing directory is an empty log, made with the first append.
 
-        Raises `DamagedLog` and then changes nothing. `log.cut` says whether a torn write was taken off the end.
+        Raises `DamagedLog`, and then has changed nothing. `log.cut` is the torn write that was cut off the end.
         """
         log = cls(files, directory, config or LogConfig())
         if files.list(directory):
@@ -114,7 +113,7 @@ class Log:
         found = layout.look(self.files, self.directory)
         report = recovery.examine(self.files, self.directory, found, self.config.index_interval_bytes)
         layout.tidy(self.files, self.directory, found)
-        for segment in report.segments:  # one that was read under `.swap` has its own name now
+        for segment in report.segments:  # `tidy` has renamed those that ended with `.swap`
             segment.path = f"{self.directory}/{file_name(segment.base_offset)}"
         self.segments, self.producers = report.segments, report.producers
         self._checkpoint, self.cut = report.checkpoint, report.cut
@@ -127,13 +126,13 @@ class Log:
         is_saved = self._checkpoint.recovery_point >= self.end_offset and self._checkpoint.segment_base == base
         if self.cut is not None or report.is_foreign or not is_saved:
             active.sync()
-            self.files.sync_directory(self.directory)  # a crash may have come before the segment's name was on the disk
+            self.files.sync_directory(self.directory)  # a crash may have come before the segment's name was durable
             self._save(recovery_point=self.end_offset, segment_base=base)
-        self._drop_deleted()  # not before the checkpoint names another segment than one of these
+        self._drop_deleted()  # only now: the old checkpoint may name one of these segments
         self._written_back = self.segments[-1].size
 
     def _cut_off(self, cut: TornWrite) -> None:
-        """Take a torn write off the end of the active segment; it stays beside it for whoever wants to look at it."""
+        """Cut a torn write off the end of the active segment, and keep its bytes in a file beside it."""
         segment = self.segments[-1]
         torn = segment.open().pread(cut.position, cut.size)
         kept_as = recovery.keep_torn(self.files, segment.path, torn)
@@ -143,7 +142,7 @@ class Log:
 
     @_final
     def close(self) -> None:
-        """Leave everything on the disk, with Kafka's indexes beside it."""
+        """Sync everything, write Kafka's index files, and close the files."""
         if self.segments and self._checkpoint.recovery_point < self.end_offset:
             self.segments[-1].open().sync()
             self._write_indexes(self.segments[-1])
@@ -151,17 +150,17 @@ class Log:
         self.release()
 
     def release(self) -> None:
-        """Let go of the file and leave the rest to the next start, as a killed process does."""
+        """Close the files without a sync, and leave the rest to the next start, as after a killed process."""
         for segment in self.segments:
-            with suppress(StorageError):  # what is to be on the disk was synced before
+            with suppress(StorageError):  # everything acknowledged was synced before, where that was promised
                 segment.release()
 
     def abandon(self) -> None:
-        """Let go of all of it, for its files are about to be removed: a compaction under way finds no segment left."""
+        """Close the files, because they are about to be removed. A compaction under way finds no segment left."""
         self.release()
         self.segments.clear()
 
-    # -- what there is -------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
@@ -174,7 +173,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where every transaction is decided: as far as read_committed consumers may read."""
+        """The offset up to which every transaction is decided, and read_committed consumers may read."""
         return self.producers.last_stable_offset(self.end_offset)
 
     def collect_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
@@ -191,7 +190,7 @@ class Log:
 
     @property
     def has_file_open(self) -> bool:
-        """Whether the active segment's file is, until `release`. Appending opens it, and so does what rolls."""
+        """Whether the file of the active segment is open. Appending and rolling open it, `release` closes it."""
         return bool(self.segments) and self.segments[-1].is_open
 
     @property
@@ -207,11 +206,10 @@ class Log:
         batches: Buffer | Sequence[Buffer],
         records: Sequence[Sequence[KeyedRecord | KeyFamily]] | None = None,
     ) -> int:
-        """Append batches one after the other in one write, and return the offset of the first record.
+        """Append batches in one write, and return the offset of the first record. Raises `StorageError`.
 
-        Base offset and leader epoch are written into each; the rest stays as it is. All of the batches are in the
-        log, or none is acknowledged: `StorageError`. With the `records` of each batch (all have keys; those of an end
-        marker need not be given) a compaction need not read them again.
+        Base offset and leader epoch are written into each batch, the rest is left as it is. Pass the `records` of each
+        batch so that a compaction need not read them again: each needs a key; an end marker needs no records.
         """
         if isinstance(batches, bytes | bytearray | memoryview):
             batches = (batches,)
@@ -220,7 +218,7 @@ class Log:
         parts: list[Buffer] = []
         for batch in batches:
             header = BatchHeader(offset, *HEADER_FAST.unpack_from(batch)[1:])
-            assert header.size == len(batch), "one batch each, whole"
+            assert header.size == len(batch), "each buffer has one whole batch"
             headers.append(header)
             parts += record_batch.place(batch, offset, self.leader_epoch)
             offset = header.next_offset
@@ -243,7 +241,7 @@ class Log:
             at += header.size
         if keys is None and self._appended_keys is not None:
             self._appended_keys.restart(offset)
-        if is_first:  # so that a segment that holds something cannot lose all of it and pass for a new one
+        if is_first:  # otherwise a segment that has lost everything would look like a new one
             segment.open().sync()
             self._save(recovery_point=self.end_offset, segment_base=segment.base_offset)
         if segment.size - self._written_back >= _WRITE_BACK_BYTES:
@@ -253,21 +251,21 @@ class Log:
 
     @_final
     def sync(self) -> None:
-        """Return when everything appended is on the disk."""
+        """Sync everything that was appended."""
         if self.segments:
             self.segments[-1].open().sync()
 
     @_final
     def file_to_sync(self) -> File:
-        """Return the file whose sync puts everything appended on the disk; there is something. For `begin_syncs`."""
+        """Return the file to sync for everything that was appended, for `begin_syncs`. The log must not be empty."""
         return self.segments[-1].open()
 
     def fail(self, failure: StorageError) -> None:
-        """A sync beside this log has failed: nothing more is written to it."""
+        """Note that a sync in the background has failed: nothing more is written to this log."""
         self.failure = self.failure or failure
 
     def _segment_for(self, size: int, end_offset: int) -> Segment:
-        """Return the segment to append `size` bytes to: a new one when they would not fit."""
+        """Return the segment to append `size` bytes to: a new one if they do not fit."""
         if not self.segments:
             self._begin()
         active = self.segments[-1]
@@ -277,14 +275,14 @@ class Log:
         return self.segments[-1]
 
     def _begin(self) -> None:
-        """Make the directory. The checkpoint comes first: without it the log would be taken for another broker's."""
+        """Make the directory. The checkpoint comes first: a log without one is taken for that of another broker."""
         self.files.make_directory(self.directory)
         self._save()
         self._add_segment()
 
     @_final
     def roll(self, *, with_indexes: bool = True) -> None:
-        """Close the active segment for good and begin the next one. Everything up to here is then on the disk.
+        """Close the active segment and begin the next one. Everything before it is synced.
 
         A segment that is about to be compacted needs no indexes.
         """
@@ -317,26 +315,23 @@ class Log:
 
     @_final
     def delete_before(self, offset: int) -> int:
-        """Forget the records before `offset`, and return the new start of the log. Whole segments go at once."""
+        """Delete the records before `offset`, and return the new start of the log. Whole segments are removed."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset} to {self.end_offset}")
         if offset > self.start_offset:
             if offset == self.end_offset:
                 self.roll()
-            elif (
-                offset > self.segments[-1].base_offset
-            ):  # else a power cut could leave a log that ends before it begins
-                self.segments[-1].open().sync()
+            elif offset > self.segments[-1].base_offset:
+                self.segments[-1].open().sync()  # otherwise a power cut could leave a log that ends before its start
             self._save(start_offset=offset)
             self._drop_deleted()
         return self.start_offset
 
     @_final
     def retain(self, now_ms: int, retention_ms: int, retention_bytes: int) -> int:
-        """Delete the oldest segments that are past their time or beyond the size, and return the new start of the log.
+        """Delete the oldest segments by time and by size, and return the new start of the log. -1 means no limit.
 
-        -1 is for ever and without bound. A segment is as old as its youngest record. The active one goes too when its
-        time has come.
+        The age of a segment is that of its latest record. The active segment is deleted by time, but not by size.
         """
         surplus = self.size - retention_bytes if retention_bytes >= 0 else 0
         upto = self.start_offset
@@ -349,9 +344,9 @@ class Log:
         return self.delete_before(max(upto, self.start_offset))
 
     def _drop_deleted(self) -> None:
-        """Remove the segments that lie before the start of the log altogether, the active one never.
+        """Remove the segments that end before the start of the log, except the active one.
 
-        A file that cannot be removed stays until the next start, which finds it before the start of the log as well.
+        A file that cannot be removed is removed at the next start.
         """
         while len(self.segments) > 1 and self.segments[0].end_offset <= self.start_offset:
             segment = self.segments.pop(0)
@@ -359,28 +354,28 @@ class Log:
                 layout.remove_if_possible(self.files, segment.path.removesuffix(".log") + suffix)
         self.producers.forget_before(self.start_offset)
 
-    # -- compaction: `cleaner.py` writes, and tells the log what has changed -------------------------------------------
+    # -- compaction: `cleaner.py` writes the segments, and calls these methods -----------------------------------------
 
     def take_appended_keys(self) -> KeyIndex:
-        """Hand over what is known of the keys at the end of the log, and note from now on what comes after it.
+        """Return the noted keys at the end of the log, and begin to note those of later records.
 
-        While a transaction is open nothing is known: its records may yet be the latest of their keys.
+        While a transaction is open the index is empty, because its records may yet be the latest of their keys.
         """
         end = self.end_offset
         index = self._appended_keys.take() if self._appended_keys is not None else None
         return index if index is not None and self.last_stable_offset == end else KeyIndex(range(end, end))
 
     def replace(self, group: list[Segment], segment: Segment) -> None:
-        """The files of these neighbours have been swapped for one."""
+        """Replace neighbouring segments, whose files were swapped for that of one segment."""
         first = self.segments.index(group[0])
         self.segments[first : first + len(group)] = [segment]
 
     @_final
     def note_compacted(self, cleaned_to: int, end_offset: int, *, is_ours: bool) -> None:
-        """Keys are unique up to `cleaned_to`; everything up to `end_offset` was rewritten and holds nothing aborted.
+        """Note that keys are unique up to `cleaned_to`, and that everything up to `end_offset` was rewritten.
 
-        With `is_ours` all of that bears our leader epoch, so that the strict comparison with neighbours reaches back
-        to it.
+        Rewritten segments have no records of aborted transactions. With `is_ours` their batches have our leader epoch,
+        so that recovery compares them strictly with their neighbours.
         """
         self.producers.forget_before(end_offset)
         changes = {"cleaned_to": cleaned_to}
@@ -405,8 +400,7 @@ class Log:
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[BatchPosition]:
-        """Yield every batch from the one that holds `offset` (from the first) on, up to what is there when the reader
-        gets there."""
+        """Yield the batches from the one that holds `offset` on, or all of them. Includes those appended meanwhile."""
         at = self.segments[0].base_offset if offset is None and self.segments else offset or 0
         while segment := next((s for s in self.segments[self._segment_index(at) :] if s.end_offset > at), None):
             for found in segment.batches(at):
@@ -414,11 +408,11 @@ class Log:
                 at = found.header.next_offset
 
     def _segment_index(self, offset: int) -> int:
-        """Return the segment that may hold `offset`: the last one that begins at or before it."""
+        """Return the index of the segment that may hold `offset`: the last one that begins at or before it."""
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
     def offset_for_time(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is at least as late as `timestamp` (ms), or None."""
+        """Return offset and timestamp of the first record at or after `timestamp` (ms), None if there is none."""
         for segment in self.segments:
             if segment.max_timestamp < timestamp:
                 continue
@@ -429,7 +423,7 @@ class Log:
         return None
 
     def latest_time(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the record with the greatest timestamp, the first of those that share it."""
+        """Return offset and timestamp of the first record with the greatest timestamp, None if there are no records."""
         latest = max([segment.max_timestamp for segment in self.segments], default=-1)
         return self.offset_for_time(latest) if latest >= 0 else None
 
@@ -439,9 +433,9 @@ class Log:
 
 
 def scan(log: Log, offset: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Yield every batch of the log with its records, for replay: one step a batch, so that records cost no generator.
+    """Yield the header and the records of every batch, for replay.
 
-    Checksums were compared when the log was opened. Empty batches, which compaction leaves, are passed over.
+    Checksums were compared when the log was opened. Empty batches, which compaction leaves, are skipped.
     """
     return scan_by(record_batch.read, log, offset)
 
@@ -449,7 +443,7 @@ def scan(log: Log, offset: int | None = None) -> Iterator[tuple[BatchHeader, lis
 def scan_by(
     read: Callable[[bytes, int, BatchHeader], _Read], log: Log, offset: int | None = None
 ) -> Iterator[tuple[BatchHeader, _Read]]:
-    """Yield the same with what `read` makes of each batch, given the bytes and where in them it is."""
+    """Yield the header of every batch, and what `read(chunk, position, header)` returns for it."""
     for found in log.batches(offset):
         if found.header.count:
             yield found.header, read(found.chunk, found.at, found.header)
