@@ -1,13 +1,13 @@
-"""Varints, strings, bytes and arrays as constructs that read and write themselves, bounded.
+"""Varints, strings, bytes and arrays as constructs, with bounds.
 
-These are the one description of the bytes. `_parse` and `_build` are its plain interpretation: slow, and exact about
-where it stops. `protocol.decoder` and `protocol.encoder` walk the same objects and write the fast codec; the two are
-checked against each other.
+The constructs are the one description of the bytes. `_parse` and `_build` interpret them: slow, and with the exact
+field and position of an error. `protocol.decoder` and `protocol.encoder` generate the fast codec from the same
+constructs; tests check the two against each other.
 
-Bounds before buffers: a length or a count is compared with what is left in the frame before anything is made, a count
-with the fewest bytes an element can have on the wire, and what elements cost in memory is charged to a budget.
+Every length and count is compared with the rest of the frame before anything is allocated: a count by the fewest bytes
+that an element has on the wire. The memory that elements take is charged to a budget.
 
-A path is a chain of pairs, `((parent, "topics"), 3)`: cheap to make and only written out when something goes wrong.
+A path is a chain of pairs, `((parent, "topics"), 3)`: cheap to make, and formatted only for an error.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from protocol.rows import Rows
 
 
 class MalformedError(ConstructError):
-    """Bytes that no writer of this schema can have written."""
+    """Bytes that do not follow the schema, or a value that it cannot hold."""
 
 
 class Reader:
     """The stream that constructs read from: the bytes of one frame, a position in them, and the frame's budget.
 
-    Only what is inside an array is charged: what a schema names once costs little more than its bytes.
+    Only values inside of arrays are charged: the others take little more memory than their bytes.
     """
 
     __slots__ = ("arrays", "budget", "data", "position")
@@ -49,10 +49,10 @@ class Reader:
         self.data = data
         self.position = 0
         self.budget = budget_of(len(data))
-        self.arrays = 0  # how many arrays we are inside of
+        self.arrays = 0  # the depth of nested arrays at the position
 
     def read(self, count: int) -> bytes:
-        """At most `count` bytes, as streams do: construct compares what it got."""
+        """Return at most `count` bytes, as streams do: construct checks how many there are."""
         chunk = self.data[self.position : self.position + count]
         self.position += len(chunk)
         return chunk
@@ -106,7 +106,10 @@ UVARINT = Uvarint()
 
 
 class CountedArray(Construct):
-    """A count, then so much. Plain: signed, -1 for null. Compact (KIP-482): a varint of count + 1, 0 for null."""
+    """A count, and so many elements or bytes.
+
+    A plain count is signed, and -1 is null. A compact one (KIP-482) is a varint of count + 1, and 0 is null.
+    """
 
     def __init__(self, prefix: Construct, *, nullable: bool) -> None:
         super().__init__()
@@ -115,8 +118,8 @@ class CountedArray(Construct):
         self.compact = prefix is UVARINT
         self.wire_min = wire_min(prefix)
 
-    def count(self, stream: Reader, context: Any, path: Any) -> int | None:
-        """Return what the prefix says, None for null; never negative, not yet compared with what is left."""
+    def read_count(self, stream: Reader, context: Any, path: Any) -> int | None:
+        """Read the count, None for null. It is not negative, and not yet compared with the rest of the frame."""
         count: int = self.prefix._parse(stream, context, path) - self.compact
         if count >= 0:
             return count
@@ -136,7 +139,7 @@ class Text(CountedArray):
     """A string: UTF-8, of at most 32,767 bytes."""
 
     def _parse(self, stream: Reader, context: Any, path: Any) -> str | None:
-        count = self.count(stream, context, path)
+        count = self.read_count(stream, context, path)
         if count is None:
             return None
         if count > stream.remaining or count > TEXT_BYTES_MAX:
@@ -152,14 +155,14 @@ class Text(CountedArray):
         return text
 
     def _build(self, obj: str | None, stream: Any, context: Any, path: Any) -> str | None:
-        data = None if obj is None else text_bytes(obj, path)
+        data = None if obj is None else encode_text(obj, path)
         self.build_count(None if data is None else len(data), stream, context, path)
         stream.write(data or b"")
         return obj
 
 
-def text_bytes(obj: Any, path: Any) -> bytes:
-    """Return a string as the wire has it, or `Malformed`."""
+def encode_text(obj: Any, path: Any) -> bytes:
+    """Encode a string. Raises MalformedError."""
     try:
         data: bytes = obj.encode()
     except (AttributeError, UnicodeEncodeError):
@@ -170,10 +173,10 @@ def text_bytes(obj: Any, path: Any) -> bytes:
 
 
 class Blob(CountedArray):
-    """Bytes that mean something to somebody else."""
+    """Opaque bytes."""
 
     def _parse(self, stream: Reader, context: Any, path: Any) -> bytes | None:
-        count = self.count(stream, context, path)
+        count = self.read_count(stream, context, path)
         if count is None:
             return None
         if count > stream.remaining:
@@ -192,7 +195,7 @@ class Blob(CountedArray):
 
 
 class ArrayOf(CountedArray):
-    """So many elements of one kind, as a tuple; the fast decoder may make `Rows` of those that are `in_columns`."""
+    """An array as a tuple. With `in_columns`, the fast decoder may return `Rows` instead."""
 
     def __init__(self, element: Construct, prefix: Construct, *, nullable: bool, in_columns: bool = False) -> None:
         super().__init__(prefix, nullable=nullable)
@@ -203,7 +206,7 @@ class ArrayOf(CountedArray):
         assert self.element_min > 0, f"elements without bytes could be counted without end: {element}"
 
     def _parse(self, stream: Reader, context: Any, path: Any) -> tuple[Any, ...] | None:
-        count = self.count(stream, context, path)
+        count = self.read_count(stream, context, path)
         if count is None:
             return None
         if count > stream.remaining // self.element_min:
@@ -232,14 +235,14 @@ def wire_min(subcon: Construct) -> int:
 
 
 def heap(subcon: Construct) -> int:
-    """Return the memory a value costs, in bytes, before what its strings, bytes and arrays charge for themselves."""
+    """Return the memory that a value takes, in bytes, without the strings, bytes and arrays in it."""
     if isinstance(subcon, FormatField):
         return 0 if subcon.fmtstr == ">?" else SCALAR_HEAP
     return UUID_HEAP if isinstance(subcon, Bytes) else getattr(subcon, "heap", 0)
 
 
-def join_path(path: Any) -> str:
-    """Write a chain of pairs as people do: `topics[3].name`."""
+def format_path(path: Any) -> str:
+    """Format a path: `topics[3].name`."""
     steps = []
     while isinstance(path, tuple):
         path, step = path

@@ -10,7 +10,7 @@ from typing import Any
 
 from construct import Construct, ConstructError
 
-from protocol.constructs import Reader, join_path
+from protocol.constructs import Reader, format_path
 from protocol.errors import ProtocolError
 
 
@@ -39,7 +39,7 @@ def build(root: Construct, value: Any) -> bytes:
 
 def _path(error: ConstructError) -> str:
     """Return the field's path. The header's fields and the message's stand side by side, as in Kafka's documents."""
-    return join_path(error.path).removeprefix("body.")
+    return format_path(error.path).removeprefix("body.")
 
 
 def _reason(error: ConstructError) -> str:

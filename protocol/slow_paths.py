@@ -1,6 +1,6 @@
-"""What generated codecs call where a case is rare: varints of several bytes, tagged fields, values that have no bytes.
+"""Functions that generated codecs call in rare cases: long varints, unknown tagged fields, values of the wrong type.
 
-A decoder has read the first byte already when it comes here. Positions are indexes into the frame.
+A decoder has read the first byte already when it calls one. Positions are indexes into the frame.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SHORT_UVARINTS = tuple(bytes((value,)) for value in range(128))
 
 
 def long_uvarint(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """Return the rest of a varint whose first byte, above 127, has been read; and the position behind it."""
+    """Read the rest of a varint whose first byte was `value`, above 127. Return the number and the position behind."""
     value &= 0x7F
     for shift in range(7, 35, 7):
         byte = data[at]
@@ -28,7 +28,7 @@ def long_uvarint(data: bytes, at: int, value: int) -> tuple[int, int]:
 
 
 def long_text(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """Read the length of a string, which has a limit, in the same way."""
+    """Read the length of a string in the same way, and compare it with the limit."""
     value, at = long_uvarint(data, at, value)
     if value > bounds.TEXT_BYTES_MAX + 1:
         raise ValueError("a string above its limit")
@@ -36,7 +36,7 @@ def long_text(data: bytes, at: int, value: int) -> tuple[int, int]:
 
 
 def skip_tags(data: bytes, at: int, count: int) -> int:
-    """Go over tagged fields that nobody here knows; `count` is the first byte of their count. The position behind."""
+    """Skip unknown tagged fields. `count` is the first byte of their count. Return the position behind them."""
     if count > 127:
         count, at = long_uvarint(data, at, count)
     if count > bounds.TAGS_MAX:
@@ -58,11 +58,12 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def text_uvarint(value: int) -> bytes:
-    """Return the length of a compact string, which has a limit."""
+    """Encode the length of a compact string. Raises ValueError above the limit."""
     if value > bounds.TEXT_BYTES_MAX + 1:
         raise ValueError("a string above its limit")
     return uvarint(value)
 
 
 def not_uuid(value: Any) -> bytes:
+    """Raise ValueError for a value that is not a UUID."""
     raise ValueError(f"{value!r} is not a UUID's 16 bytes")

@@ -64,7 +64,7 @@ def noted(lengths: list[Length]) -> Iterator[None]:
         start = stream.position
         found = count(self, stream, context, path)
         smallest = self.element_min if isinstance(self, ArrayOf) else 1
-        where = constructs.join_path(path)
+        where = constructs.format_path(path)
         lengths.append(Length(start, stream.position, where, self.compact, self.nullable, smallest, int(self.compact)))
         return found
 
@@ -73,7 +73,7 @@ def noted(lengths: list[Length]) -> Iterator[None]:
         start = stream.position
         found = varint(self, stream, context, path)
         if next_is_length:
-            lengths.append(Length(start, stream.position, constructs.join_path(path), True, True, 1, 0))
+            lengths.append(Length(start, stream.position, constructs.format_path(path), True, True, 1, 0))
         next_is_length = False
         return found
 
