@@ -1,7 +1,7 @@
-"""Copies of one log, as the brokers of a cluster have them: which part of a copy its cluster has left behind.
+"""Compare the copies of one log that the brokers of a cluster have: which part of a copy has diverged.
 
 A leader epoch ends where the next one begins. A copy may hold records of an old epoch beyond that offset: its broker
-was cut off, and would truncate them when it followed the new leader. Such a tail has diverged and does not count.
+was cut off, and would truncate them when it followed the new leader. Such a tail has diverged, and is left out.
 """
 
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ NEVER = 1 << 62
 Batch = tuple[str, int, int, int]  # log, leader epoch, base offset, last offset
 
 
-def epoch_ends(batches: Iterable[Batch]) -> dict[int, int]:
-    """Of each leader epoch the offset at which it ends (exclusive), from the batches of all copies in log order.
+def find_epoch_ends(batches: Iterable[Batch]) -> dict[int, int]:
+    """Return the offset at which each leader epoch ends (exclusive), from the batches of all copies in log order.
 
-    An epoch that a lower one follows in its own copy is no epoch but damage, since no checksum covers that field.
+    An epoch that is followed by a lower one in the same copy is ignored as damage: no checksum covers that field.
     """
     begins: dict[int, int] = {}
     lowest: dict[str, int] = {}  # of what follows in the same copy
@@ -35,7 +35,7 @@ def epoch_ends(batches: Iterable[Batch]) -> dict[int, int]:
 def find_divergence(partition: int, batches: Iterable[Batch]) -> list[dict[str, Any]]:
     """Return a row of `log_problems` for each copy of the partition's log with a tail that does not count."""
     rows = list(batches)
-    ends = epoch_ends(rows)
+    ends = find_epoch_ends(rows)
     tails: dict[str, tuple[int, int, int]] = {}  # log -> epoch, first and last offset
     for log, epoch, base, last in rows:
         if last >= (limit := ends.get(epoch, NEVER)):
@@ -48,7 +48,7 @@ def find_divergence(partition: int, batches: Iterable[Batch]) -> list[dict[str, 
     ]
 
 
-def conflicting(partition: int, log: str, offset: int) -> dict[str, Any]:
+def describe_conflict(partition: int, log: str, offset: int) -> dict[str, Any]:
     """Return the row of `log_problems` for a copy that holds another record at an offset, of the same leader epoch."""
     text = "another copy has another record at this offset, of the same leader epoch: these are not copies of one log"
     return _problem("conflicting_copy", log, partition, offset, offset, text)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.decode.copies import NEVER, Batch, epoch_ends, find_divergence
+from pipeline.decode.copies import NEVER, Batch, find_divergence, find_epoch_ends
 from pipeline.decode.layout import Span
 from pipeline.decode.rows import Options, SpanDecoder
 from pipeline.decode.schema import OFFSET_COMMITS
@@ -35,7 +35,7 @@ def latest_and_problems(spans: Iterable[Span], options: Options) -> tuple[pa.Tab
     """Return the same, and what could not be read or believed: rows of `log_problems`."""
     reads = list(spans)
     copies = _copies(reads, options)
-    ends = epoch_ends(copies)
+    ends = find_epoch_ends(copies)
     reduced = Reduction(KEY, OFFSET_COMMITS)
     problems = find_divergence(reads[0].log.partition, copies) if reads else []
     for span in reads:

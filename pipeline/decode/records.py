@@ -1,6 +1,6 @@
-"""The records of believed batches: where their keys and values lie, and which transaction a marker ends.
+"""Read the records of valid batches as columns: where their keys and values are, and what a marker decides.
 
-The loop over records is compiled (`kernels`); `plain` reads the same one record after the other, and is the judge.
+The loop over records is compiled (`kernels`). `plain` reads the same records one after the other, as the reference.
 """
 
 import struct
@@ -38,10 +38,10 @@ class Records:
         return len(self.batch)
 
 
-def records(chunk: Chunk) -> tuple[Records, list[Problem]]:
-    """Return the records of a chunk's data batches, in order, and the batches whose records could not be read."""
+def read_records(chunk: Chunk) -> tuple[Records, list[Problem]]:
+    """Return the records of a chunk's data batches, in order, and a problem for each batch that cannot be read."""
     headers = chunk.headers.take(~chunk.headers.is_control)
-    data, starts, ends, problems = _areas(chunk, headers)
+    data, starts, ends, problems = _inflate_all(chunk, headers)
     counts = headers.count.astype(np.int64)
     sane = (counts >= 0) & (counts <= (ends - starts) // LEAST_RECORD)
     counts = np.where(sane, counts, np.clip((ends - starts) // LEAST_RECORD, 0, None))
@@ -55,7 +55,7 @@ def records(chunk: Chunk) -> tuple[Records, list[Problem]]:
         within = np.arange(len(batch)) - first[batch]
         batch, fields = batch[within < good[batch]], fields[within < good[batch]]
     result = Records(data, headers, batch, fields)
-    outside = _outside(result)
+    outside = _find_outside(result)
     if outside.any():
         lost = np.unique(batch[outside])
         wrong[lost] = True
@@ -64,27 +64,30 @@ def records(chunk: Chunk) -> tuple[Records, list[Problem]]:
     failed = {problem.from_offset for problem in problems}
     for b in np.flatnonzero(wrong).tolist():
         if int(headers.base_offset[b]) not in failed:
-            problems.append(_malformed_row(chunk, headers, b, int(good[b])))
+            problems.append(_describe_malformed(chunk, headers, b, int(good[b])))
     return result, problems
 
 
-def _outside(found: Records) -> Array:
-    """Return records whose offset does not lie in their batch."""
+def _find_outside(found: Records) -> Array:
+    """Return for each record whether its offset is outside of its batch."""
     base = found.headers.base_offset[found.batch]
     last = found.headers.last_offset[found.batch]
     outside: Array = (found.offset < base) | (found.offset > last)
     return outside
 
 
-def _malformed_row(chunk: Chunk, headers: Headers, b: int, good: int) -> Problem:
+def _describe_malformed(chunk: Chunk, headers: Headers, b: int, good: int) -> Problem:
     first, last = int(headers.base_offset[b]), int(headers.last_offset[b])
     detail = f"{good} of {headers.count[b]} records could be read"
     size = int(headers.length[b]) + 12
     return Problem("malformed_record", chunk.file_pos + int(headers.pos[b]), size, detail, first, last)
 
 
-def _areas(chunk: Chunk, headers: Headers) -> tuple[bytes, Array, Array, list[Problem]]:
-    """(data, starts, ends) of every batch's records; compressed ones are inflated behind the chunk's own bytes."""
+def _inflate_all(chunk: Chunk, headers: Headers) -> tuple[bytes, Array, Array, list[Problem]]:
+    """Return data with all records uncompressed, start and end of each batch's records in it, and problems.
+
+    Inflated records stand behind the chunk's own bytes.
+    """
     starts, ends = headers.pos + HEADER_BYTES, headers.end.copy()
     parts, size, problems = [chunk.data], len(chunk.data), []
     for b in np.flatnonzero(headers.codec).tolist():
@@ -103,14 +106,14 @@ def _areas(chunk: Chunk, headers: Headers) -> tuple[bytes, Array, Array, list[Pr
     return b"".join([*parts, bytes(PADDING)]), starts, ends, problems
 
 
-def markers(chunk: Chunk) -> dict[int, tuple[int, int]]:
-    """Base offset of a control batch -> (0 abort or 1 commit, coordinator epoch); an unreadable marker is left out."""
+def read_markers(chunk: Chunk) -> dict[int, tuple[int, int]]:
+    """Return (0 abort or 1 commit, coordinator epoch) of each readable marker by its base offset."""
     known = {}
     headers = chunk.headers.take(chunk.headers.is_control)
-    fields, good, one = np.zeros((len(headers), 6), np.int64), np.zeros(len(headers), np.int64), np.ones(len(headers))
-    first = np.arange(len(headers))
+    fields, good = np.zeros((len(headers), 6), np.int64), np.zeros(len(headers), np.int64)
+    first, counts = np.arange(len(headers)), np.ones(len(headers), np.int64)
     buffer = np.frombuffer(chunk.data, np.uint8)
-    kernels.boundaries(buffer, headers.pos + HEADER_BYTES, headers.end, first, one.astype(np.int64), fields, good)
+    kernels.boundaries(buffer, headers.pos + HEADER_BYTES, headers.end, first, counts, fields, good)
     rows = zip(headers.base_offset.tolist(), good.tolist(), fields.tolist(), strict=True)
     for base, is_read, (_, _, key, key_length, value, value_length) in rows:
         if is_read and key_length >= 4 and value_length >= 6:

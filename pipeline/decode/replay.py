@@ -12,7 +12,7 @@ from operator import itemgetter
 
 import msgspec
 
-from pipeline.decode.copies import NEVER, epoch_ends
+from pipeline.decode.copies import NEVER, find_epoch_ends
 from pipeline.decode.layout import LogDir, segments
 from pipeline.decode.plain import PlainBatch, PlainCommit, PlainRecord, batches, commit, marker, records
 
@@ -58,7 +58,7 @@ def merge_copies(
     if len(copies) == 1:
         yield from read(copies[0])
         return
-    ends = epoch_ends(
+    ends = find_epoch_ends(
         (log.name, batch.leader_epoch, batch.base_offset, batch.base_offset + batch.last_delta)
         for log in copies
         for batch, _ in _batches(log)

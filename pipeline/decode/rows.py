@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.decode import groups
 from pipeline.decode.layout import Span
 from pipeline.decode.offsets import Commits
-from pipeline.decode.records import Records, markers, records
+from pipeline.decode.records import Records, read_markers, read_records
 from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS, TABLES, UNKNOWN_RECORDS
 from pipeline.decode.spans import CHUNK_BYTES, Chunk, Problem, SpanReader
 from pipeline.errors import LogDamagedError
@@ -68,7 +68,7 @@ class SpanDecoder:
             yield Rows("batches", self._batch_rows(chunk))
         if wanted <= {"batches"}:
             return
-        found, problems = records(chunk)
+        found, problems = read_records(chunk)
         self._report(problems)
         commits = Commits(found)
         self._doubtful(chunk, found, commits)
@@ -121,7 +121,7 @@ class SpanDecoder:
 
     def _batch_rows(self, chunk: Chunk) -> pa.RecordBatch:
         h = chunk.headers
-        known = markers(chunk)
+        known = read_markers(chunk)
         kinds = [
             known.get(base) if control else None
             for base, control in zip(h.base_offset.tolist(), h.is_control.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""One group from its first record to its last, whatever its type: classic, consumer, and from one to the other."""
+"""The history of one group from its first record to its last, of either type, and across migrations."""
 
 from collections.abc import Iterable, Iterator
 
@@ -20,17 +20,17 @@ from pipeline.history.records import (
     read_generation,
 )
 
-HELD = 2  # rows of rebalances that may still change: members settle an epoch after it began
+HELD = 2  # the latest rebalances, whose rows may still change: members reach an epoch after it began
 
 
 class GroupHistory:
-    """Records and commits of a group go in, in log order; rows come out, each once it is complete."""
+    """Takes the records and commits of a group in log order, and yields each row once it is complete."""
 
     def __init__(self, group: str) -> None:
         self._classic, self._consumer = ClassicHistory(group), ConsumerHistory(group)
         self._gaps = CommitGaps()
         self._step: dict[Partition, Activity] = {}
-        self._tombstone: Record | None = None  # of a group: the next record says whether it ended or migrated
+        self._tombstone: Record | None = None  # of the group; the next record shows whether it was deleted or migrated
         self._rebalances: list[Rebalance] = []
 
     def observe(self, topic: str, partition: int, activity: Activity) -> None:
@@ -57,7 +57,7 @@ class GroupHistory:
             self._step = {}
 
     def end(self) -> Iterator[Row]:
-        """Yield the rest: there are no more records."""
+        """Yield the remaining rows, after the last record."""
         if self._tombstone is not None:
             yield from self._keep(self._end_life(self._tombstone, None))
         yield from self._close_step()
@@ -66,7 +66,7 @@ class GroupHistory:
         yield from self._consumer.end()
 
     def _keep(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Pass on all rows but rebalances, whose commit gap is known later."""
+        """Yield all rows but rebalances, which are held until their commit gap is known."""
         for row in rows:
             if isinstance(row, Rebalance):
                 self._rebalances.append(row)
@@ -82,7 +82,7 @@ class GroupHistory:
             yield from complete
 
     def _end_life(self, tombstone: Record, successor: Record | None) -> Iterator[Row]:
-        """Delete the group, or let it go on as one of the other type if it has a successor."""
+        """End the group, or migrate it if a record of the other type follows."""
         if tombstone.key_version == GROUP_METADATA:
             if successor is None:
                 yield from self._classic.apply(tombstone, {})
@@ -101,7 +101,7 @@ class GroupHistory:
 
 
 def _is_migration(tombstone: Record, following: Record) -> bool:
-    """Return whether a group is of the other type in the same moment; any other group with a tombstone was deleted."""
+    """Return whether a record of the other type follows the tombstone at once. If not, the group was deleted."""
     is_next = following.log_offset == tombstone.log_offset + 1 or following.record_ts == tombstone.record_ts
     was_classic = tombstone.key_version == GROUP_METADATA
     others = (MEMBER, EPOCH) if was_classic else (GROUP_METADATA,)

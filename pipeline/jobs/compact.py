@@ -19,7 +19,7 @@ from pipeline.decode import replay
 from pipeline.decode.headers import Headers
 from pipeline.decode.latest import Reduction
 from pipeline.decode.layout import LogDir, Segment, Span, log_dirs, logs_at, spans
-from pipeline.decode.records import Records, markers, records
+from pipeline.decode.records import Records, read_markers, read_records
 from pipeline.decode.spans import Chunk, SpanReader
 from pipeline.decode.strings import byte_strings
 from pipeline.errors import CompactionRefusedError
@@ -119,7 +119,7 @@ def _survivors(found: list[Span], drop_before_ms: int | None) -> tuple[np.ndarra
             _transactions(chunk, started)
             read = _read(chunk)
             seen += len(read)
-            ends = markers(chunk)
+            ends = read_markers(chunk)
             producers = dict(zip(chunk.headers.base_offset.tolist(), chunk.headers.producer_id.tolist(), strict=True))
             reduction.mark((producers[base], base, kind) for base, (kind, _) in ends.items())
             reduction.add(_with_keys(read))
@@ -146,7 +146,7 @@ def _transactions(chunk: Chunk, started: dict[int, int]) -> None:
 
 
 def _read(chunk: Chunk) -> Records:
-    read, problems = records(chunk)
+    read, problems = read_records(chunk)
     if problems:
         raise CompactionRefusedError(f"{problems[0].kind} at offset {problems[0].from_offset}: {problems[0].detail}")
     return read

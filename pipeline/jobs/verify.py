@@ -1,4 +1,4 @@
-"""Read logs in two ways and compare: by columns, and one record after the other."""
+"""Read logs in two ways and compare the results: by columns, and one record after the other."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pipeline import published
-from pipeline.decode.copies import conflicting
+from pipeline.decode.copies import describe_conflict
 from pipeline.decode.files import Place
 from pipeline.decode.latest import latest_and_problems
 from pipeline.decode.layout import LogDir, logs_at, spans
@@ -23,11 +23,11 @@ Row = tuple[Any, ...]  # by COLUMNS
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
-    """The rows on which the readers agree, and those that neither could read.
+    """The result of a comparison.
 
-    `differences` are keys that they know differently; `unexplained` counts those in sound logs. `unread_bytes` are all
-    bytes that no reader believes, also an unfinished batch at the end of a log that is being written; `problems` are
-    rows of `log_problems` of the severity `problem`.
+    `differences` describes keys whose rows differ; `unexplained` counts those in logs without damage. `unread_bytes`
+    are the bytes that cannot be read, including an unfinished batch at the end of a log that is being written.
+    `problems` are the rows of `log_problems` with the severity `problem`.
     """
 
     logs: int
@@ -40,9 +40,9 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
 
 def verify(paths: list[str], tables: Place | None = None, report: Report = lambda _line: None) -> VerifyReport:
-    """Replay every log sequentially, reduce it by columns, and compare whole rows; with `latest_offsets` if given.
+    """Replay every log, reduce it by columns, and compare the rows, also with `latest_offsets` of `tables` if given.
 
-    Copies of a log are read as one log. Raises FileNotFoundError when there is none to read.
+    Copies of a log are read as one log. Raises FileNotFoundError if there is no log.
     """
     found = logs_at(paths)
     replayed: dict[Key, Row] = {}
@@ -56,13 +56,13 @@ def verify(paths: list[str], tables: Place | None = None, report: Report = lambd
             conflicts.setdefault(log.name, offset)
 
         state = replay(merge_copies(copies, note), State(offsets={}, pending={}, group_records={}))
-        replayed |= {(partition, *key): _row(at, value) for key, (at, value) in state.offsets.items()}
+        replayed |= {(partition, *key): _make_row(at, value) for key, (at, value) in state.offsets.items()}
         rows, unread = latest_and_problems([span for log in copies for span in spans(log)], Options())
         reduced |= _by_key(rows.to_pylist())
-        problems += unread + [conflicting(partition, log, offset) for log, offset in conflicts.items()]
+        problems += unread + [describe_conflict(partition, log, offset) for log, offset in conflicts.items()]
         report(f"{', '.join(log.name for log in copies)}: {len(state.offsets)} offsets")
-    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _build(tables)}
-    strays = _in_several_logs(replayed)
+    ways = {"columns": reduced} if tables is None else {"columns": reduced, "tables": _read_published(tables)}
+    strays = _find_in_several_logs(replayed)
     keys = sorted(set(replayed).union(*ways.values()), key=str)
     differing = [key for key in keys if any(way.get(key) != replayed.get(key) for way in ways.values())]
     hurt = [one for one in problems if one["severity"] == "problem"]
@@ -73,8 +73,11 @@ def verify(paths: list[str], tables: Place | None = None, report: Report = lambd
         keys=len(replayed),
         equal=not differing,
         unexplained=len(unexplained),
-        differences=[_difference(key, {"replay": replayed, **ways}) for key in (unexplained or differing)[:SHOWN]],
-        problems=[_problem(one) for one in hurt] + [f"group {group} is in several logs" for group in sorted(strays)],
+        differences=[
+            _describe_difference(key, {"replay": replayed, **ways}) for key in (unexplained or differing)[:SHOWN]
+        ],
+        problems=[_describe_problem(one) for one in hurt]
+        + [f"group {group} is in several logs" for group in sorted(strays)],
         unread_bytes=sum(one["length"] for one in problems),
     )
 
@@ -83,13 +86,13 @@ def _partition(log: LogDir) -> int:
     return log.partition
 
 
-def _row(at: int, value: PlainCommit) -> Row:
+def _make_row(at: int, value: PlainCommit) -> Row:
     metadata = None if value.undecodable else value.metadata or ""
     return at, value.offset, value.leader_epoch, metadata, value.commit_ts, value.expire_ts, value.topic_id
 
 
 def _by_key(rows: list[dict[str, Any]]) -> dict[Key, Row]:
-    """Return rows of `latest_offsets`, or of the reduction, which has null for metadata that are empty."""
+    """Return rows of `latest_offsets` by key. Null metadata become empty, unless they are undecodable."""
     for row in rows:
         row["metadata"] = None if row["undecodable"] else row["metadata"] or ""
     return {
@@ -98,19 +101,19 @@ def _by_key(rows: list[dict[str, Any]]) -> dict[Key, Row]:
     }
 
 
-def _build(tables: Place) -> dict[Key, Row]:
+def _read_published(tables: Place) -> dict[Key, Row]:
     return _by_key(published.dataset(tables, published.load(tables), "latest_offsets").to_table().to_pylist())
 
 
-def _in_several_logs(replayed: dict[Key, Row]) -> set[str]:
+def _find_in_several_logs(replayed: dict[Key, Row]) -> set[str]:
     homes: dict[str, set[int]] = {}
     for partition, group, _, _ in replayed:
         homes.setdefault(group, set()).add(partition)
     return {group for group, partitions in homes.items() if len(partitions) > 1}
 
 
-def _difference(key: Key, ways: dict[str, dict[Key, Row]]) -> str:
-    """Return each way's row, shortened to the columns in which they differ."""
+def _describe_difference(key: Key, ways: dict[str, dict[Key, Row]]) -> str:
+    """Return the row of each way, with only the columns that differ."""
     rows = [way.get(key) for way in ways.values()]
     if None in rows:
         return f"{key}: " + ", ".join(f"{name} {way.get(key)}" for name, way in ways.items())
@@ -120,7 +123,7 @@ def _difference(key: Key, ways: dict[str, dict[Key, Row]]) -> str:
     )
 
 
-def _problem(one: dict[str, Any]) -> str:
+def _describe_problem(one: dict[str, Any]) -> str:
     to = "the end" if one["to_offset"] is None else one["to_offset"]
     place = f"{one['log_dir']} at byte {one['pos']}"
     return f"{place}: {one['kind']}, offsets {one['from_offset']} to {to}, {one['detail']}"

@@ -1,4 +1,4 @@
-"""Short names for members: `till-3` for `till-3-3f0c5b0e-...`; the full id is shown when the name is pointed at."""
+"""Short names for members, such as `till-3` for `till-3-3f0c5b0e-...`."""
 
 import re
 from collections.abc import Iterable
@@ -9,9 +9,10 @@ LONGEST = 24
 
 
 def short_names(members: Iterable[tuple[str, str | None, str | None]]) -> dict[str, str]:
-    """Return a name for each (member id, instance id, client id), each of them once: `app`, `app (2)`.
+    """Return a unique name for each member, given (member id, instance id, client id): `app`, `app (2)`.
 
-    The instance id, else the member id without its random end, else the client id with the beginning of the member id.
+    The name is the instance id, else the member id without its random end, else the client id with the first characters
+    of the member id.
     """
     names: dict[str, str] = {}
     used: dict[str, int] = {}

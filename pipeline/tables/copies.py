@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
-from pipeline.decode.copies import NEVER, Batch, conflicting, epoch_ends, find_divergence
+from pipeline.decode.copies import NEVER, Batch, describe_conflict, find_divergence, find_epoch_ends
 from pipeline.decode.schema import LOG_PROBLEMS, ddl
 
 IDENTITY = ("log_partition", "log_offset")
@@ -45,7 +45,7 @@ class Copies:
         ends = [
             (partition, one, end)
             for partition, epochs in self.epochs.items()
-            for one, end in epoch_ends(epochs).items()
+            for one, end in find_epoch_ends(epochs).items()
             if end < NEVER
         ]
         limits = rows.sparkSession.createDataFrame(ends, f"log_partition int, `{epoch}` int, `_end` bigint")
@@ -76,7 +76,7 @@ class Copies:
         rows = (
             later.where("_content <> _first").groupBy("log_partition", "log_dir").agg(F.min("log_offset").alias("at"))
         )
-        return [conflicting(row["log_partition"], row["log_dir"], row["at"]) for row in rows.collect()]
+        return [describe_conflict(row["log_partition"], row["log_dir"], row["at"]) for row in rows.collect()]
 
 
 def strays(commits: DataFrame, records: DataFrame) -> DataFrame:

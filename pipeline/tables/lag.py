@@ -1,9 +1,9 @@
-"""Lag and its verdicts: Burrow's rules as they are, and better ones beside them.
+"""Lag and status of groups, by the rules of Burrow, with further columns for what these rules miss.
 
-Burrow's evaluator looks at the last commits of a key (`WINDOW` of them) and the log ends of its partition. `lag_status`
-gives its answer in `status`, and in other columns what it misses: `worst_rewind` over the whole window, `lag_trend` (so
-that one decrease does not hide a steady rise), and `quiet_too_long`, which measures silence against the key's own
-rhythm, so that a topic with a commit an hour is not STOPped every minute.
+Burrow evaluates the last commits of a key (`WINDOW` of them) and the log ends of its partition. `lag_status` has its
+result in `status`. `worst_rewind` is over the whole window; `lag_trend` shows a steady rise in spite of one decrease;
+`quiet_too_long` compares the time since the last commit with the usual interval of the key, so that a topic with one
+commit an hour is not STOPped every minute.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -12,11 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 from pipeline.tables.commits import KEY
 
 WINDOW = 10  # commits that Burrow keeps of each key
-UNKNOWN = "UNKNOWN"  # where no log end is known: a lower bound would call a healthy group stopped
+UNKNOWN = "UNKNOWN"  # no log end is known: by a lower bound, a healthy group would be stopped
 
 
 def log_end_offsets(given: DataFrame | None, commits: DataFrame) -> DataFrame:
-    """(topic, partition, ts, leo, source): what was handed in, else the highest commit of any group: a lower bound."""
+    """Return (topic, partition, ts, leo, source): the log ends in `given`, else the highest commit, a lower bound."""
     bound = (
         commits.where("effective and committed_offset is not null")
         .groupBy("topic", "partition")
@@ -28,8 +28,8 @@ def log_end_offsets(given: DataFrame | None, commits: DataFrame) -> DataFrame:
     return given.unionByName(bound.join(given, ["topic", "partition"], "left_anti"))
 
 
-def of_current_life(ends: DataFrame) -> DataFrame:
-    """Select the log ends since a partition's end last went back: then its topic was created anew."""
+def select_current_life(ends: DataFrame) -> DataFrame:
+    """Select the log ends since a partition's log end last decreased, which shows that its topic was created anew."""
     order = Window.partitionBy("topic", "partition").orderBy("ts", "leo")
     fell = F.coalesce(F.col("leo") < F.lag("leo").over(order), F.lit(False)).cast("int")
     lives = ends.withColumn("_fell", fell).withColumn("_life", F.sum("_fell").over(order))
@@ -37,8 +37,8 @@ def of_current_life(ends: DataFrame) -> DataFrame:
     return lives.withColumn("_newest", newest).where("_life = _newest").select(*ends.columns)
 
 
-def windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFrame:
-    """One row a key: its last commits as arrays, oldest first, with the lag at each as far as it is known.
+def collect_windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFrame:
+    """Return one row for each key: its last commits as arrays, oldest first, with the lag at each if it is known.
 
     The lag at a commit is measured against the newest log end seen until then; before the first one it is null.
     """
@@ -52,7 +52,7 @@ def windows(commits: DataFrame, ends: DataFrame, size: int = WINDOW) -> DataFram
         .where(F.col("_nth") <= size)
     )
     samples = (
-        of_current_life(ends)
+        select_current_life(ends)
         .groupBy("topic", "partition")
         .agg(
             F.sort_array(F.collect_list(F.struct("ts", "leo"))).alias("samples"),
@@ -81,9 +81,9 @@ def _lag_at(commit: Column) -> Column:
 
 
 def evaluate_windows(windows: DataFrame, now_ms: int, allowed_lag: int = 0) -> DataFrame:
-    """Burrow's status of each window.
+    """Add Burrow's status of each window, with the rules in Burrow's order.
 
-    Wants `offsets`, `times`, `lags` (with nulls), `leos` and `lag`; the order of the rules is Burrow's.
+    `windows` needs `offsets`, `times`, `lags` (with nulls), `leos` and `lag`.
     """
     first, last = F.element_at("times", 1), F.element_at("times", -1)
     now = F.lit(now_ms // 1000 * 1000)  # Burrow's clock has seconds
@@ -106,14 +106,14 @@ def evaluate_windows(windows: DataFrame, now_ms: int, allowed_lag: int = 0) -> D
 
 
 def _pairs(of: str) -> Column:
-    """Neighbours of an array as structs (before, after)."""
+    """Return the pairs of neighbours in an array, as structs (before, after)."""
     before = F.slice(of, 1, F.greatest(F.size(of) - 1, F.lit(0)))
     after = F.slice(of, 2, F.greatest(F.size(of) - 1, F.lit(0)))
     return F.zip_with(before, after, lambda a, b: F.struct(a.alias("before"), b.alias("after")))
 
 
 def _falls(known: Column) -> Column:
-    """Return whether a known lag is ever smaller than the known one before it."""
+    """Return whether any known lag is smaller than the known lag before it."""
     start = F.struct(F.lit(None).cast("bigint").alias("last"), F.lit(False).alias("fell"))
     return F.aggregate(
         known,
@@ -125,7 +125,7 @@ def _falls(known: Column) -> Column:
 
 
 def _rewound() -> Column:
-    """Return whether the first step backwards was never made good. Burrow looks at no other."""
+    """Return whether the first rewind in the window was never made up for. Burrow looks at no other."""
     drop = F.struct(
         F.lit(None).cast("bigint").alias("last"), F.lit(None).cast("bigint").alias("from"), F.lit(False).alias("back")
     )
@@ -144,9 +144,9 @@ def _rewound() -> Column:
 
 
 def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WINDOW, allowed_lag: int = 0) -> DataFrame:
-    """Status, lag in offsets and in seconds, and the better rules, of every key that has a commit."""
+    """Return status, lag in offsets and in seconds, and the further columns, for every key with a commit."""
     known_end = F.coalesce(F.col("leo_source") != "max_committed", F.lit(False))
-    keys = windows(commits, ends, size).withColumn(
+    keys = collect_windows(commits, ends, size).withColumn(
         "lag", F.greatest(F.lit(0), F.col("leo") - F.element_at("offsets", -1))
     )
     intervals = F.transform(_pairs("times"), lambda pair: pair["after"] - pair["before"])
@@ -174,10 +174,9 @@ def lag_status(commits: DataFrame, ends: DataFrame, now_ms: int, size: int = WIN
 
 
 def _lag_seconds(now_ms: int) -> Column:
-    """Return how long ago the log ended where the group stands, interpolated between two samples of its end; never
-    beyond.
+    """Return how long ago the log ended at the committed offset, interpolated between two samples of the log end.
 
-    0 when it is caught up; null when the samples do not reach back that far.
+    0 if the group has caught up; null if the samples do not reach back that far.
     """
     at = F.element_at("offsets", -1)
     below = F.element_at(F.filter("samples", lambda s: s["leo"] <= at), -1)
@@ -189,7 +188,7 @@ def _lag_seconds(now_ms: int) -> Column:
 
 
 def _trend() -> Column:
-    """Return offsets of lag gained per commit over the window: the slope of the line through all known lags."""
+    """Return by how many offsets the lag grows with each commit: the slope of the line through all known lags."""
     points = F.filter(
         F.transform("lags", lambda lag, i: F.struct(i.cast("double").alias("x"), lag.cast("double").alias("y"))),
         lambda point: point["y"].isNotNull(),
@@ -211,7 +210,7 @@ def _trend() -> Column:
 
 
 def lag_history(commits: DataFrame, ends: DataFrame) -> DataFrame:
-    """(group, topic, partition, ts, lag) at each moment for which a log end is known: the commit that stood then.
+    """Return (group, topic, partition, ts, lag) at each time with a known log end, by the latest commit before it.
 
     Ends that are only lower bounds say nothing about the past and are left out.
     """
@@ -229,9 +228,9 @@ def lag_history(commits: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def group_status(keys: DataFrame) -> DataFrame:
-    """Burrow's roll-up: the worst of a group's partitions, everything worse than WARN being ERR.
+    """Return the status of each group by Burrow: the worst of its partitions, where everything above WARN is ERR.
 
-    UNKNOWN is worse than OK, and better than what is known to be bad.
+    UNKNOWN is worse than OK, and better than WARN.
     """
     known = F.when(F.col("status") == "OK", 0).when(F.col("status") == UNKNOWN, 1).when(F.col("status") == "WARN", 2)
     worst = F.max(known.otherwise(3))
