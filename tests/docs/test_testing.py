@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from tests.live import Muster, server_fixture
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
 SECONDS = 600  # to fetch what a project needs
+
+READ_ADDRESSES = """export MUSTER=$(python3 -c 'import json; print(json.load(open("ready.json"))["admin"])')
+export MUSTER_BOOTSTRAP=$(python3 -c 'import json; print(json.load(open("ready.json"))["kafka"])')
+"""
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
   <groupId>example</groupId><artifactId>example</artifactId><version>1</version>
@@ -48,6 +53,23 @@ def run(muster: Muster, folder: Path, *command: str) -> str:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout + done.stderr
+
+
+def test_the_chapter_on_failover(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        warnings.warn("NO CURL: a chapter of docs/testing.md is not tried", stacklevel=2)
+        pytest.skip("no curl on this machine")
+    (script,) = re.findall(r"^## Failover\n.*?^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    script = script.replace("muster serve", "muster serve --listen 127.0.0.1:0 --admin 127.0.0.1:0")
+    script = script.replace("done\n", f"done\n{READ_ADDRESSES}", 1).replace("http://127.0.0.1:8092", "$MUSTER")
+    bin_folder = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    script = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n" + script  # where a line of it fails
+    done = subprocess.run(
+        ["bash", "-em"], cwd=tmp_path, env=environment, input=script, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"broker":2' in done.stdout and done.stdout.count('"is_running":true') == 3
 
 
 @pytest.mark.long  # fetches JUnit and a client
