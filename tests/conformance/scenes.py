@@ -1,4 +1,4 @@
-"""What many stories begin with: groups and transactions that are so far."""
+"""Groups and transactions in the state in which many stories begin."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A member that notices what others do to a server process, and how many descriptors a test may have for them."""
+"""A member that measures how long other clients delay it, and the number of descriptors that a test may use."""
 
 import resource
 from collections.abc import Iterator
