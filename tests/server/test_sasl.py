@@ -499,3 +499,9 @@ def test_users_and_keys_are_read_again(tmp_path: Path, issuer: Issuer) -> None:
     with pytest.raises(ConfigError):
         again.reload()
     assert log_in(here.connect(), "ann", "two")
+    users.write_text("ann:three\n")
+    for unusable in ([1], [{}], [{"kty": ["RSA"]}], [{"kty": "EC", "crv": "P-0", "x": "AA", "y": "AA"}]):
+        keys.write_text(json.dumps({"keys": unusable}))
+        with pytest.raises(ConfigError, match="expected keys in the form of JWKS: "):
+            again.reload()
+    assert log_in(here.connect(), "ann", "two")

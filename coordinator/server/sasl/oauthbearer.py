@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628): the client shows a token that somebody else has signed.
+"""OAUTHBEARER (RFC 7628): the client sends a token that an issuer has signed.
 
     client   n,[a=USER],^Aauth=Bearer TOKEN^A[NAME=VALUE^A...]^A
     server   nothing, or {"status": "invalid_token"} and, behind the client's ^A, the failure
@@ -25,7 +25,7 @@ _REFUSED: Final = json.dumps({"status": "invalid_token"}).encode()
 
 
 class InvalidToken(Exception):  # noqa: N818  # an answer, not a failure
-    """Why a token is not accepted."""
+    """The token is not accepted."""
 
 
 class Rules(Struct, frozen=True):
@@ -38,10 +38,10 @@ class Rules(Struct, frozen=True):
 
 
 class Verifier:
-    """Checks tokens (JWT) by the keys of those who may make them."""
+    """Verifies tokens (JWT) by the public keys of their issuers."""
 
     def __init__(self, keys: Sequence[Mapping[str, Any]], rules: Rules, now_s: Callable[[], float] = time.time) -> None:
-        """`keys` are public keys as JWKS has them. Raises ValueError for those that cannot be used."""
+        """`keys` are public keys in the form of JWKS. Raises ValueError if one cannot be used."""
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
@@ -49,6 +49,8 @@ class Verifier:
             self._keys = KeySet.import_key_set({"keys": [dict(key) for key in keys]})
         except JoseError as error:
             raise ValueError(str(error)) from None
+        except (TypeError, KeyError) as error:  # of keys that do not have the form of JWKS at all
+            raise ValueError(f"a key cannot be read: {error!r}") from None
         self._rules = rules
         self._now_s = now_s
 
