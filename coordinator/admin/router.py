@@ -26,7 +26,7 @@ class Router:
         self._routes: dict[tuple[str, ...], dict[str, Handle]] = {}  # by the segments of the pattern, by method
 
     def add(self, method: str, pattern: str, handle: Handle) -> None:
-        """Let `handle` answer requests of a method and a path. A route for GET answers HEAD as well."""
+        """Add a handler for a method and a pattern of paths. A handler for GET also handles HEAD."""
         methods = self._routes.setdefault(tuple(pattern.split("/")[1:]), {})
         assert method not in methods, f"two handlers for {method} {pattern}"
         methods[method] = handle
@@ -37,7 +37,7 @@ class Router:
 
     async def __call__(self, request: Request) -> Response | Stream:
         """Answer a request."""
-        segments = _segments(request.path)
+        segments = _split_path(request.path)
         if segments is None:
             return Response(b"invalid path: expected no empty segments, dots or characters that are not UTF-8\n", 400)
         for pattern, methods in self._routes.items():
@@ -54,8 +54,8 @@ class Router:
         return Response(f"nothing is at {request.path}; there is {known}\n".encode("utf-8", "replace"), 404)
 
 
-def _segments(path: str) -> tuple[str, ...] | None:
-    """Split a path that is still percent-encoded. Returns None for one that could be read in two ways."""
+def _split_path(path: str) -> tuple[str, ...] | None:
+    """Split a percent-encoded path, and decode its segments. Return None if it could be read in two ways."""
     if path == "/":
         return ("",)
     try:
@@ -66,6 +66,7 @@ def _segments(path: str) -> tuple[str, ...] | None:
 
 
 def _match(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the parameters of a path by their names, None if the path does not match the pattern."""
     if len(pattern) != len(segments):
         return None
     parameters: dict[str, str] = {}

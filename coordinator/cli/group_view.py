@@ -1,4 +1,4 @@
-"""A group as an administrator sees it, of the classic or of the consumer protocol. Not a subcommand."""
+"""Describe a group of either protocol, for the commands. Not a subcommand."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -53,13 +53,13 @@ class GroupView(Struct, frozen=True):
 def describe_group(cluster: Cluster, group: str) -> GroupView | None:
     """Describe a group of either type; None if no group has this id. Raises ClientError."""
     if cluster.any.versions(ConsumerGroupDescribeRequest()):
-        response = cluster.ask_coordinator(group, ConsumerGroupDescribeRequest((group,)), _codes)
+        response = cluster.ask_coordinator(group, ConsumerGroupDescribeRequest((group,)), _find_codes)
         (found,) = response.groups
         if found.error_code == ErrorCode.NONE:
             return _view_consumer_group(found)
         if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise BrokerError(f"describe {group}", found.error_code, found.error_message)
-    response = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _codes)
+    response = cluster.ask_coordinator(group, DescribeGroupsRequest((group,)), _find_codes)
     (found,) = response.groups
     # Up to version 5 an unknown group is described as dead, without an error.
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
@@ -68,7 +68,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupView | None:
     return _view_classic_group(found)
 
 
-def _codes(response: Any) -> list[int]:
+def _find_codes(response: Any) -> list[int]:
     return [one.error_code for one in response.groups]
 
 
@@ -93,12 +93,12 @@ def _view_consumer_member(member: ConsumerGroupDescribeResponseMember) -> Member
         epoch=member.member_epoch,
         topics=member.subscribed_topic_names,
         regex=member.subscribed_topic_regex or None,
-        assignment=_partitions(member.assignment),
-        target=_partitions(member.target_assignment),
+        assignment=_read_partitions(member.assignment),
+        target=_read_partitions(member.target_assignment),
     )
 
 
-def _partitions(assignment: ConsumerGroupDescribeResponseAssignment) -> Partitions:
+def _read_partitions(assignment: ConsumerGroupDescribeResponseAssignment) -> Partitions:
     return {one.topic_name: tuple(sorted(one.partitions)) for one in assignment.topic_partitions}
 
 
@@ -133,7 +133,7 @@ def _view_classic_member(member: DescribeGroupsResponseDescribedGroupMember, pro
 
 
 def _read_protocol(member: DescribeGroupsResponseDescribedGroupMember) -> tuple[tuple[str, ...], Partitions]:
-    """Read subscription and assignment. They are the clients' own bytes: unreadable ones show as empty."""
+    """Read subscription and assignment. Clients wrote these bytes: unreadable ones are shown as empty."""
     topics: tuple[str, ...] = ()
     assignment: Partitions = {}
     try:

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers, and which of them is asked to change things."""
+"""DescribeCluster: the brokers, and the controller."""
 
 from typing import Final
 
@@ -12,14 +12,14 @@ from protocol.messages.describe_cluster import (
     DescribeClusterResponseBroker,
 )
 
-BROKERS, CONTROLLERS = 1, 2  # what an endpoint can be (KIP-919)
+BROKERS, CONTROLLERS = 1, 2  # types of endpoints (KIP-919)
 _WRONG_ENDPOINT: Final = {
     CONTROLLERS: (ErrorCode.MISMATCHED_ENDPOINT_TYPE, "The request was sent to an endpoint of type BROKER"),
 }
 
 
 def describe_cluster(state: State, request: DescribeClusterRequest, env: Env) -> DescribeClusterResponse:
-    """Describe the brokers; controllers have no endpoint of their own here."""
+    """Describe the brokers. Controllers have no endpoints of their own here."""
     if request.endpoint_type != BROKERS:
         error, message = _WRONG_ENDPOINT.get(
             request.endpoint_type, (ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type")

@@ -1,4 +1,4 @@
-"""How handlers are made of functions that decide: catalog and transactions know neither logs nor connections."""
+"""Make handlers of the pure functions of the catalog and of transactions, which know neither logs nor connections."""
 
 from collections.abc import Callable, Generator
 from typing import Any, Final
@@ -11,16 +11,16 @@ from coordinator.dataplane.state import Env, State
 Handler = Callable[[State, Any, Env], Any]
 
 NO_ANSWER: Final = object()
-"""The response to a Produce that wants none, not even of an error."""
+"""In place of the response to a Produce with acks=0, which has none even for an error."""
 
 
 def by_catalog(decide: Callable[[Catalog, Any, Call], Result[Any]]) -> Handler:
-    """Make the handler of what the catalog decides."""
+    """Return a handler that lets the catalog decide, and writes its records."""
     return lambda state, request, env: state.runtime.record(decide(state.catalog, request, env.call), env.call.now_ms)
 
 
 def by_catalog_in_steps(decide: Callable[[Catalog, Any, Call], Decisions]) -> Handler:
-    """Make the handler of what the catalog decides in steps."""
+    """Return a handler that lets the catalog decide in steps."""
 
     def handle(state: State, request: Any, env: Env) -> Generator[None, None, Any]:
         response = None
@@ -34,7 +34,7 @@ def by_catalog_in_steps(decide: Callable[[Catalog, Any, Call], Decisions]) -> Ha
 
 
 def by_configs(decide: Callable[[Catalog, Any, Call], Decisions]) -> Handler:
-    """Make the same for what may change the settings of topics, which their open logs are to follow."""
+    """Return a handler in steps for changes of settings. Open logs take over those of their topics."""
     handle_in_steps = by_catalog_in_steps(decide)
 
     def handle(state: State, request: Any, env: Env) -> Generator[None, None, Any]:
@@ -46,7 +46,7 @@ def by_configs(decide: Callable[[Catalog, Any, Call], Decisions]) -> Handler:
 
 
 def by_transactions(decide: Callable[[Transactions, Any, Call], Result[Any]]) -> Handler:
-    """Make the handler of what the transactions decide."""
+    """Return a handler that lets the transactions decide, and writes their records."""
     return lambda state, request, env: state.runtime.record(
         decide(state.transactions, request, env.call), env.call.now_ms
     )

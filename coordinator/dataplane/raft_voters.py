@@ -1,4 +1,4 @@
-"""AddRaftVoter and RemoveRaftVoter: the quorum has one voter, and by `kraft.version` 0 none can be changed."""
+"""AddRaftVoter and RemoveRaftVoter: always refused, because with `kraft.version` 0 the voters cannot be changed."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""The facts of the log `__muster_catalog-0`: topics, settings, producer ids, transactions, credentials, ACLs, quotas,
+"""The records of the log `__muster_catalog-0`: topics, settings, producer ids, transactions, credentials, ACLs, quotas,
 and which partitions have a log.
 
-A key is an INT16 that says what it is about, then its fields; a value is an INT16 with the layout's version, then its
-fields; no value at all takes the fact back. The log may be compacted: the latest value of a key is all there is to it.
+A key is an INT16 for its type, then its fields. A value is an INT16 for the version of its layout, then its fields. A
+record without a value is a tombstone. The log may be compacted: only the latest value of each key counts.
 """
 
 from typing import Any, Final
@@ -34,7 +34,7 @@ class TopicValue(Message):
 
 
 class ConfigKey(Message):
-    """One setting of one resource, in Kafka's numbers: a topic is 2, a broker 4 (named "" for all), a group 32."""
+    """One setting of one resource, by Kafka's types: topic 2, broker 4 (with the name "" for all), group 32."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -48,7 +48,7 @@ class ConfigValue(Message):
 
 
 class ProducerIdKey(Message):
-    """The producer ids; there is one such fact."""
+    """The key of the one record about producer ids."""
 
 
 class ProducerIdValue(Message):
@@ -71,7 +71,7 @@ class TransactionTopic(Message):
 
 
 class TransactionValue(Message):
-    """All about a transactional producer and its latest transaction; what the fields mean, `Transaction` says."""
+    """A transactional producer and its latest transaction. `Transaction` explains the fields."""
 
     producer_id: int = -1
     producer_epoch: int = -1
@@ -94,7 +94,7 @@ class ScramKey(Message):
 
 
 class ScramValue(Message):
-    """What the server knows of the password: neither the password nor the salted one can be had from it."""
+    """The server's part of a credential, from which neither the password nor the salted password can be derived."""
 
     salt: bytes = b""
     stored_key: bytes = b""
@@ -103,7 +103,7 @@ class ScramValue(Message):
 
 
 class AclKey(Message):
-    """An access rule, in Kafka's numbers. All of it is the key: there is no more to a rule than that it exists."""
+    """An access rule, in Kafka's numbers. All of its fields are in the key."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -135,7 +135,7 @@ class QuotaKey(Message):
 
 
 class QuotaValue(Message):
-    """How much it is."""
+    """The value of the quota."""
 
     value: float = 0.0
 
@@ -148,7 +148,7 @@ class LogKey(Message):
 
 
 class LogValue(Message):
-    """Something was written to it, when the topic had this id: if its directory is missing, records are."""
+    """The log was written to, when the topic had this id. If its directory is missing, records are lost."""
 
     topic_id: bytes = NO_ID
 
@@ -158,7 +158,7 @@ Value = TopicValue | ConfigValue | ProducerIdValue | TransactionValue | ScramVal
 
 
 class CatalogRecord(Struct, frozen=True, gc=False):
-    """One fact of the catalog's log; without a value it takes the fact of that key back."""
+    """One record of the catalog's log. Without a value it is a tombstone."""
 
     key: Key
     value: Value | None
@@ -244,7 +244,7 @@ _VERSION: Final = b"\0\0"
 
 
 def encode(record: CatalogRecord) -> tuple[bytes, bytes | None]:
-    """Return the record's key and value as the log keeps them; value None is a tombstone."""
+    """Encode the record as key and value of a record in the log. The value of a tombstone is None."""
     number = _TYPE_OF[type(record.key)]
     key = number.to_bytes(2, "big") + _KEYS[number].at(0, False).build(record.key)
     if record.value is None:
@@ -254,7 +254,7 @@ def encode(record: CatalogRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes | None, value: bytes | None) -> CatalogRecord:
-    """Return the record that the log kept. Raises ProtocolError when these are not its bytes."""
+    """Decode key and value of a record in the log. Raises ProtocolError."""
     if key is None or len(key) < 2:
         raise ProtocolError("a catalog record without a key")
     number = int.from_bytes(key[:2], "big")

@@ -1,4 +1,4 @@
-"""OffsetDelete: forget what a group has committed to topics that it no longer reads."""
+"""OffsetDelete: delete committed offsets of topics that the group no longer subscribes to."""
 
 from coordinator.core.classic.voting import CONSUMER
 from coordinator.core.consumer.group import ConsumerGroup
@@ -20,11 +20,11 @@ from protocol.messages.offset_delete import (
 
 
 def offset_delete(group: Group | None, request: OffsetDeleteRequest, env: Env) -> Result[Group]:
-    """Write a tombstone for each offset that there is and that nobody reads; each partition has its outcome."""
+    """Write a tombstone for each committed offset whose topic no member subscribes to. Kafka: `deleteOffsets`."""
     if error := _validate(group, request.group_id):
         return Result(response=OffsetDeleteResponse(error_code=error))
-    assert group is not None, "there is no group, and that is no reason"
-    outcomes = tuple(_outcome(group, topic, env.topics) for topic in request.topics)
+    assert group is not None, "a missing group is refused"
+    outcomes = tuple(_delete_from_topic(group, topic, env.topics) for topic in request.topics)
     deleted = dict.fromkeys(
         OffsetCommitKey(request.group_id, topic.name, each.partition_index)
         for topic in outcomes
@@ -36,9 +36,9 @@ def offset_delete(group: Group | None, request: OffsetDeleteRequest, env: Env) -
 
 
 def _validate(group: Group | None, group_id: str) -> ErrorCode:
-    """Return why nothing of the group may be deleted, NONE if something may.
+    """Return why no offset of the group may be deleted, NONE if some may.
 
-    Members of which nothing is known but that they are no consumers may be using any topic.
+    If the members use another protocol than that of consumers, it is not known which topics they use.
     """
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -49,19 +49,19 @@ def _validate(group: Group | None, group_id: str) -> ErrorCode:
     return ErrorCode.NON_EMPTY_GROUP
 
 
-def _outcome(group: Group, topic: OffsetDeleteRequestTopic, topics: Topics) -> OffsetDeleteResponseTopic:
-    meant = topics.get(topic.name)
+def _delete_from_topic(group: Group, topic: OffsetDeleteRequestTopic, topics: Topics) -> OffsetDeleteResponseTopic:
+    existing = topics.get(topic.name)
     in_use = is_subscribed(group, topic.name)
     outcomes = []
     for each in topic.partitions:
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
-        if meant is None or not exists(each.partition_index, meant):
+        if existing is None or not exists(each.partition_index, existing):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         outcomes.append(OffsetDeleteResponsePartition(each.partition_index, error))
     return OffsetDeleteResponseTopic(topic.name, tuple(outcomes))
 
 
 def _has(offsets: OffsetStore, key: OffsetCommitKey) -> bool:
-    """Committed or pending: a tombstone removes both."""
+    """Return whether there is a committed or a pending offset. A tombstone removes both."""
     is_committed = offsets.get(key.group, key.topic, key.partition) is not None
     return is_committed or offsets.has_pending(key.group, key.topic, key.partition)
