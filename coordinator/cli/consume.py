@@ -98,10 +98,8 @@ def run(args: argparse.Namespace) -> int:
         return fail("consume", "--partition cannot be combined with --group", 2)
     try:
         with Cluster.of(args) as cluster, closing(_consume(cluster, args)) as records:
-            for number, (partition, record) in enumerate(records, 1):
+            for partition, record in records:
                 print(_format(partition, record, args), flush=args.follow or args.group is not None)
-                if number == args.count:
-                    break
     except KeyboardInterrupt:
         return 0  # the way to end `--follow`
     except WrongUse as error:
@@ -158,9 +156,13 @@ def _consume(cluster: Cluster, args: argparse.Namespace) -> Records:
 
 
 def _consume_alone(args: argparse.Namespace, positions: Sequence[Position], fetcher: "Fetcher") -> Records:
-    """Return the records from where each partition is to be read, to its end, or on and on."""
+    """Yield the records from each position to its end, if it has one, or as many as `--count` says."""
+    left = args.count
     while unread := [one for one in positions if not one.is_at_end]:
-        yield from fetcher.fetch(unread)
+        for one in fetcher.fetch(unread):
+            yield one
+            if left is not None and (left := left - 1) == 0:
+                return
 
 
 def _positions(cluster: Cluster, args: argparse.Namespace, known: Sequence[int]) -> list[Position]:
@@ -184,8 +186,11 @@ def _ends(cluster: Cluster, args: argparse.Namespace, numbers: Iterable[int]) ->
 
 
 def _consume_as_member(cluster: Cluster, args: argparse.Namespace, known: Sequence[int], fetcher: "Fetcher") -> Records:
-    """Return the records of the partitions that the group assigns. A record counts as read when the next one is asked
-    for."""
+    """Yield the records of the partitions that the group assigns.
+
+    A record is committed only after the caller has come back from printing it. So `--count` is counted here.
+    """
+    left = args.count
     starts, ends = _ends(cluster, args, known)
     topic_id = cluster.metadata([args.topic]).topics[0].topic_id
     member = GroupConsumer(cluster, args.group, args.topic, topic_id, starts)
@@ -202,9 +207,12 @@ def _consume_as_member(cluster: Cluster, args: argparse.Namespace, known: Sequen
             if not unread:
                 time.sleep(PAUSE_SECONDS)  # the group has not assigned a partition yet
             for partition, record in fetcher.fetch(unread):
-                member.positions[partition] = record.offset + 1
                 yield partition, record
+                member.positions[partition] = record.offset + 1
+                if left is not None and (left := left - 1) == 0:
+                    return
             member.positions.update((one.partition, one.offset) for one in unread)
+            ends.update((one.partition, one.end) for one in unread if one.end is not None)
             member.commit(is_urgent=False)
     finally:
         member.leave()

@@ -110,14 +110,14 @@ class GroupConsumer:
             self._member_id,
             topics=(OffsetCommitRequestTopic(self._topic, partitions=partitions),),
         )
-        response = self._cluster.ask_coordinator(self._group, request, _codes, up_to=BY_NAME)
-        codes = set(_codes(response)) - {ErrorCode.NONE}
-        if codes <= {ErrorCode.STALE_MEMBER_EPOCH, *LOST}:  # the next heartbeat says what the member has lost
-            self.beat_now()
-        else:
-            raise BrokerError(f"commit offsets of {self._group}", min(codes))
+        response = self._cluster.ask_coordinator(self._group, request, _find_codes, up_to=BY_NAME)
+        codes = set(_find_codes(response)) - {ErrorCode.NONE}
         if not codes:
             self._committed |= moved
+        elif codes <= {ErrorCode.STALE_MEMBER_EPOCH, *LOST}:
+            self.beat_now()  # the response says what the member has lost
+        else:
+            raise BrokerError(f"commit offsets of {self._group}", min(codes))
         self._commit_at = time.monotonic() + COMMIT_SECONDS
 
     def leave(self) -> None:
@@ -128,5 +128,5 @@ class GroupConsumer:
             self._epoch = JOIN
 
 
-def _codes(response: Any) -> list[int]:
+def _find_codes(response: Any) -> list[int]:
     return [one.error_code for topic in response.topics for one in topic.partitions]

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from coordinator.cli import consume
+from coordinator.cli.consume import Fetcher
 from coordinator.cli.produce import murmur2
-from tests.cli.command import Command
+from coordinator.client import ClientError
+from tests.cli.command import Command, records
 from tests.live import Muster, server_fixture
 
 muster = server_fixture("--ephemeral", "--set", "num.partitions=2")
@@ -58,3 +61,42 @@ def test_only_what_was_committed(command: Command, muster: Muster) -> None:
     assert command.lines("consume", "txn", "--committed") == ["0", "2"]
     assert len(command.lines("consume", "txn")) > 2
     producer.abort_transaction(20)
+
+
+def test_a_member_does_not_wait_for_an_open_transaction(
+    command: Command, muster: Muster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = Producer({"bootstrap.servers": muster.kafka, "transactional.id": "y"})
+    producer.init_transactions(20)
+    command.lines("topics", "create", "opened", "--partitions", "1")
+    producer.begin_transaction()
+    producer.produce("opened", "open", partition=0)
+    assert producer.flush(10) == 0
+    fetches, fetch = 0, Fetcher._fetch_from
+
+    def fetch_a_few_times(self: Fetcher, *arguments: Any) -> Any:
+        nonlocal fetches
+        fetches += 1
+        assert fetches < 10, "it waits for the end of the transaction"
+        return fetch(self, *arguments)
+
+    monkeypatch.setattr(Fetcher, "_fetch_from", fetch_a_few_times)
+    assert command.lines("consume", "opened", "--committed", "--group", "waiting") == []
+    producer.abort_transaction(20)
+
+
+def test_a_member_commits_what_was_printed(command: Command, muster: Muster, monkeypatch: pytest.MonkeyPatch) -> None:
+    command.lines("topics", "create", "printed", "--partitions", "1")
+    records(muster.kafka, "printed", {0: 5})
+    words = ("consume", "printed", "--group", "printing", "--show", "offset")
+    assert command.lines(*words, "--count", "2") == ["0 x", "1 x"]
+
+    def fail_at_the_second(text: str, **_: Any) -> None:
+        if text.startswith("3"):
+            raise ClientError("nobody reads this")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(consume, "print", fail_at_the_second, raising=False)
+        assert command(*words)[0] == 1
+    assert command.lines(*words) == ["3 x", "4 x"]
+    assert command.lines(*words) == []
