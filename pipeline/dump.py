@@ -34,7 +34,7 @@ def dump(name: str, data: bytes) -> Iterator[str]:
     """Yield the lines for one segment file."""
     yield f"Dumping {name}"
     digits = name.rsplit("/", 1)[-1].removesuffix(".log")
-    yield f"Log starting offset: {int(digits) if digits.isdigit() else 0}"
+    yield f"Log starting offset: {int(digits) if digits.isdecimal() else 0}"
     end = 0
     for batch in plain.batches(data):
         end = batch.pos + 12 + batch.length

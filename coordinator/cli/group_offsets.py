@@ -51,8 +51,8 @@ def fetch_offsets(cluster: Cluster, group: str) -> list[CommittedOffset]:
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)
     )
-    response = cluster.ask_coordinator(group, request, lambda one: [_group_part(one).error_code], up_to=BY_NAME)
-    found = _group_part(response)
+    response = cluster.ask_coordinator(group, request, lambda one: [_find_group(one).error_code], up_to=BY_NAME)
+    found = _find_group(response)
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return []
     check(f"fetch the offsets of {group}", found.error_code)
@@ -69,13 +69,13 @@ def fetch_offsets(cluster: Cluster, group: str) -> list[CommittedOffset]:
     )
 
 
-def _group_part(response: Any) -> Any:
-    """One group's part of an OffsetFetch response: up to version 7 it is the response itself."""
+def _find_group(response: Any) -> Any:
+    """Return the part of an OffsetFetch response for the one group: up to version 7, that is the response itself."""
     return response.groups[0] if response.groups else response
 
 
 def partitions_of(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[int]]:
-    """Return the partitions of topics. Raises Refused for an unknown topic."""
+    """Return the partitions of topics. Raises BrokerError for an unknown topic."""
     found = {}
     for topic in cluster.metadata(topics).topics if topics else ():
         check(f"use topic {topic.name}", topic.error_code)
@@ -128,7 +128,7 @@ def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], 
 
 
 def commit_all(cluster: Cluster, group: str, offsets: Iterable[CommittedOffset]) -> None:
-    """The same of offsets that each have a leader epoch and metadata of their own."""
+    """Commit offsets with leader epochs and metadata, for a group without members. Raises ClientError as `commit`."""
     by_place = {(one.topic, one.partition): one for one in offsets}
 
     def part(place: TopicPartition) -> OffsetCommitRequestPartition:
@@ -141,7 +141,7 @@ def commit_all(cluster: Cluster, group: str, offsets: Iterable[CommittedOffset])
         )
 
     request = OffsetCommitRequest(group_id=group, topics=_group_by_topic(by_place, OffsetCommitRequestTopic, part))
-    response = cluster.ask_coordinator(group, request, _codes, up_to=BY_NAME)
+    response = cluster.ask_coordinator(group, request, _find_codes, up_to=BY_NAME)
     _check_partitions(f"set the offset of {group}", response, {ErrorCode.UNKNOWN_MEMBER_ID: HAS_MEMBERS})
 
 
@@ -153,7 +153,7 @@ def delete_offsets(cluster: Cluster, group: str, partitions: Iterable[TopicParti
     _check_partitions(f"delete the offset of {group}", response)
 
 
-def _codes(response: Any) -> list[int]:
+def _find_codes(response: Any) -> list[int]:
     return [one.error_code for topic in response.topics for one in topic.partitions]
 
 
@@ -195,6 +195,6 @@ def _parse_partition(text: str) -> tuple[str, list[int] | None]:
     topic, colon, numbers = text.partition(":")
     if not colon:
         return topic, None
-    if not topic or not all(number.isdigit() for number in numbers.split(",")):
+    if not topic or not (numbers.isascii() and all(number.isdecimal() for number in numbers.split(","))):
         raise WrongUse(f"invalid TOPIC {text!r}: expected TOPIC or TOPIC:PARTITION,PARTITION")
     return topic, [int(number) for number in numbers.split(",")]

@@ -13,12 +13,13 @@ from typing import Final
 from msgspec import Struct
 
 from coordinator.cli import fail
-from coordinator.cli.cluster import Cluster, WrongUse, check
-from coordinator.cli.group_offsets import no_partition, partitions_of
+from coordinator.cli.cluster import PAUSE_SECONDS, Cluster, WrongUse, check
+from coordinator.cli.group_offsets import no_partition
 from coordinator.cli.parser import add_json_option, expect, integer, name_and_value
 from coordinator.cli.tables import count
 from coordinator.client import Client, ClientError
 from protocol import record_batch
+from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.records import Record
@@ -30,6 +31,8 @@ muster produce orders --header source=shell --header run=7 < lines.txt"""
 BY_NAME: Final = 12  # the last version of Produce that names topics: later ones have ids
 BATCH_LINES, BATCH_BYTES = 500, 500_000  # a request holds no more
 ALL: Final = -1
+CREATION_SECONDS: Final = 2.0  # for a topic that the broker creates
+NOT_CREATED: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 _ESCAPES: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
@@ -115,7 +118,7 @@ class Writer:
         self._separator = args.key_separator.encode() if args.key_separator else None
         self._headers = tuple((name, value.encode()) for name, value in args.header)
         self._timeout_ms = int(cluster.timeout * 1000)
-        self._leaders = _find_leaders(cluster, args.topic)
+        self._leaders = find_leaders(cluster, args.topic)
         self._partition: int | None = args.partition
         self._turn = 0
         self.written = 0
@@ -160,14 +163,25 @@ class Writer:
         check(f"write to {self._topic}:{partition}", result.error_code, result.error_message)
 
 
-def _find_leaders(cluster: Cluster, topic: str) -> dict[int, Client]:
-    """Return a connection to the leader of each partition. The broker may create the topic."""
-    cluster.any.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=True))
-    partitions = partitions_of(cluster, [topic])[topic]
+def find_leaders(cluster: Cluster, topic: str) -> dict[int, Client]:
+    """Return a connection to the leader of each partition. Raises ClientError.
+
+    The broker may create the topic. Apache Kafka answers that it is unknown, until it exists and has leaders.
+    """
+    request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=True)
+    deadline = time.monotonic() + CREATION_SECONDS
+    while True:
+        (found,) = cluster.any.ask(request).topics
+        has_leaders = not found.error_code and all(one.leader_id >= 0 for one in found.partitions)
+        if has_leaders or found.error_code not in NOT_CREATED or time.monotonic() > deadline:
+            break
+        time.sleep(PAUSE_SECONDS)
+    check(f"use topic {topic}", found.error_code)
     brokers = cluster.brokers()
-    (known,) = cluster.metadata([topic]).topics
-    leader_of = {one.partition_index: one.leader_id for one in known.partitions}
-    return {partition: brokers[leader_of[partition]] for partition in partitions}
+    for one in found.partitions:
+        if one.leader_id not in brokers:
+            check(f"write to {topic}:{one.partition_index}", ErrorCode.LEADER_NOT_AVAILABLE)
+    return {one.partition_index: brokers[one.leader_id] for one in found.partitions}
 
 
 def murmur2(data: bytes) -> int:

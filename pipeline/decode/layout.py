@@ -76,7 +76,7 @@ START = Position()
 
 def _partition(name: str, topic: str) -> int | None:
     head, _, number = name.rpartition("-")
-    return int(number) if head == topic and number.isdigit() else None
+    return int(number) if head == topic and number.isdecimal() else None
 
 
 def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:

@@ -7,10 +7,18 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from coordinator.cli import consume
+from coordinator.cli import consume, produce
+from coordinator.cli.cluster import BrokerError
 from coordinator.cli.consume import Fetcher
 from coordinator.cli.produce import murmur2
 from coordinator.client import ClientError
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tests.cli.command import Command, records
 from tests.live import Muster, server_fixture
 
@@ -100,3 +108,35 @@ def test_a_member_commits_what_was_printed(command: Command, muster: Muster, mon
         assert command(*words)[0] == 1
     assert command.lines(*words) == ["3 x", "4 x"]
     assert command.lines(*words) == []
+
+
+class CreatingKafka:
+    """A cluster that creates a topic as Apache Kafka does: unknown at first, then without leaders, then complete."""
+
+    def __init__(self, *answers: tuple[int, tuple[int, ...]]) -> None:
+        self._answers = list(answers)
+        self.any = self
+
+    def ask(self, request: MetadataRequest) -> MetadataResponse:
+        assert request.allow_auto_topic_creation
+        error, leaders = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        partitions = tuple(MetadataResponsePartition(0, index, leader) for index, leader in enumerate(leaders))
+        return MetadataResponse(topics=(MetadataResponseTopic(error, "new", partitions=partitions),))
+
+    def brokers(self) -> dict[int, Any]:
+        return {1: "one", 2: "two"}
+
+
+def test_a_topic_that_the_broker_creates_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce, "PAUSE_SECONDS", 0)
+    unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ())
+    cluster: Any = CreatingKafka(unknown, (ErrorCode.NONE, (-1, 1)), (ErrorCode.NONE, (2, 1)))
+    assert produce.find_leaders(cluster, "new") == {0: "two", 1: "one"}
+    monkeypatch.setattr(produce, "CREATION_SECONDS", 0)
+    for never, complaint in (
+        (unknown, "cannot use topic new: "),
+        ((ErrorCode.NONE, (1, -1)), "cannot write to new:1: "),
+    ):
+        cluster = CreatingKafka(never)
+        with pytest.raises(BrokerError, match=complaint):
+            produce.find_leaders(cluster, "new")

@@ -270,7 +270,9 @@ def test_an_open_transaction_moves_with_its_coordinator_and_with_its_group(serve
 def test_the_transactions_are_read_from_the_log(server: Cluster) -> None:
     begin(server)
     before = server.node.ledger.transactions.by_id["x"]
-    server.node.ledger.transactions.by_id["x"] = before.to(TransactionState.PREPARE_ABORT, 1)  # what no log says
+    server.node.ledger.transactions.by_id["x"] = before.with_state(
+        TransactionState.PREPARE_ABORT, 1
+    )  # what no log says
     server.operator.brokers.move_transaction("x", server.at("x", "transaction"))
     assert server.node.ledger.transactions.by_id["x"] == before
 

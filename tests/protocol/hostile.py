@@ -57,7 +57,7 @@ def filled(subcon: Construct) -> Any:
 @contextmanager
 def noted(lengths: list[Length]) -> Iterator[None]:
     """While construct reads, note where it finds lengths and counts."""
-    count, varint, section, value = CountedArray.count, Uvarint._parse, TagSection._parse, TagSection._value
+    count, varint, section, value = CountedArray.read_count, Uvarint._parse, TagSection._parse, TagSection._value
     next_is_length = False  # of the varints in tagged fields, the first and that before a value; not the tags
 
     def noted_count(self: CountedArray, stream: Any, context: Any, path: Any) -> int | None:
@@ -87,12 +87,12 @@ def noted(lengths: list[Length]) -> Iterator[None]:
         next_is_length = True
         return value(self, field, stream, context, path)
 
-    CountedArray.count, Uvarint._parse = noted_count, noted_varint
+    CountedArray.read_count, Uvarint._parse = noted_count, noted_varint
     TagSection._parse, TagSection._value = noted_section, noted_value
     try:
         yield
     finally:
-        CountedArray.count, Uvarint._parse = count, varint
+        CountedArray.read_count, Uvarint._parse = count, varint
         TagSection._parse, TagSection._value = section, value
 
 
