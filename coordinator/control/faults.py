@@ -1,10 +1,10 @@
-"""Faults on demand: which request is met, and what is done to it. Pure; the frontend carries it out.
+"""Faults on demand: which request a rule meets, and what is done to it. Pure; the frontend carries it out.
 
     {"on": {"api": "OffsetCommit", "group": "g1", "nth": 2}, "do": {"apply": true, "drop": "response"}}
 
-A rule meets a request when every field of `on` agrees. Of the rules that meet a request the oldest one that is not used
-up decides. `nth` and `after` count the requests that agree, `count` bounds how many are met, `probability` lets the
-dice decide, by a seed of the rule's own so that a run can be repeated.
+A rule meets a request when every field of `on` agrees. Of several rules, the oldest one that is not used up decides.
+`nth` and `after` count the requests that agree, also those that another rule decides. `count` is how many requests a
+rule meets at most. With a `probability`, dice decide, with a seed of each rule's own so that a run can be repeated.
 """
 
 import random
@@ -17,9 +17,7 @@ from coordinator.control.subject import Subject
 from protocol.apis import BY_NAME
 from protocol.errors import ErrorCode
 
-STEPS: dict[
-    str, frozenset[str]
-] = {  # the steps of a group's protocol at which it can be held, as the APIs that take it
+STEPS: dict[str, frozenset[str]] = {  # the steps of a group's protocol at which it can be held, with their APIs
     "join": frozenset({"JoinGroup"}),
     "sync": frozenset({"SyncGroup"}),
     "assignment": frozenset({"SyncGroup", "ConsumerGroupHeartbeat"}),
@@ -29,7 +27,7 @@ STEPS: dict[
 
 
 class FaultError(ValueError):
-    """Raised for a rule that cannot be a fault. The text says what is wrong with it."""
+    """The rule cannot be a fault. The text says why."""
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +73,7 @@ class Action(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FaultSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule as it is asked for."""
+    """A rule as a test states it."""
 
     do: Action
     on: Match = field(default_factory=Match)
@@ -85,7 +83,7 @@ class FaultSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(Struct):
-    """A rule in force, with what it has seen so far."""
+    """A rule in force, with its counts."""
 
     number: int
     spec: FaultSpec
@@ -99,14 +97,16 @@ class Rule(Struct):
             return True
         return self.spec.count is not None and self.hits >= self.spec.count
 
-    def meets(self, subject: Subject) -> bool:
-        """Count a request, and return whether the rule meets it."""
+    def note_request(self, subject: Subject) -> bool:
+        """Count a request that agrees. Return whether the rule may meet it, by `nth` and `after`."""
         on = self.spec.on
         if self.is_used_up or not on.agrees(subject):
             return False
         self.seen += 1
-        if (on.nth and self.seen != on.nth) or self.seen <= on.after:
-            return False
+        return self.seen > on.after and on.nth in (0, self.seen)
+
+    def try_to_hit(self) -> bool:
+        """Let the dice decide whether the rule meets the request that was counted last."""
         if self.spec.probability < 1 and self.dice.random() >= self.spec.probability:
             return False
         self.hits += 1
@@ -121,7 +121,7 @@ class FaultPlan:
         self._numbers = 0
 
     def __bool__(self) -> bool:
-        """Return whether there is any rule: without one, requests are not even looked at."""
+        """Return whether there is any rule. Without one, the gate skips the plan."""
         return bool(self._rules)
 
     def __iter__(self) -> Iterator[Rule]:
@@ -148,12 +148,13 @@ class FaultPlan:
         self._rules.clear()
 
     def find(self, subject: Subject) -> Rule | None:
-        """Return the rule that meets a request, None if none does."""
-        return next((rule for rule in self._rules.values() if rule.meets(subject)), None)
+        """Return the rule that meets a request, None if none does. Every rule counts the request, if it agrees."""
+        candidates = [rule for rule in self._rules.values() if rule.note_request(subject)]
+        return next((rule for rule in candidates if rule.try_to_hit()), None)
 
 
 def check(spec: FaultSpec) -> None:
-    """Raise FaultError for a rule that could never do what it says."""
+    """Raise FaultError for a rule that can never apply."""
     on, do = spec.on, spec.do
     if on.api and on.api not in BY_NAME:
         raise FaultError(f"invalid on.api {on.api!r}: expected Kafka's name of an API, such as OffsetCommit")

@@ -53,6 +53,13 @@ def test_the_oldest_rule_that_is_not_used_up_decides() -> None:
     assert hits(plan, COMMIT) == [False]
 
 
+def test_a_rule_counts_the_requests_that_an_older_one_decides() -> None:
+    plan = FaultPlan()
+    rules = [plan.add(FaultSpec(DROP, match)) for match in (Match(nth=1), Match(nth=2), Match(after=2))]
+    assert [plan.find(COMMIT) for _ in range(4)] == [*rules, None]
+    assert [rule.seen for rule in rules] == [1, 2, 3]
+
+
 def test_a_probability_is_drawn_by_the_rules_own_seed() -> None:
     def run(seed: int) -> list[bool]:
         plan = FaultPlan()
