@@ -164,12 +164,6 @@ def test_an_address_may_be_written_as_for_the_commands(address: str, url: str, b
     assert (muster.admin.url, muster.bootstrap) == (url, bootstrap)
 
 
-@pytest.mark.parametrize("address", ["https://kafka.test:8092", "http://", "127.0.0.1:8092/v1", "kafka:port"])
-def test_another_address_is_refused(address: str) -> None:
-    with pytest.raises(ValueError):
-        Muster("", address)
-
-
 def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_TOKEN", "secret\nsecond line")
     with pytest.raises(MusterError, match=r"invalid MUSTER_TOKEN: expected printable ASCII characters"):

@@ -173,9 +173,9 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
         server.start()
 
 
-@pytest.mark.parametrize("url", ["localhost:8092", "https://localhost:8092", "http://", "http://localhost/v1"])
+@pytest.mark.parametrize("url", ["https://localhost:8092", "http://", "http://localhost/v1", "localhost:8092/v1"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="expected http://HOST:PORT"):
+    with pytest.raises(ValueError, match="expected HOST:PORT or http://HOST:PORT"):
         Muster("localhost:9092", url)
 
 

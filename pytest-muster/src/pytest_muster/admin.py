@@ -32,7 +32,7 @@ class Admin:
         url = url if "://" in url else f"http://{url}"
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
-            raise ValueError(f"invalid address of a Muster server {url!r}: expected http://HOST:PORT")
+            raise ValueError(f"invalid address of a Muster server {url!r}: expected HOST:PORT or http://HOST:PORT")
         self.url = url.rstrip("/")
         self._host, self._port = parts.hostname, parts.port or 80
         self.host = f"[{self._host}]" if ":" in self._host else self._host
