@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli import main
 from coordinator.cli.client_sasl import scram
 from coordinator.cli.command_config import CommandConfig
 from coordinator.client import Client
 from coordinator.config import ConfigError
 from coordinator.core.scram import SHA_256
 from protocol.messages.metadata import MetadataRequest
+from tests.commands import Shell, shell_fixture
 from tests.live import Muster, wait_until
 from tests.server.certificates import certificates
 from tests.server.secured import secured_server
@@ -41,6 +41,9 @@ WAYS = {
         f"sasl.oauthbearer.token.endpoint.url=ISSUER\n{BEARER}",
     ),
 }
+
+
+shell = shell_fixture()
 
 
 @pytest.fixture(scope="module")
@@ -71,31 +74,25 @@ def write(muster: Muster, tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_commands_get_in_by_every_way(
-    way: str, muster: Muster, write: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_get_in_by_every_way(way: str, muster: Muster, write: Callable[[str], str], shell: Shell) -> None:
     """`describe` goes by the bootstrap address, and by the one that Metadata and FindCoordinator tell."""
     listener, text = WAYS[way]
     where = ("--bootstrap-server", muster.address_of(listener), "--command-config", write(text))
-    assert main(["offsets", "set", f"shop-{listener}", "orders:0=0", *where]) == 0
-    capsys.readouterr()
-    assert main(["groups", "describe", f"shop-{listener}", *where]) == 0
-    assert "orders" in capsys.readouterr().out
+    shell(0, "offsets", "set", f"shop-{listener}", "orders:0=0", *where)
+    assert "orders" in shell(0, "groups", "describe", f"shop-{listener}", *where)
 
 
 def test_offsets_move_by_files_of_settings_and_the_environment(
-    muster: Muster, write: Callable[[str], str], capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    muster: Muster, write: Callable[[str], str], shell: Shell, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     listener, text = WAYS["SCRAM-SHA-512"]
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", write(text))
     monkeypatch.setenv("MUSTER_BOOTSTRAP", muster.address_of(listener))
-    assert main(["offsets", "set", "moving", "orders:1=0"]) == 0
-    capsys.readouterr()
-    assert main(["offsets", "export", "moving"]) == 0
+    shell(0, "offsets", "set", "moving", "orders:1=0")
     exported = tmp_path / "offsets.json"
-    exported.write_text(capsys.readouterr().out)
-    assert main(["offsets", "import", str(exported), "--dry-run"]) == 0
+    exported.write_text(shell(0, "offsets", "export", "moving"))
+    shell(0, "offsets", "import", exported, "--dry-run")
 
 
 MISTAKES = [
@@ -119,13 +116,11 @@ MISTAKES = [
 @pytest.mark.parametrize(("listener", "text", "code", "said"), MISTAKES)
 def test_mistakes_are_one_line(
     listener: str, text: str, code: int, said: str, muster: Muster, write: Callable[[str], str],
-    capsys: pytest.CaptureFixture[str],
+    shell: Shell,
 ) -> None:  # fmt: skip
     file = write(text)
-    words = ["groups", "list", "--bootstrap-server", muster.address_of(listener), "--command-config", file]
-    found = main(words)
-    complaint = capsys.readouterr().err
-    assert found == code, complaint
+    where = ("--bootstrap-server", muster.address_of(listener), "--command-config", file)
+    complaint = shell(code, "groups", "list", *where)
     assert said.replace("FILE", file) in complaint
     assert complaint.count("\n") == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 from pathlib import Path
@@ -10,34 +9,24 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli import decode
 from coordinator.cli.hexdump import read_hex
 from protocol.codec import encode_request, encode_response
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.commands import Shell, shell_fixture
 from tests.protocol.hostile import filled
 from tests.protocol.targets import TARGETS, Target
 
 HEARTBEAT = encode_request(12, 4, 7, "me", HeartbeatRequest("g", 5, "m"))
 
 
-def muster_decode(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    decode.add_arguments(parser)
-    return decode.run(parser.parse_args(words))
+muster_decode = shell_fixture("decode")
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Any:
+def said(muster_decode: Shell) -> Any:
     """Run the command on these words; its JSON."""
-
-    def run(*words: str) -> Any:
-        assert muster_decode(*words) == 0
-        out, err = capsys.readouterr()
-        assert err == ""
-        return json.loads(out)
-
-    return run
+    return lambda *words: json.loads(muster_decode(0, *words))
 
 
 def test_hex_may_be_written_in_many_ways_and_the_size_may_be_missing(said: Any, tmp_path: Path) -> None:
@@ -107,13 +96,11 @@ def test_each_field_of_each_message_is_there(said: Any, target: Target) -> None:
     assert len(answer["fields"]) > len(target.root.members) - 2
 
 
-def test_a_long_word_is_cut_in_its_complaint(capsys: pytest.CaptureFixture[str]) -> None:
-    assert muster_decode("z" * 5000) == 2
-    assert capsys.readouterr().err.endswith("z…': expected hex digits or a file\n")
+def test_a_long_word_is_cut_in_its_complaint(muster_decode: Shell) -> None:
+    assert muster_decode(2, "z" * 5000).endswith("z…': expected hex digits or a file\n")
 
 
-def test_a_long_frame_is_explained_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_frame_is_explained_as_well(muster_decode: Shell) -> None:
     """The server does not look for the place in frames of more than 64 KiB; a tool may take its time."""
     frame = HEARTBEAT[4:12] + b"\0\0" + b"\0" + b"\xff" * 100_000
-    assert muster_decode(frame.hex()) == 2
-    assert "in group_id at byte" in capsys.readouterr().err
+    assert "in group_id at byte" in muster_decode(2, frame.hex())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from coordinator import cli
+from tests.commands import Shell
 from tests.compat.consumers import STOPS, wait_until
 from tests.compat.steered import CLASSIC, CONSUMER, OPTIONS, Confluent, KafkaPython, Polling
 from tests.live import Muster, server_fixture
@@ -25,8 +25,8 @@ muster = server_fixture(*OPTIONS, "--set=group.consumer.assignment.interval.ms=0
 class Story:
     """One group, and what became of it."""
 
-    def __init__(self, muster: Muster, group: str) -> None:
-        self.muster, self.group = muster, group
+    def __init__(self, muster: Muster, why: Shell, group: str) -> None:
+        self.muster, self.group, self._why = muster, group, why
         self._seen = 0
         self._before: Counter[str] = Counter()
 
@@ -93,23 +93,18 @@ class Story:
         ours = (one for family in families for one in family.samples if one.labels.get("group") == self.group)
         return Counter({one.labels["cause"]: int(one.value) for one in ours if one.name == "muster_rebalances_total"})
 
-    def expect_why(self, capsys: pytest.CaptureFixture[str], sentence: str) -> None:
+    def expect_why(self, sentence: str) -> None:
         """Check that `muster why` gives the cause of a change of state in a sentence that begins like this."""
-        capsys.readouterr()
-        assert cli.main(["why", self.group, "--admin", self.muster.ready["admin"]]) == 0
-        text = capsys.readouterr().out
+        text = self._why(0, self.group, "--admin", self.muster.ready["admin"])
         assert f")  {sentence}" in text, text
 
 
 @pytest.fixture
-def story(muster: Muster, request: pytest.FixtureRequest) -> Story:
-    return Story(muster, request.node.name.removeprefix("test_").rstrip("]").replace("[", "-"))
+def story(muster: Muster, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Story:
+    return Story(muster, Shell(capsys, "why"), request.node.name.removeprefix("test_").rstrip("]").replace("[", "-"))
 
 
-Capsys = pytest.CaptureFixture[str]
-
-
-def test_a_member_joins_and_leaves(story: Story, capsys: Capsys) -> None:
+def test_a_member_joins_and_leaves(story: Story) -> None:
     with story.classic("a") as a:
         story.settle(a)
         story.expect("group_created", "member_joined", "initial_delay_passed", "leader_synced")
@@ -118,13 +113,13 @@ def test_a_member_joins_and_leaves(story: Story, capsys: Capsys) -> None:
             story.expect("member_joined", "member_rejoined", *COMPLETED)
         story.settle(a)
         story.expect("member_left", "member_rejoined", *COMPLETED)
-        story.expect_why(capsys, 'member left: "b" (')
+        story.expect_why('member left: "b" (')
     story.settle()
     story.expect("member_left", "no_member_left")
     story.expect_rebalances(member_joined=2, member_left=2)
 
 
-def test_a_member_of_the_consumer_protocol_joins_and_leaves(story: Story, capsys: Capsys) -> None:
+def test_a_member_of_the_consumer_protocol_joins_and_leaves(story: Story) -> None:
     with story.consumer("a") as a:
         story.settle(a)
         story.expect("group_created", "member_joined", "assignment_computed", "member_reconciled")
@@ -136,20 +131,20 @@ def test_a_member_of_the_consumer_protocol_joins_and_leaves(story: Story, capsys
             )
         story.settle(a)
         story.expect("member_left", "assignment_computed", "member_reconciled")
-        story.expect_why(capsys, "member left: ")
+        story.expect_why("member left: ")
     story.settle()
     story.expect("member_left")
     story.expect_rebalances(member_joined=2, member_left=1)
 
 
-def test_session_timeout(story: Story, capsys: Capsys) -> None:
+def test_session_timeout(story: Story) -> None:
     """B's heartbeats are held, as by a network that drops them; then the clock passes its session."""
     with story.pair() as (a, b):
         story.steer("POST", "/hold", at="heartbeat", client="b")
         story.muster.steer("POST", "/clock/advance", ms=45_001, keep_alive=["a"])
         story.settle(a)
         story.expect("session_expired", "member_rejoined", *COMPLETED)
-        story.expect_why(capsys, 'session expired: "b" (')
+        story.expect_why('session expired: "b" (')
         story.steer("POST", "/release")
         wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
         story.settle(a, b)
@@ -158,7 +153,7 @@ def test_session_timeout(story: Story, capsys: Capsys) -> None:
 
 
 @STOPS
-def test_poll_timeout(story: Story, capsys: Capsys) -> None:
+def test_poll_timeout(story: Story) -> None:
     """The application is busy for longer than max.poll.interval.ms: its client leaves the group for it."""
     settings = {"group_id": story.group, "session_timeout_ms": 45_000, "heartbeat_interval_ms": 100}
     with KafkaPython(story.muster, "a", max_poll_interval_ms=3_000, **settings) as a:
@@ -169,11 +164,11 @@ def test_poll_timeout(story: Story, capsys: Capsys) -> None:
         a.fall_silent()
         story.settle()
         story.expect("member_left", "no_member_left")
-        story.expect_why(capsys, 'member left: "a" (')
+        story.expect_why('member left: "a" (')
         story.expect_rebalances(member_left=1)
 
 
-def test_topic_grown_seen_by_a_leader(story: Story, capsys: Capsys) -> None:
+def test_topic_grown_seen_by_a_leader(story: Story) -> None:
     """In the classic protocol the leader looks after topics: it sees that one has grown, and rejoins."""
     admin = AdminClient({"bootstrap.servers": story.muster.kafka})
     admin.create_topics([NewTopic(story.group, 2)])[story.group].result(60)
@@ -183,18 +178,18 @@ def test_topic_grown_seen_by_a_leader(story: Story, capsys: Capsys) -> None:
         wait_until(f"a owns {a.assigned}", lambda: len(a.assigned) == 3)
         story.settle(a)
         story.expect("leader_rejoined", *COMPLETED)
-        story.expect_why(capsys, 'leader rejoined: "a" (')
+        story.expect_why('leader rejoined: "a" (')
         story.expect_rebalances(leader_rejoined=1)
 
 
-def test_instance_taken_over(story: Story, capsys: Capsys) -> None:
+def test_instance_taken_over(story: Story) -> None:
     """A second client with the same group.instance.id takes the place of the first one, which is fenced."""
     with story.classic("a", **{"group.instance.id": "i"}) as a:
         story.join(a)
         with story.classic("b", **{"group.instance.id": "i"}) as b:
             wait_until(f"b owns {b.assigned}", lambda: len(b.assigned) == 4)
             story.expect("static_member_replaced")
-            story.expect_why(capsys, 'static member replaced: "i"')
+            story.expect_why('static member replaced: "i"')
             wait_until(f"a has errors {a.errors}", lambda: "_FATAL" in a.errors)
             story.expect_rebalances()
 
@@ -202,7 +197,7 @@ def test_instance_taken_over(story: Story, capsys: Capsys) -> None:
 @pytest.mark.parametrize(
     ("verb", "cause"), [("kick", "member_kicked"), ("expire", "session_expired"), ("fence", "member_fenced")]
 )
-def test_removed_by_an_operator(story: Story, verb: str, cause: str, capsys: Capsys) -> None:
+def test_removed_by_an_operator(story: Story, verb: str, cause: str) -> None:
     """B's way back is held until the group has settled without it."""
     with story.pair() as (a, b):
         story.steer("POST", "/hold", at="join", client="b")
@@ -210,24 +205,24 @@ def test_removed_by_an_operator(story: Story, verb: str, cause: str, capsys: Cap
         wait_until(f"b has seen {b.seen}", lambda: "lost" in b.seen)
         story.settle(a)
         story.expect(cause, "member_rejoined", *COMPLETED)
-        story.expect_why(capsys, f'{cause.replace("_", " ")}: "b" (')
+        story.expect_why(f'{cause.replace("_", " ")}: "b" (')
         story.steer("POST", "/release")
         story.settle(a, b)
         story.expect("member_joined", "member_rejoined", *COMPLETED)
         story.expect_rebalances(**{"member_joined": 1, cause: 1})
 
 
-def test_rebalance_requested(story: Story, capsys: Capsys) -> None:
+def test_rebalance_requested(story: Story) -> None:
     with story.classic("a") as a:
         story.join(a)
         story.steer("POST", "/rebalance", reason="a drill")
         story.expect("rebalance_requested", "member_rejoined", *COMPLETED)
-        story.expect_why(capsys, 'rebalance requested, assignor range, reason given: "a drill"')
+        story.expect_why('rebalance requested, assignor range, reason given: "a drill"')
         story.settle(a)
         story.expect_rebalances(rebalance_requested=1)
 
 
-def test_rebalance_timeout(story: Story, capsys: Capsys) -> None:
+def test_rebalance_timeout(story: Story) -> None:
     """B is too late for the join phase, which the clock ends: it is removed, and comes back as a new member."""
     with story.pair() as (a, b):
         story.steer("POST", "/hold", at="join", client="b")
@@ -236,14 +231,14 @@ def test_rebalance_timeout(story: Story, capsys: Capsys) -> None:
         story.muster.steer("POST", "/clock/advance", ms=300_000, keep_alive="all")
         story.settle(a)
         story.expect("rebalance_timed_out", "rebalance_timed_out", "leader_synced")
-        story.expect_why(capsys, 'rebalance timed out: "b" (')
+        story.expect_why('rebalance timed out: "b" (')
         story.steer("POST", "/release")
         story.settle(a, b)
         story.expect("member_joined", "member_rejoined", *COMPLETED)
         story.expect_rebalances(member_joined=1, rebalance_requested=1)
 
 
-def test_assignment_forced(story: Story, capsys: Capsys) -> None:
+def test_assignment_forced(story: Story) -> None:
     with story.consumer("a") as a:
         story.settle(a)
         with story.consumer("b") as b:
@@ -255,11 +250,11 @@ def test_assignment_forced(story: Story, capsys: Capsys) -> None:
                 *("assignment_forced", "revocation_awaited", "partitions_revoked"),
                 *("member_reconciled", "member_reconciled"),
             )
-            story.expect_why(capsys, "assignment forced")
+            story.expect_why("assignment forced")
             story.expect_rebalances(assignment_forced=1)
 
 
-def test_group_forgotten_and_deleted(story: Story, capsys: Capsys) -> None:
+def test_group_forgotten_and_deleted(story: Story) -> None:
     with story.classic("a") as a:
         story.join(a)
         story.steer("POST", "/hold", at="join", client="a")
@@ -273,4 +268,4 @@ def test_group_forgotten_and_deleted(story: Story, capsys: Capsys) -> None:
     admin = AdminClient({"bootstrap.servers": story.muster.kafka})
     admin.delete_consumer_groups([story.group])[story.group].result(60)
     story.expect("group_deleted")
-    story.expect_why(capsys, "group deleted")
+    story.expect_why("group deleted")

@@ -16,6 +16,7 @@ from coordinator.runtime.snapshot import read_logs
 from coordinator.server.verbs.clock import keep_everybody
 from storage.memory_files import MemoryFiles
 from tests import requests
+from tests.commands import Shell, shell_fixture
 from tests.control.recorded_sequences import RecordedSequence
 from tests.control.steered import SteeredNode, stable_group
 from tests.dataplane.broker import batch
@@ -83,46 +84,41 @@ def stable_server(**values: Any) -> SteeredNode:
     return server
 
 
-def run(path: Path, *options: str) -> int:
-    return cli.main(["replay", str(path), *options])
+muster_replay = shell_fixture("replay")
 
 
-def test_the_command_says_that_nothing_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_that_nothing_differs(tmp_path: Path, muster_replay: Shell) -> None:
     server = stable_server()
     file = tmp_path / "run.jsonl"
     file.write_bytes(to_file(lines_of(server)))
-    assert run(file, "--data-dir", str(tmp_path / "again")) == 0
-    assert capsys.readouterr().out == "replayed 6 requests: 0 of 6 responses differ\n"
+    again = ("--data-dir", tmp_path / "again")
+    assert muster_replay(0, file, *again) == "replayed 6 requests: 0 of 6 responses differ\n"
     for path, content in server.take_snapshot().items():
         if path.endswith(".log"):
             assert (tmp_path / "again" / path).read_bytes() == content
-    assert run(file, "--data-dir", str(tmp_path / "again")) == 2
-    assert "expected a directory that is new, or empty" in capsys.readouterr().err
+    assert "expected a directory that is new, or empty" in muster_replay(2, file, *again)
 
 
-def test_a_planted_difference_is_found_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_planted_difference_is_found_and_named(tmp_path: Path, muster_replay: Shell) -> None:
     """The server of the journal waited for less time than this one: nobody is answered when the others were."""
     server = stable_server()
     lines = lines_of(server)
     lines[0]["origin"]["settings"]["group.initial.rebalance.delay.ms"] = 60_000
     file = tmp_path / "run.jsonl"
     file.write_bytes(to_file(lines))
-    assert run(file) == 1
-    out = capsys.readouterr().out
+    out = muster_replay(1, file)
     assert "request 1: JoinGroup 3 of 'a': not answered, expected a response" in out
     assert "request 3: SyncGroup 3 of 'a': response.error_code is 22, expected 0" in out
-    assert run(file, "--json", "--show", "1") == 1
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(muster_replay(1, file, "--json", "--show", 1))
     assert (told["requests"], told["differences"], len(told["shown"])) == (6, 6, 1)
 
 
-def test_another_seed_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_seed_is_found_out(tmp_path: Path, muster_replay: Shell) -> None:
     lines = lines_of(stable_server())
     lines[0]["origin"]["seed"] = 8
     file = tmp_path / "run.jsonl"
     file.write_bytes(to_file(lines))
-    assert run(file) == 1
-    assert "request 1: JoinGroup 3 of 'a': response." in capsys.readouterr().out
+    assert "request 1: JoinGroup 3 of 'a': response." in muster_replay(1, file)
 
 
 def test_a_reset_begins_a_journal_anew() -> None:
@@ -194,15 +190,14 @@ def test_a_file_that_is_no_journal_is_refused(line: int, text: str, sentence: st
         read_journal(b"\n".join(lines))
 
 
-def test_a_request_that_cannot_be_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_that_cannot_be_read_is_refused(tmp_path: Path, muster_replay: Shell) -> None:
     lines = lines_of(stable_server())
     first = next(line for line in lines if "frame" in line)
     first["frame"] = "AAAA"
     file = tmp_path / "run.jsonl"
     file.write_bytes(to_file(lines))
-    assert run(file) == 2
-    assert "request 1 cannot be read" in capsys.readouterr().err
-    assert run(tmp_path / "none.jsonl") == 2
+    assert "request 1 cannot be read" in muster_replay(2, file)
+    muster_replay(2, tmp_path / "none.jsonl")
 
 
 def test_every_kind_of_input_is_replayed() -> None:
