@@ -96,13 +96,6 @@ def test_a_frozen_clock_stands_still_and_a_fast_one_runs(server: SteeredNode) ->
     assert server.operator.clock.set_rate(1).mode == "real"
 
 
-def test_offsets_expire_by_the_coordinators_clock(server: SteeredNode) -> None:
-    assert commit(server, 5) == ErrorCode.NONE
-    server.operator.clock.advance(8 * 24 * HOUR_MS, keep_everybody)
-    assert server.operator.groups.views() == []
-    assert "group_expired" in server.causes()
-
-
 def test_a_frozen_clock_stalls_no_work_that_goes_on_in_steps(
     server: SteeredNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

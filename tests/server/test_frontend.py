@@ -100,16 +100,6 @@ def test_timers_fire_after_what_has_arrived_is_decided() -> None:
     assert peer.ask(*beat).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_offsets_expire_though_nobody_is_a_member() -> None:
-    server = InMemory(offsets_retention_minutes=1)
-    assert server.connect().ask(*committing()).topics[0].partitions[0].error_code == ErrorCode.NONE
-    while server.seconds < 1_300:  # the check is every ten minutes: as a poller does, sleep until there is something
-        deadline_ms = server.frontend.next_deadline_ms()
-        assert deadline_ms is not None
-        server.advance((deadline_ms - server.clock.now_ms()) / 1000 + 0.001)
-    assert [str(event.cause) for event in server.events] == ["group_expired"]
-
-
 def test_a_long_poll_is_let_go_with_its_client() -> None:
     server = InMemory()
     peer = server.connect()
