@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from crc32c import crc32c
+from kafka.record.util import decode_varint, encode_varint
 
 HEAD = struct.Struct(">qiibI")
 BODY = struct.Struct(">hiqqqhii")
@@ -53,13 +54,8 @@ def record(delta: int, after_ms: int, key: bytes | None, value: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, seven bits a byte, low ones first."""
-    left = (number << 1) ^ (number >> 63)
     out = bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
+    encode_varint(number, out.append)
     return bytes(out)
 
 
@@ -100,26 +96,15 @@ def contents(packed: bytes, attributes: int, count: int) -> list[str]:
     found: list[str] = []
     at = 0
     while at < len(records) and len(found) < count:
-        length, at = unvarint(records, at)
+        length, at = decode_varint(records, at)
         end = at + length
-        _, at = unvarint(records, at + 1)
-        _, at = unvarint(records, at)
-        size, at = unvarint(records, at)
+        _, at = decode_varint(records, at + 1)
+        _, at = decode_varint(records, at)
+        size, at = decode_varint(records, at)
         key, at = records[at : at + max(size, 0)], at + max(size, 0)
-        size, at = unvarint(records, at)
+        size, at = decode_varint(records, at)
         value = records[at : at + max(size, 0)]
         is_control = len(key) == 4 and key[:2] == b"\x00\x00" and len(value) == 6
         found.append(("abort", "commit")[key[3]] if is_control else value.decode("latin-1"))
         at = end
     return found
-
-
-def unvarint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
