@@ -49,6 +49,7 @@ from coordinator.control.journal import Filter, describe_entry
 from coordinator.control.journal_file import write_journal
 from coordinator.control.lint import lint
 from coordinator.control.pcapng import write_pcapng
+from coordinator.control.resets import Mark, Resets
 from coordinator.control.scenarios import Scenario, ScenarioSpec
 from coordinator.control.timeline import as_data, as_mermaid, as_text
 from coordinator.control.verify import Times, verify
@@ -75,6 +76,7 @@ class Control:
         self._ring = ring
         self._server_port = server_port
         self._watchers = 0
+        self._resets = Resets()
 
     def operations(self) -> list[Operation]:
         """Return the table of all operations."""
@@ -399,9 +401,13 @@ class Control:
 
     def _set_journal(self, given: Input) -> JournalState:
         self._operator.requests.set_journal(check_bounds("bytes_max", given.body.bytes_max, 0, 1 << 30))
-        return self._journal(given)
+        self._resets.note_new_journal()
+        return self._journal_state()
 
     def _journal(self, given: Input) -> JournalState:
+        return self._journal_state()
+
+    def _journal_state(self) -> JournalState:
         try:
             journal = self._operator.requests.journal
         except Refusal:
@@ -433,7 +439,8 @@ class Control:
         entries = do(lambda: self._operator.requests.journal).entries(
             Filter(after=body.after), self._operator.requests.topic_name
         )
-        verdict = verify(body.expect, entries, self._events(0, None), in_order=body.in_order)
+        events = self._events(0, None)
+        verdict = verify(body.expect, entries, events, in_order=body.in_order, resets=self._resets)
         if not verdict.ok:
             raise Refused("; ".join(verdict.differences), 409)
         return VerifyResult(True)
@@ -444,10 +451,15 @@ class Control:
         prefix = given.body.prefix
         if prefix:
             groups: int = do(self._operator.groups.forget_all, prefix)
-            return Removal(groups, self._operator.state.remove_topics(prefix))
-        groups, topics = len(self._operator.groups.views()), len(self._operator.state.contents().topics)
-        do(self._operator.state.reset)
+            topics = self._operator.state.remove_topics(prefix)
+        else:
+            groups, topics = len(self._operator.groups.views()), len(self._operator.state.contents().topics)
+            do(self._operator.state.reset)
+        self._note_reset(prefix)
         return Removal(groups, topics)
+
+    def _note_reset(self, prefix: str = "") -> None:
+        self._resets.note(prefix, Mark(self._journal_state().latest, self._ring.latest))
 
     def _state(self, given: Input) -> State:
         return self._operator.state.contents(given.query.prefix)
@@ -472,6 +484,7 @@ class Control:
 
     def _restore(self, given: Input) -> Snapshots:
         do(self._operator.state.restore, given.path["name"])
+        self._note_reset()
         return self._snapshots(given)
 
     # -- waiting -------------------------------------------------------------------------------------------------------

@@ -183,10 +183,10 @@ class Wait(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True):
-    """Expectations, and the number of a request: only what came later counts."""
+    """Expectations, of what came after the last reset, and after the request with the number `after`."""
 
     expect: list[Expectation]
-    after: int = 0  # requests and events with higher numbers
+    after: int = 0  # requests with higher numbers; events count whatever it is
     in_order: bool = False
 
 

@@ -1,5 +1,4 @@
-"""Compare what a test expects with what has happened: requests out of the journal, events of groups, how
-often, in which order.
+"""Compare what a test expects with what has happened: which requests and events of groups, how often, in which order.
 
     {"expect": [{"api": "OffsetCommit", "group": "g1", "request": {"topics": [{"name": "orders"}]}, "times": 1},
                 {"event": "session_expired", "group": "g1", "times": 0}],
@@ -15,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.control.journal import Entry, describe_entry
+from coordinator.control.resets import Mark, Resets
 from coordinator.control.subject import Subject
 from coordinator.core.events import Event
 
@@ -77,16 +77,20 @@ def verify(
     events: Iterable[tuple[int, Event]],
     *,
     in_order: bool = False,
+    resets: Resets | None = None,
 ) -> Verdict:
-    """Compare what has happened with what is expected."""
-    requests = [(entry, subject, describe_entry(entry)) for entry, subject in entries]
-    happened = list(events)
+    """Compare what has happened with what is expected, since the last of the `resets` that concerns it."""
+    all_requests = [(entry, subject, describe_entry(entry)) for entry, subject in entries]
+    all_events = list(events)
     differences: list[str] = []
     last_ms, last = -1, None
     for one in expected:
-        times = _event_times(one, happened) if one.event else _request_times(one, requests)
+        since = Mark() if resets is None else resets.find(one.group or one.topic)
+        requests = [each for each in all_requests if each[0].number > since.request]
+        happened = [event for number, event in all_events if number > since.event]
+        times = _find_event_times(one, happened) if one.event else _find_request_times(one, requests)
         if not one.counts.agrees(len(times)):
-            differences.append(f"{one}: expected {one.counts}, found {len(times)}" + _misses(one, requests))
+            differences.append(f"{one}: expected {one.counts}, found {len(times)}" + _describe_misses(one, requests))
         elif in_order and times:
             following = [at_ms for at_ms in times if at_ms >= last_ms]
             if not following:
@@ -96,21 +100,21 @@ def verify(
     return Verdict(not differences, differences)
 
 
-def _event_times(one: Expectation, events: Iterable[tuple[int, Event]]) -> list[int]:
+def _find_event_times(one: Expectation, events: Iterable[Event]) -> list[int]:
     return [
         event.at_ms
-        for _, event in events
+        for event in events
         if event.cause.value == one.event
         and one.group in ("", event.group)
         and one.client in ("", event.client_id, event.member, event.instance)
     ]
 
 
-def _request_times(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> list[int]:
-    return [entry.at_ms for entry, subject, described in requests if not _reasons(one, subject, described)]
+def _find_request_times(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> list[int]:
+    return [entry.at_ms for entry, subject, described in requests if not _find_reasons(one, subject, described)]
 
 
-def _reasons(one: Expectation, subject: Subject, described: Mapping[str, Any]) -> list[str]:
+def _find_reasons(one: Expectation, subject: Subject, described: Mapping[str, Any]) -> list[str]:
     """Return why a request is not one that is expected, a phrase for each field."""
     reasons = []
     if one.api not in ("", subject.api):
@@ -129,11 +133,11 @@ def _reasons(one: Expectation, subject: Subject, described: Mapping[str, Any]) -
     return reasons
 
 
-def _misses(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> str:
+def _describe_misses(one: Expectation, requests: Iterable[tuple[Entry, Subject, Mapping[str, Any]]]) -> str:
     """Return the requests that are nearest to what is expected, with what is different about each."""
     if one.event:
         return ""
-    judged = [(reasons, entry) for entry, subject, body in requests if (reasons := _reasons(one, subject, body))]
+    judged = [(reasons, entry) for entry, subject, body in requests if (reasons := _find_reasons(one, subject, body))]
     judged = [(reasons, entry) for reasons, entry in judged if not reasons[0].startswith("api is")]
     nearest = sorted(judged, key=lambda miss: (len(miss[0]), -miss[1].number))[:MISSES_SHOWN]
     return "".join(f"; near miss #{entry.number}: {', '.join(reasons)}" for reasons, entry in nearest)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from coordinator.control.journal import Filter, Journal
+from coordinator.control.resets import PREFIXES_MAX, Mark, Resets
 from coordinator.control.verify import Expectation, Verdict, find_difference, verify
 from coordinator.core.events import Cause, Event
 from protocol.errors import ErrorCode
@@ -28,9 +29,9 @@ def journal() -> Journal:
     return journal
 
 
-def check(journal: Journal, *expected: dict[str, Any], in_order: bool = False) -> Verdict:
+def check(journal: Journal, *expected: dict[str, Any], in_order: bool = False, resets: Resets | None = None) -> Verdict:
     wanted = msgspec.convert(expected, list[Expectation])
-    return verify(wanted, journal.entries(Filter()), EVENTS, in_order=in_order)
+    return verify(wanted, journal.entries(Filter()), EVENTS, in_order=in_order, resets=resets)
 
 
 COMMIT = {"api": "OffsetCommit", "group": "g"}
@@ -53,6 +54,29 @@ COMMIT = {"api": "OffsetCommit", "group": "g"}
 )
 def test_what_has_happened_agrees(journal: Journal, expected: dict[str, Any]) -> None:
     assert check(journal, expected) == Verdict(True)
+
+
+def test_what_came_before_a_reset_does_not_count(journal: Journal) -> None:
+    expired = {"event": "session_expired", "group": "g"}
+    resets = Resets()
+    resets.note("h", Mark(3, 1))
+    assert check(journal, {**COMMIT, "times": 2}, {**expired, "times": 1}, resets=resets).ok, "another prefix"
+    resets.note("g", Mark(1, 0))
+    assert check(journal, {**COMMIT, "times": 1}, {**expired, "times": 1}, resets=resets).ok
+    assert check(journal, {"api": "OffsetCommit", "times": 2}, resets=resets).ok, "it may be of any group"
+    assert check(journal, {"api": "OffsetCommit", "topic": "orders", "times": 2}, resets=resets).ok
+    resets.note("", Mark(2, 1))
+    assert check(journal, {**COMMIT, "times": 0}, {**expired, "times": 0}, resets=resets).ok
+    assert check(journal, {"api": "OffsetCommit", "times": 0}, {"api": "Heartbeat", "times": 1}, resets=resets).ok
+    resets.note_new_journal()
+    assert check(journal, {**COMMIT, "times": 2}, {**expired, "times": 0}, resets=resets).ok
+
+
+def test_the_resets_of_many_prefixes_are_bounded() -> None:
+    resets = Resets()
+    for number in range(PREFIXES_MAX + 1):
+        resets.note(f"{number}-", Mark(number + 1))
+    assert (resets.find("0-g"), resets.find("1-g")) == (Mark(), Mark(2))
 
 
 def test_a_difference_says_what_was_found_and_what_came_near(journal: Journal) -> None:

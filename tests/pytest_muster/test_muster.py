@@ -91,6 +91,20 @@ def test_a_fault_meets_a_request(muster: Muster, client: Client) -> None:
         muster.verify({"api": "Heartbeat", "group": "billing", "times": 3})
 
 
+@pytest.mark.parametrize("prefix", ["", "gw0-"])
+def test_what_came_before_a_reset_is_not_verified(server: LiveServer, muster: Muster, prefix: str) -> None:
+    muster = Muster(server.kafka, server.ready["admin"], prefix)
+    for _ in range(2):
+        muster.reset()
+        group = muster.group("billing")
+        with Client.to(server.kafka) as client:
+            member_id = classic_member(client, group.id, {muster.topic("orders"): (0,)})
+            client.ask(HeartbeatRequest(group.id, 1, member_id))
+        group.expire(member_id)
+        muster.verify({"event": "session_expired", "group": group.id, "times": 1})
+        muster.verify({"api": "Heartbeat", "group": group.id, "times": 1})
+
+
 def test_a_request_is_held_and_released(muster: Muster, client: Client) -> None:
     member_id = classic_member(client, "billing", {muster.topic("orders"): (0,)})
     group = muster.group("billing")

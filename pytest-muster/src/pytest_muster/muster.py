@@ -257,10 +257,11 @@ class Muster:
         return self.admin.read_list(path_of("requests", **wanted), "requests")
 
     def verify(self, *expect: Mapping[str, Any], in_order: bool = False, after: int = 0) -> None:
-        """Check that requests and events have happened as often as expected. Raises ExpectationError.
+        """Check that requests and events have happened as often as expected since the last reset.
 
         `muster.verify({"api": "OffsetCommit", "group": group.id, "times": 1})`,
-        `muster.verify({"event": "session_expired", "group": group.id, "times": 0})`.
+        `muster.verify({"event": "session_expired", "group": group.id, "times": 0})`. Requests up to number `after` do
+        not count. Raises ExpectationError.
         """
         try:
             self.admin.call("POST", path_of("verify"), {"expect": expect, "in_order": in_order, "after": after})
