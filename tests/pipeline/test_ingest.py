@@ -2,6 +2,8 @@
 
 import json
 import threading
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -15,6 +17,7 @@ from pipeline.errors import TablesInUseError, UsageError
 from pipeline.jobs import optimize as optimizing
 from pipeline.jobs.ingest import Follower, bytes_to_read, follow, ingest
 from pipeline.jobs.optimize import optimize
+from pipeline.sink import UnfinishedFile
 from pipeline.synth import Plan, Writer, commit, write_logs
 from tests.pipeline.group_logs import fill
 
@@ -36,6 +39,10 @@ def drain(logs: Path, out: Path, max_bytes: int | None = None) -> manifest.Manif
     with Follower([str(logs)], out, max_bytes).lock_tables() as follower:
         follow(follower, once=True)
         return follower.known
+
+
+def optimize_tables(_logs: Path, out: Path) -> None:
+    optimize(out)
 
 
 def test_ingest_reads_on_and_never_twice(tmp_path: Path) -> None:
@@ -240,6 +247,57 @@ def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -
     assert not orphan.exists()
     assert ids(out) == before
     assert read(logs, out).files["offset_commits"] == files, "reading on needs nothing of what was merged"
+
+
+def test_optimize_leaves_the_files_of_the_manifest_before_to_its_readers(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    fill(Writer(logs / f"{TOPIC}-0"), [0])
+    before = read(logs, out).files
+    assert optimize(out, orphan_age_s=-1).orphans_removed == 0
+    assert manifest.load(out).files != before
+    assert all((out / file).exists() for files in before.values() for file in files)
+
+
+@pytest.mark.parametrize(("write", "grows"), [(read, True), (drain, True), (drain, False), (optimize_tables, True)])
+def test_a_writer_that_has_lost_its_lock_saves_nothing(
+    write: Callable[[Path, Path], object], grows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the logs have not grown, and all that is to be saved is when they were read."""
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = fill(Writer(logs / f"{TOPIC}-0"), [0])
+    read(logs, out)
+    before = (out / manifest.NAME).read_bytes()
+    if grows:
+        fill(writer, [1])
+
+    def fail() -> None:
+        raise TablesInUseError("taken over")
+
+    monkeypatch.setattr("pipeline.jobs.ingest.IDLE_MS", 0)
+    monkeypatch.setattr(locks, "lock_tables", lambda *_words, **_named: nullcontext(fail))
+    with pytest.raises(TablesInUseError, match="taken over"):
+        write(logs, out)
+    assert (out / manifest.NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize("write", [read, optimize_tables])
+def test_a_second_writer_is_found_before_anything_is_saved(
+    write: Callable[[Path, Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = fill(Writer(logs / f"{TOPIC}-0"), [0])
+    read(logs, out)
+    fill(writer, [1])
+    close = UnfinishedFile.close
+
+    def close_late(file: UnfinishedFile) -> str:
+        manifest.save(out, manifest.Manifest())  # another machine
+        return close(file)
+
+    monkeypatch.setattr(UnfinishedFile, "close", close_late)
+    with pytest.raises(TablesInUseError, match="nothing more is saved"):
+        write(logs, out)
+    assert manifest.load(out) == manifest.Manifest()
 
 
 SECRET = "s3://AKIAKEY:verysecret@bucket/logs?endpoint_override=127.0.0.1:9&scheme=http"

@@ -76,7 +76,7 @@ def test_the_tail_of_a_diverged_copy_does_not_count_and_is_reported(tmp_path: Pa
 
 def test_copies_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
     for broker, offset in (("a", 1), ("b", 2)):
-        fill(Writer(tmp_path / broker / f"{TOPIC}-0"), [offset])
+        fill(Writer(tmp_path / broker / f"{TOPIC}-0"), [offset, offset])
     found = verify([str(tmp_path)])
     assert any("conflicting_copy, offsets 0 to 0" in problem for problem in found.problems)
 
