@@ -92,7 +92,7 @@ def list_offsets(
     last two. Raises ClientError.
     """
     found: dict[TopicPartition, int] = {}
-    for leader, those in _by_leader(cluster, partitions).items():
+    for leader, those in _group_by_leader(cluster, partitions, is_strict=is_strict).items():
         request = ListOffsetsRequest(
             replica_id=CONSUMER,
             topics=_group_by_topic(those, ListOffsetsRequestTopic, lambda one: _at(one[1], time_ms)),
@@ -111,7 +111,9 @@ def _at(partition: int, time_ms: int) -> ListOffsetsRequestPartition:
     return ListOffsetsRequestPartition(partition_index=partition, timestamp=time_ms)
 
 
-def _by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+def _group_by_leader(
+    cluster: Cluster, partitions: Iterable[TopicPartition], *, is_strict: bool
+) -> dict[int, list[TopicPartition]]:
     wanted = set(partitions)
     led: dict[int, list[TopicPartition]] = defaultdict(list)
     for topic in cluster.metadata(sorted({name for name, _ in wanted})).topics if wanted else ():
@@ -119,6 +121,8 @@ def _by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[i
             key = (str(topic.name), one.partition_index)
             if key in wanted and one.leader_id >= 0:
                 led[one.leader_id].append(key)
+            elif key in wanted and is_strict:
+                check(f"read {topic.name}:{one.partition_index}", ErrorCode.LEADER_NOT_AVAILABLE)
     return led
 
 

@@ -46,7 +46,7 @@ def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def to_milliseconds(text: str) -> int:
-    """ISO 8601 as milliseconds since the epoch. Raises ValueError."""
+    """Return an ISO 8601 time as milliseconds since the epoch. Raises ValueError."""
     time = datetime.fromisoformat(text)
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
@@ -79,15 +79,15 @@ def reset_offsets(cluster: Cluster, args: argparse.Namespace) -> int:
 def _new_offsets(
     cluster: Cluster, args: argparse.Namespace, partitions: list[TopicPartition], before: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return the new offset of each partition that exists."""
-    earliest, latest = list_offsets(cluster, partitions, EARLIEST), list_offsets(cluster, partitions, LATEST)
+    """Return the new offset of each partition that exists. Raises ClientError if one of them cannot be read."""
+    earliest, latest = (list_offsets(cluster, partitions, time, is_strict=True) for time in (EARLIEST, LATEST))
     known = [one for one in partitions if one in earliest and one in latest]
     if args.to_earliest:
         wanted = earliest
     elif args.to_latest:
         wanted = latest
     elif args.to_datetime is not None:
-        found = list_offsets(cluster, known, args.to_datetime)
+        found = list_offsets(cluster, known, args.to_datetime, is_strict=True)
         wanted = {one: offset if offset >= 0 else latest[one] for one, offset in found.items()}  # as Kafka's own tool
     elif args.to_offset is not None:
         wanted = dict.fromkeys(known, args.to_offset)

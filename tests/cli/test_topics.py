@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from coordinator.cli import consume, produce
 from coordinator.cli.cluster import BrokerError
 from coordinator.cli.consume import Fetcher
+from coordinator.cli.group_offsets import EARLIEST, list_offsets
 from coordinator.cli.produce import murmur2
 from coordinator.client import ClientError
 from protocol.errors import ErrorCode
@@ -140,3 +141,16 @@ def test_a_topic_that_the_broker_creates_is_waited_for(monkeypatch: pytest.Monke
         cluster = CreatingKafka(never)
         with pytest.raises(BrokerError, match=complaint):
             produce.find_leaders(cluster, "new")
+
+
+def test_a_partition_without_a_leader_is_left_out_or_refused() -> None:
+    class Leaderless:
+        def metadata(self, topics: list[str]) -> MetadataResponse:
+            partitions = tuple(MetadataResponsePartition(partition_index=index, leader_id=-1) for index in (0, 1))
+            return MetadataResponse(topics=(MetadataResponseTopic(name=topics[0], partitions=partitions),))
+
+    cluster: Any = Leaderless()
+    assert list_offsets(cluster, [("t", 0)], EARLIEST) == {}
+    assert list_offsets(cluster, [("t", 7)], EARLIEST, is_strict=True) == {}, "it does not exist"
+    with pytest.raises(BrokerError, match="cannot read t:1: "):
+        list_offsets(cluster, [("t", 1)], EARLIEST, is_strict=True)
