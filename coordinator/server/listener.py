@@ -42,6 +42,16 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def encode_host(host: str) -> bytes:
+    """Return a host as its look-up takes it. Raises UnicodeError if no host has such a name.
+
+    The codec of international names takes 0.1 MiB, and is not imported for what it would not change.
+    """
+    if host.isascii() and all(0 < len(label) < 64 for label in host.split(".")):
+        return host.encode()
+    return host.encode("idna")
+
+
 def address(text: str) -> tuple[str, int]:
     """(host, port) of `HOST:PORT`, `[::1]:PORT` or `:PORT` (all interfaces). Raises ValueError."""
     host, colon, port = text.rpartition(":")
@@ -52,7 +62,7 @@ def address(text: str) -> tuple[str, int]:
     elif ":" in host:
         raise ValueError(f"{text!r}: an IPv6 address needs brackets, [::1]:9092")
     try:
-        host.encode("idna")  # as the look-up of its address will
+        encode_host(host)
     except UnicodeError:
         raise ValueError(f"{text!r} is not HOST:PORT: no host has such a name") from None
     return host, int(port)
@@ -69,7 +79,7 @@ def listen(
 ) -> Listener:
     """Bind to `HOST:PORT`; port 0 takes a free one. Raises ValueError for the text, OSError for the binding."""
     host, port = address(text)
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found = socket.getaddrinfo(encode_host(host) or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, protocol, _, where = sorted(found, key=lambda one: one[0] != socket.AF_INET)[0]
     sock = socket.socket(family, kind, protocol)
     try:

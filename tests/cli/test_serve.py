@@ -42,8 +42,8 @@ def test_a_start_imports_nothing_that_a_plain_server_can_do_without() -> None:
     rare = [
         "coordinator.admin.control", "coordinator.control.faults", "coordinator.control.journal",
         "coordinator.dataplane.administration", "coordinator.runtime.authorization", "coordinator.runtime.security",
-        "coordinator.server.operator", "coordinator.server.sasl.listener", "coordinator.server.tls", "cramjam", "h11",
-        "importlib.metadata", "prometheus_client", "re2", "storage.repair", "tomllib",
+        "coordinator.server.operator", "coordinator.server.sasl.listener", "coordinator.server.tls", "cramjam",
+        "encodings.idna", "h11", "importlib.metadata", "prometheus_client", "re2", "storage.repair", "tomllib",
     ]  # fmt: skip
     program = f"""if True:
         import os, sys

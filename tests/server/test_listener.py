@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from coordinator.dataplane.brokers import Broker
-from coordinator.server.listener import address, format_address, listen
+from coordinator.server.listener import address, encode_host, format_address, listen
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,12 @@ def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
 def test_what_is_no_address_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(repr(text) + reason)}$"):
         address(text)
+
+
+def test_a_host_with_an_international_name_is_looked_up_by_that_of_idna() -> None:
+    assert encode_host("bücher.example") == b"xn--bcher-kva.example"
+    for host in ("127.0.0.1", "::1", "localhost", "a.example.", ""):
+        assert encode_host(host) == host.encode("idna")
 
 
 def test_a_listener_is_of_one_broker() -> None:
