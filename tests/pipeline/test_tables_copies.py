@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.decode.layout import TOPIC, log_dirs
 from pipeline.decode.replay import State, merge_copies, replay
-from pipeline.decode.schema import GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS
+from pipeline.decode.schema import BATCHES, GROUP_RECORDS, LOG_PROBLEMS, OFFSET_COMMITS
 from pipeline.synth import Writer, commit
 from pipeline.tables.commits import latest_offsets, offset_commits
 from pipeline.tables.copies import Copies, log_problems, strays
@@ -31,6 +31,17 @@ def test_the_tail_of_a_diverged_copy_does_not_count(spark: Any, tmp_path: Path) 
         ("diverged_copy", f"b/{TOPIC}-0", 4, 11)
     ]
     raw.unpersist()
+
+
+def test_an_epoch_ends_where_the_next_one_begins_whatever_record_is_there(spark: Any) -> None:
+    """The record at 4 in copy a is no commit: the one that copy b has there does not take its place."""
+    epochs = [("a", 0, 0, 3), ("a", 7, 4, 4), ("b", 0, 0, 4)]
+    names = ("log_dir", "leader_epoch", "base_offset", "last_offset")
+    batches = [dict(zip(names, one, strict=True)) | {"log_partition": 0} for one in epochs]
+    place = {"log_dir": "b", "log_partition": 0, "leader_epoch_of_log": 0}
+    commits = frame(spark, [place | {"log_offset": offset} for offset in (3, 4)], OFFSET_COMMITS)
+    left = Copies(frame(spark, batches, BATCHES)).reduce(commits).collect()
+    assert [row.log_offset for row in left] == [3]
 
 
 def test_copies_that_contradict_each_other_are_a_problem(spark: Any, tmp_path: Path) -> None:

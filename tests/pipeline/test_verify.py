@@ -15,6 +15,7 @@ from pipeline.decode.replay import merge_copies
 from pipeline.decode.rows import Options
 from pipeline.jobs.verify import verify
 from pipeline.synth import Plan, Writer, commit, write_logs
+from protocol.records import Record
 from tests.commands import Shell, shell_fixture
 from tests.pipeline.group_logs import fill, flip
 
@@ -72,6 +73,17 @@ def test_the_tail_of_a_diverged_copy_does_not_count_and_is_reported(tmp_path: Pa
     assert [problem for problem in found.problems if "diverged_copy, offsets 4 to 11" in problem]
     (row,) = latest([span for log in log_dirs([str(tmp_path)]) for span in spans(log)], Options()).to_pylist()
     assert (row["log_offset"], row["committed_offset"]) == (9, 709)
+
+
+def test_an_epoch_ends_where_the_next_one_begins_whatever_record_is_there(tmp_path: Path) -> None:
+    """The record at 4 in copy a is no commit: the one that copy b has there does not take its place."""
+    for broker, last in (("a", Record(b"\0\x63", b"?", timestamp=1000)), ("b", commit(("g", "t", 1), 7, 1000))):
+        fill(Writer(tmp_path / broker / f"{TOPIC}-0", segment_bytes=100), range(4)).append([last])
+    with_epoch(max((tmp_path / "a").rglob("*.log")), 7)
+    rows = latest([span for log in log_dirs([str(tmp_path)]) for span in spans(log)], Options()).to_pylist()
+    assert [(row["partition"], row["log_offset"]) for row in rows] == [(0, 3)]
+    found = verify([str(tmp_path)])
+    assert found.equal, found.differences
 
 
 def test_copies_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
