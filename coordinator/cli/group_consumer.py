@@ -23,7 +23,7 @@ from protocol.messages.offset_commit import (
 )
 
 REBALANCE_TIMEOUT_MS: Final = 60_000
-JOIN, LEAVE = 0, -1  # the epochs that ask for it
+JOIN, LEAVE = 0, -1  # special member epochs
 LOST: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 COMMIT_SECONDS: Final = 1.0
 SENTENCES: Final[Mapping[int, str]] = {
@@ -33,10 +33,10 @@ SENTENCES: Final[Mapping[int, str]] = {
 
 
 class GroupConsumer:
-    """One member of a group that reads one topic. The caller reads records, and moves `positions` on."""
+    """A member of a group that reads one topic. The caller reads the records, and advances `positions`."""
 
     def __init__(self, cluster: Cluster, group: str, topic: str, topic_id: bytes, defaults: Mapping[int, int]) -> None:
-        """`defaults`: where to begin in a partition for which the group has no committed offset."""
+        """`defaults` has the offset to begin at in each partition without a committed offset."""
         self._cluster = cluster
         self._group = group
         self._topic = topic
@@ -51,7 +51,7 @@ class GroupConsumer:
         self.is_assigned = False  # whether the broker has sent an assignment
 
     def poll(self) -> None:
-        """Send a heartbeat if it is time, and take the assignment that it brings. Raises ClientError."""
+        """Send a heartbeat if one is due, and take over the assignment in its response. Raises ClientError."""
         if time.monotonic() < self._beat_at:
             return
         response = self._heartbeat(self._epoch)
@@ -66,7 +66,7 @@ class GroupConsumer:
             self._assign({n for one in response.assignment.topic_partitions for n in one.partitions})
 
     def beat_now(self) -> None:
-        """Let the next poll send a heartbeat whatever the interval."""
+        """Let the next poll send a heartbeat at once."""
         self._beat_at = 0.0
 
     def _heartbeat(self, epoch: int) -> Any:
@@ -82,7 +82,7 @@ class GroupConsumer:
         return self._cluster.ask_coordinator(self._group, request, lambda one: [one.error_code])
 
     def _assign(self, assigned: set[int]) -> None:
-        """Commit before partitions go, read the committed offsets of those that come, and confirm at once."""
+        """Commit, take over the assignment with the committed offsets of new partitions, and confirm it at once."""
         self.is_assigned = True
         if assigned == self.positions.keys():
             return
@@ -99,7 +99,7 @@ class GroupConsumer:
         self.beat_now()
 
     def commit(self, *, is_urgent: bool = True) -> None:
-        """Commit the positions that have moved; unless urgent, not more often than each COMMIT_SECONDS."""
+        """Commit the positions that have changed; unless urgent, at most once in COMMIT_SECONDS."""
         moved = {number: at for number, at in self.positions.items() if self._committed.get(number) != at}
         if not moved or (not is_urgent and time.monotonic() < self._commit_at):
             return

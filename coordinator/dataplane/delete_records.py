@@ -1,4 +1,4 @@
-"""DeleteRecords: a partition begins later than it did."""
+"""DeleteRecords: move the start of partitions forward."""
 
 from collections.abc import Generator
 from typing import Final
@@ -21,7 +21,7 @@ ALL: Final = -1
 def delete_records(
     state: State, request: DeleteRecordsRequest, env: Env
 ) -> Generator[None, None, DeleteRecordsResponse]:
-    """Delete up to each offset, a partition in each step; -1 is everything that there is."""
+    """Delete the records before each offset, one partition a step. -1 stands for all records."""
     pace = Pace(state.logs)
     topics: list[DeleteRecordsResponseTopicResult] = []
     for topic in request.topics:

@@ -1,4 +1,4 @@
-"""ListOffsets: where a partition begins and ends, and which record is the first at or after a time."""
+"""ListOffsets: the start and the end of a partition, and the first record at or after a time."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -27,7 +27,7 @@ _Found = tuple[int, int]  # offset and timestamp, -1 where there is none
 
 
 def list_offsets(state: State, request: ListOffsetsRequest, env: Env) -> Generator[None, None, ListOffsetsResponse]:
-    """Answer for each partition, in steps; one that is named twice is refused, both times once."""
+    """Find the offset of each partition, in steps. A partition that is named twice is refused."""
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     committed = request.isolation_level == READ_COMMITTED and request.replica_id < 0
     pace = Pace(state.logs)
@@ -60,10 +60,10 @@ def _answer(
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     log = state.log(topic, index)
     if log is None:
-        offset, timestamp = _in_nothing(asked.timestamp)
+        offset, timestamp = _find_in_nothing(asked.timestamp)
     else:
         try:
-            offset, timestamp = _offset_in(log, asked.timestamp, committed)
+            offset, timestamp = _find_in(log, asked.timestamp, committed)
         except StorageError as failure:
             return _error(index, state.close_failed(topic, index, failure))
     epoch = -1 if offset < 0 else LEADER_EPOCH
@@ -74,8 +74,8 @@ def _error(index: int, error: ErrorCode) -> ListOffsetsResponsePartition:
     return ListOffsetsResponsePartition(index, error)
 
 
-def _offset_in(log: Log, timestamp: int, committed: bool) -> _Found:
-    """Records of open transactions do not exist for a reader of committed ones: it finds none, and ends before them."""
+def _find_in(log: Log, timestamp: int, committed: bool) -> _Found:
+    """Return offset and timestamp. With `committed`, the log ends at the last stable offset."""
     end = log.last_stable_offset if committed else log.end_offset
     if timestamp == LATEST:
         return end, -1
@@ -87,6 +87,6 @@ def _offset_in(log: Log, timestamp: int, committed: bool) -> _Found:
     return found if found is not None and found[0] < end else NONE
 
 
-def _in_nothing(timestamp: int) -> _Found:
-    """In a partition that nothing was ever written to."""
+def _find_in_nothing(timestamp: int) -> _Found:
+    """Return offset and timestamp in a partition that was never written to."""
     return (0, -1) if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL) else NONE

@@ -1,12 +1,12 @@
 """Fetches that wait for records: parked under a ticket until enough has come, or until their time is up.
 
-Their time is real time, whatever the coordinator's clock does: a test that stops that clock must not stop consumers
-from polling. It ends when that of others does, a little later than it was asked for: an idle consumer asks and is
-answered twice a second for ever, and a processor that has done other work meanwhile needs half of a small turn to read
-the program into its caches again. Clients that were answered together ask again together, and stay so.
+They wait in real time, whatever the coordinator's clock shows: a test that stops that clock must not stop consumers
+from polling. Waits end together, a little later than requested: an idle consumer sends a fetch twice a second, and the
+processor needs half of a small turn to load the program into its caches again. Clients that are answered together send
+their next requests together as well.
 
-Such a consumer asks for the same each time. So a fetch that is answered with nothing new is remembered for a while, and
-waits once more when it comes again and nothing has changed: nothing is worked out twice.
+An idle consumer repeats the same fetch. So a fetch that was answered without news is remembered for a while: if it
+comes again and nothing has changed, it is parked again without being evaluated again.
 """
 
 from heapq import heapify, heappop, heappush
@@ -18,23 +18,23 @@ from coordinator.dataplane.topic_logs import TopicPartition
 from storage.log import Log
 
 GRAIN_MS_MAX: Final = 64  # a power of two
-STALE_MAX: Final = 64  # deadlines at which no fetch ends any more, beyond as many as there are at which one does
-REMEMBERED_MAX: Final = 1_000  # fetches that are answered: those of one deadline come again within milliseconds
+STALE_MAX: Final = 64  # unused deadlines in the heap, beyond as many as are in use
+REMEMBERED_MAX: Final = 1_000  # answered fetches; those of one deadline are repeated within milliseconds
 
 
 class Waiting(Struct, gc=False):
-    """A parked fetch. `missing` counts down to when it is worth looking again whether there are `min_bytes`."""
+    """A parked fetch. `missing` is how many bytes have to be appended before it is worth evaluating it again."""
 
     ticket: int
     deadline_ms: int
     missing: int
-    key: Any  # the request, or its session: the same object when the client fetches the same again
+    key: Any  # the request, or its session: the same object if the client repeats the fetch
     fetch: Any
     partitions: tuple[TopicPartition, ...]
-    found: Any = None  # what there was when it was parked, if no records: all there is as long as nothing has changed
+    found: Any = None  # the partitions as they were when it was parked, if there were no records
     is_stale: bool = False  # whether something has changed, or `found` was not kept
     logs: tuple[Log, ...] = ()  # of the partitions, once it is remembered
-    response: Any = None  # that tells of what was found
+    response: Any = None  # made of `found`
 
 
 class LongPolls:
@@ -44,15 +44,15 @@ class LongPolls:
         self._waiting: dict[int, Waiting] = {}
         self._by_partition: dict[TopicPartition, dict[int, Waiting]] = {}
         self._by_deadline: dict[int, dict[int, Waiting]] = {}
-        self._deadlines: list[int] = []  # a heap of these, with some at which no fetch ends any more
+        self._deadlines: list[int] = []  # a heap of the deadlines, with some that are unused
         self._woken: dict[int, Waiting] = {}
-        self._remembered: dict[int, Waiting] = {}  # by the identities of their keys, which they hold
+        self._remembered: dict[int, Waiting] = {}  # by the `id` of their keys, which they keep alive
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def park(self, waiting: Waiting) -> None:
-        """Let a fetch wait."""
+        """Park a fetch."""
         self._waiting[waiting.ticket] = waiting
         ending = self._by_deadline.get(waiting.deadline_ms)
         if ending is None:
@@ -63,7 +63,7 @@ class LongPolls:
             self._by_partition.setdefault(partition, {})[waiting.ticket] = waiting
 
     def let_go(self, ticket: int) -> Waiting | None:
-        """Forget who waits under a ticket: it is answered, or its client has left."""
+        """Remove a parked fetch that is answered, or whose client has left. Return it, None if there is none."""
         waiting = self._waiting.pop(ticket, None)
         if waiting is None:
             return None
@@ -72,7 +72,7 @@ class LongPolls:
         del ending[ticket]
         if not ending:
             del self._by_deadline[waiting.deadline_ms]
-            if len(self._deadlines) > 2 * len(self._by_deadline) + STALE_MAX:  # who leaves early leaves little behind
+            if len(self._deadlines) > 2 * len(self._by_deadline) + STALE_MAX:  # after many early ends
                 self._deadlines = list(self._by_deadline)
                 heapify(self._deadlines)
         for partition in waiting.partitions:
@@ -83,17 +83,17 @@ class LongPolls:
         return waiting
 
     def remember(self, waiting: Waiting) -> None:
-        """Remember a fetch that was answered, for its client is about to send it again."""
+        """Remember an answered fetch, because the client is about to repeat it."""
         self._remembered[id(waiting.key)] = waiting
         if len(self._remembered) > REMEMBERED_MAX:
             del self._remembered[next(iter(self._remembered))]
 
     def recall(self, key: Any) -> Waiting | None:
-        """Return the fetch that is remembered under this key, and forget it."""
+        """Remove and return the fetch that is remembered by this key."""
         return self._remembered.pop(id(key), None)
 
     def note_append(self, partition: TopicPartition, size: int) -> None:
-        """A partition has grown by `size` bytes."""
+        """Note that `size` bytes were appended to a partition."""
         for ticket, waiting in self._by_partition.get(partition, {}).items():
             waiting.is_stale = True
             waiting.missing -= size
@@ -101,32 +101,31 @@ class LongPolls:
                 self._woken[ticket] = waiting
 
     def wake(self, partition: TopicPartition) -> None:
-        """Look again at all who wait for this partition: a transaction has ended in it, or it is no more."""
+        """Evaluate all fetches of a partition again: a transaction has ended in it, or it was deleted."""
         waiting = self._by_partition.get(partition, {})
         for one in waiting.values():
             one.is_stale = True
         self._woken.update(waiting)
 
     def pop_ready(self) -> Waiting | None:
-        """Return a parked fetch that may have enough now, None if there is none. It stays parked until it is let go."""
+        """Return a parked fetch that may have enough bytes now, None if there is none. It stays parked."""
         for ticket in self._woken:
             return self._woken.pop(ticket)
         return None
 
     def find_overdue(self, now_ms: int) -> Waiting | None:
-        """Return a parked fetch whose wait is over, None if there is none. It is to be let go."""
+        """Return a parked fetch whose wait is over, None if there is none. The caller calls `let_go`."""
         at_ms = self._next_ms()
         return next(iter(self._by_deadline[at_ms].values())) if at_ms is not None and at_ms <= now_ms else None
 
     def next_deadline_ms(self) -> int | None:
-        """Return when somebody has waited long enough, in real time: at once for who is woken, None while nobody
-        waits."""
+        """Return the next deadline in real time: 0 if a fetch is to be evaluated, None if no fetch is parked."""
         if self._woken:
             return 0
         return self._next_ms()
 
     def _next_ms(self) -> int | None:
-        """Return when the next wait is over, None while nobody waits."""
+        """Return the next deadline, None if no fetch is parked."""
         while self._deadlines:
             if self._deadlines[0] in self._by_deadline:
                 return self._deadlines[0]
@@ -135,12 +134,12 @@ class LongPolls:
 
 
 def deadline_ms(now_ms: int, wait_ms: int) -> int:
-    """Return when a wait that begins now ends: where it meets others of about its length, never too early.
+    """Return when a wait that begins now ends: together with others of about its length, and never too early.
 
-    Waits end at multiples of a power of two, the largest below a quarter of the wait. Most waits are round decimal
-    numbers, which have a multiple closely behind them: 12 ms behind 500, 24 behind 1,000. So a client that asks again
-    as soon as it is answered is late by that, and not by a whole grain each time.
+    Waits end at multiples of a power of two, the largest one below a quarter of the wait. Most waits are round decimal
+    numbers, which are a little less than such a multiple: 500 ms by 12 ms, 1,000 ms by 24 ms. So a client that repeats
+    its fetch at once is late by that much each time, and not by a whole grain.
     """
-    is_long = wait_ms > 4 * GRAIN_MS_MAX  # as nearly always
+    is_long = wait_ms > 4 * GRAIN_MS_MAX  # nearly always
     grain_ms = GRAIN_MS_MAX if is_long else 1 << max((wait_ms - 1).bit_length() - 3, 0)
     return -(-(now_ms + wait_ms) // grain_ms) * grain_ms

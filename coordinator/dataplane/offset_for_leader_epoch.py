@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (KIP-320): where an epoch ends in the log, to tell a consumer whether the log was cut."""
+"""OffsetForLeaderEpoch (KIP-320): the end of an epoch, by which a consumer finds out whether the log was truncated."""
 
 from collections.abc import Generator
 
@@ -18,7 +18,7 @@ from protocol.messages.offset_for_leader_epoch import (
 def offset_for_leader_epoch(
     state: State, request: OffsetForLeaderEpochRequest, env: Env
 ) -> Generator[None, None, OffsetForLeaderEpochResponse]:
-    """Answer for each partition, in steps. There is one epoch, so it ends where the log does."""
+    """Return the end of the epoch in each partition, in steps. There is one epoch, which ends with the log."""
     pace = Pace(state.logs)
     topics: list[OffsetForLeaderEpochResponseTopicResult] = []
     for topic in request.topics:

@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what changes, and hears only of changes.
+"""Fetch sessions (KIP-227): a consumer names its partitions once, then only changes, and is told only of changes.
 
-Sessions are soft: one that is pushed out, or lost in a restart, is answered with FETCH_SESSION_ID_NOT_FOUND, and the
-client begins a new one. So there are as many as the setting allows, and the one that was not used longest gives way.
+Sessions are not durable: a session that was evicted, or lost in a restart, is answered FETCH_SESSION_ID_NOT_FOUND, and
+the client begins a new one. When there are as many as the setting allows, the least recently used one is evicted.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from protocol.messages.fetch import FetchRequest, FetchResponsePartitionData
 NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
-SESSIONS_PARTITIONS_MAX: Final = 1_000_000  # of all sessions together: a bound on what clients can make us keep
+SESSIONS_PARTITIONS_MAX: Final = 1_000_000  # of all sessions together
 
 Key = tuple[str | bytes, int]  # by topic id from version 13 on, by name before
 
 
 class FetchPartition(Struct, gc=False):
-    """A partition that is fetched, and what its session last said of it."""
+    """A partition that is fetched, and what the session has last reported about it."""
 
     name: str | None  # None: no topic has the id
     topic_id: bytes
@@ -35,10 +35,10 @@ class FetchPartition(Struct, gc=False):
     log_start_offset: int = -1
 
     def has_news(self, data: FetchResponsePartitionData) -> bool:
-        """Return whether the client must hear of `data`; remembers that it did."""
+        """Return whether the client has to be told of `data`, and note that it is told."""
         news = bool(data.records) or data.error_code != 0
         news = news or data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
-        # After an error the partition is told of again, whatever it has to say by then.
+        # After an error, the next response reports the partition in any case.
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return news
@@ -66,9 +66,9 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(self, by_ids: bool, partitions: dict[Key, FetchPartition]) -> int:
-        """Return the id of a new session, or NO_SESSION when there is no room for it."""
+        """Create a session, and return its id; NO_SESSION if there is no room for it."""
         size = len(partitions)
-        if not self._slots or size > SESSIONS_PARTITIONS_MAX or _has_absurd(partitions):
+        if not self._slots or size > SESSIONS_PARTITIONS_MAX or _has_overlong_name(partitions):
             return NO_SESSION
         while len(self._sessions) >= self._slots or self._partitions + size > SESSIONS_PARTITIONS_MAX:
             self.close(next(iter(self._sessions)))
@@ -80,7 +80,7 @@ class FetchSessions:
         return self._last_id
 
     def close(self, session_id: int) -> None:
-        """Forget a session, if there is such a one."""
+        """Close a session, if it exists."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.partitions)
@@ -88,10 +88,10 @@ class FetchSessions:
     def resume(
         self, request: FetchRequest, by_ids: bool, changed: dict[Key, FetchPartition], forgotten: Iterable[Key]
     ) -> FetchSession | ErrorCode:
-        """Return the session that the request goes on with, changed as it says; or what is wrong with it.
+        """Return the session of the request, with its changes applied; or the error.
 
-        Partitions need not exist, so a session could grow with each request for ever: others give way to it as to a
-        new one, and when it is too large alone it is over.
+        Partitions need not exist, so a session could grow without end. Like a new session, a growing one evicts others.
+        A session that is too large by itself is closed.
         """
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -111,15 +111,15 @@ class FetchSessions:
             return session
         session.epoch = session.epoch % (2**31 - 1) + 1
         self._sessions[session.id] = self._sessions.pop(session.id)
-        if _has_absurd(changed):
+        if _has_overlong_name(changed):
             self.close(session.id)
-        while self._partitions > SESSIONS_PARTITIONS_MAX:  # itself last
+        while self._partitions > SESSIONS_PARTITIONS_MAX:  # the session itself is the last one
             self.close(next(iter(self._sessions)))
         return session if session.id in self._sessions else ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def _has_absurd(keys: Iterable[Key]) -> bool:
-    """Return whether a name is longer than any topic's: a million of those would be no bound."""
+def _has_overlong_name(keys: Iterable[Key]) -> bool:
+    """Return whether a name is longer than that of any topic. The bound on partitions would not bound their memory."""
     return any(len(topic) > NAME_MAX for topic, _ in keys)
 
 
