@@ -1,6 +1,6 @@
 """The journal: the last requests and responses, as the bytes that were on the wire, bounded by their bytes.
 
-To note a request costs two references: the frames exist anyway. They are decoded when somebody looks.
+To note a request costs two references: the frames exist anyway. They are decoded only to be shown.
 
 As long as nothing has been dropped since the node was opened, the journal keeps the node's other inputs as well
 (`inputs.py`), so that it can be replayed.
@@ -23,6 +23,7 @@ from protocol.rows import Rows
 BYTES_MAX: Final = 16 * 1024 * 1024  # of frames, by default
 ENTRY_BYTES: Final = 400  # what an entry costs beside its frames
 
+ERROR_FIELDS: Final = frozenset({"error_code", "partition_error_code"})
 _CODES: Final = {int(code): code.name for code in ErrorCode}
 
 
@@ -88,7 +89,7 @@ class Filter(Struct, frozen=True):
 
 
 class Journal:
-    """A ring of entries. The oldest go when the bytes exceed the bound."""
+    """A ring of entries. The oldest are dropped when the bytes exceed the bound."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -123,7 +124,7 @@ class Journal:
                 self._drop()
 
     def clear(self) -> None:
-        """Forget every entry. The numbers go on."""
+        """Remove every entry. The numbers continue."""
         self._entries.clear()
         self.inputs = []
         self._flushed_latest, self._flushed_inputs = self.latest, 0
@@ -156,7 +157,7 @@ class Journal:
             self._drop()
 
     def everything(self) -> Iterator[Entry | Input]:
-        """Give the entries and the inputs, in the order in which they came."""
+        """Yield the entries and the inputs in their order."""
         inputs = iter(self.inputs)
         waiting = next(inputs, None)
         for entry in self._entries:
@@ -170,10 +171,10 @@ class Journal:
             yield waiting
             waiting = next(inputs, None)
 
-    # -- for those who look --------------------------------------------------------------------------------------------
+    # -- to be shown ---------------------------------------------------------------------------------------------------
 
     def entries(self, wanted: Filter, name_of: TopicNames = lambda _: None) -> Iterator[tuple[Entry, Subject]]:
-        """Give the entries that a filter accepts, oldest first."""
+        """Yield the entries that a filter accepts, oldest first."""
         for entry in self._after(wanted.after):
             subject = subject_of_entry(entry, name_of)
             if wanted.accepts(subject):
@@ -191,7 +192,7 @@ class Journal:
             self.bytes -= entries.popleft().size
 
     def _give_up(self) -> None:
-        """The first requests are about to go: what is left cannot be replayed."""
+        """Note that the journal cannot be replayed any more, because its first requests are dropped."""
         self.origin = None
         self.obstacle = f"its first requests are gone: a larger journal.max.bytes than {self.bytes_max} keeps more"
         self.bytes -= INPUT_BYTES * len(self.inputs)
@@ -199,7 +200,7 @@ class Journal:
 
 
 def subject_of_entry(entry: Entry, name_of: TopicNames = lambda _: None) -> Subject:
-    """Return what an entry's request is about."""
+    """Return the subject of an entry's request."""
     request = decode_request(entry.frame)
     return subject_of(APIS[request.api_key].name, request.client_id, request.body, name_of)
 
@@ -248,11 +249,11 @@ def to_plain(value: Any) -> Any:
 
 
 def error_names(value: Any) -> Iterator[str]:
-    """Give Kafka's name of each error code in a response, wherever it stands; NONE is left out."""
+    """Yield Kafka's name of each error code in a response, at any depth, without NONE."""
     if isinstance(value, Struct):
         for name in value.__struct_fields__:
             inner = getattr(value, name)
-            if name == "error_code" and isinstance(inner, int):
+            if name in ERROR_FIELDS and isinstance(inner, int):
                 if inner:
                     yield _CODES.get(inner, str(inner))
             else:

@@ -1,4 +1,4 @@
-"""Warnings about clients, read off the journal: each a rule, the client that breaks it, and the evidence."""
+"""Find clients that misbehave, in the journal: the rule that is broken, the client, and the evidence."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ STALE_CODES: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FEN
 
 
 class Finding(Struct, frozen=True):
-    """One thing that a client does and that it should not."""
+    """Something that a client does and should not do."""
 
     rule: str
     client: str
@@ -63,7 +63,7 @@ def _find_storms(requests: list[_ClientRecord]) -> Iterator[Finding]:
 
 
 def _busiest_window(times: list[int]) -> tuple[int, int]:
-    """Return how many times lie within WINDOW_MS at the most, and how long those took."""
+    """Return the greatest number of times within WINDOW_MS, and the milliseconds from the first to the last."""
     best = (0, 0)
     start = 0
     for end, at_ms in enumerate(times):
@@ -85,7 +85,7 @@ def _find_stale_commits(requests: list[_ClientRecord]) -> Iterator[Finding]:
 
 
 def _find_gaps(requests: list[_ClientRecord]) -> Iterator[Finding]:
-    """Heartbeats so far apart that one more delay would end the session."""
+    """Find heartbeats so far apart that one more delay would end the session."""
     sessions: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
     worst: dict[tuple[str, str], int] = {}
@@ -107,14 +107,23 @@ def _find_gaps(requests: list[_ClientRecord]) -> Iterator[Finding]:
 
 
 def _find_twins(requests: list[_ClientRecord]) -> Iterator[Finding]:
-    """One client id in several members of a group: metrics, logs and quotas cannot tell them apart."""
-    members: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    """Find client ids of several members of a group: metrics, logs and quotas cannot tell these apart.
+
+    Members whose heartbeats do not interleave may be one client, which was restarted.
+    """
+    beats: defaultdict[tuple[str, str], dict[str, range]] = defaultdict(dict)  # from the first request to the last one
     for seen in requests:
         if seen.subject.api in ("Heartbeat", "ConsumerGroupHeartbeat") and seen.subject.client_id:
-            members[seen.group, seen.subject.client_id].update(seen.subject.members)
-    for (group, client), ids in members.items():
-        if len(ids) > 1:
-            yield Finding("duplicate_client_id", client, group, f"{len(ids)} members share the client id")
+            for member in seen.subject.members:
+                known = beats[seen.group, seen.subject.client_id]
+                first = known[member].start if member in known else seen.entry.number
+                known[member] = range(first, seen.entry.number)
+    for (group, client), spans in beats.items():
+        most = 1 + max(
+            sum(one.start in other for other in spans.values() if other is not one) for one in spans.values()
+        )
+        if most > 1:
+            yield Finding("duplicate_client_id", client, group, f"{most} members share the client id")
 
 
 def _errors(entry: Entry) -> set[str]:

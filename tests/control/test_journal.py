@@ -9,6 +9,9 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnRequestTopic,
     AddPartitionsToTxnRequestTransaction,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResponsePartitionResult,
+    AddPartitionsToTxnResponseTopicResult,
 )
 from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -85,6 +88,14 @@ def test_an_entry_is_described_with_its_bodies_and_errors() -> None:
     assert described["response"]["error_code"] == 27
     assert described["errors"] == ["REBALANCE_IN_PROGRESS"]
     assert describe_entry(note(journal, "Heartbeat", 4, BEAT))["response"] is None
+
+
+def test_the_errors_of_partitions_have_another_name_in_a_transaction() -> None:
+    fenced = AddPartitionsToTxnResponsePartitionResult(0, ErrorCode.PRODUCER_FENCED)
+    topic = AddPartitionsToTxnResponseTopicResult("t", (fenced,))
+    response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(topic,))
+    asked = AddPartitionsToTxnRequest(v3_and_below_topics=(AddPartitionsToTxnRequestTopic("t", (0,)),))
+    assert describe_entry(note(Journal(), "AddPartitionsToTxn", 3, asked, response))["errors"] == ["PRODUCER_FENCED"]
 
 
 def test_a_filter_accepts_what_agrees_in_every_field() -> None:

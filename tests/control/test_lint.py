@@ -1,5 +1,7 @@
 """Findings about clients, each from a journal that shows it and none from one that does not."""
 
+import pytest
+
 from coordinator.control.journal import Filter, Journal
 from coordinator.control.lint import Finding, lint
 from protocol.errors import ErrorCode
@@ -71,6 +73,14 @@ def test_heartbeats_that_are_nearly_too_late() -> None:
 
 def test_two_members_with_one_client_id() -> None:
     journal = Journal()
-    beat(journal, 0, "m-1")
-    beat(journal, 0, "m-2")
+    for member in ("m-1", "m-2", "m-1", "m-3", "m-3"):
+        beat(journal, 0, member)
     assert findings(journal) == [Finding("duplicate_client_id", "c", "g", "2 members share the client id")]
+
+
+@pytest.mark.parametrize("members", [("m-1", "m-1", "m-2", "m-2"), ("m-1", "m-2", "m-3")])
+def test_a_client_that_was_restarted_is_one_client(members: tuple[str, ...]) -> None:
+    journal = Journal()
+    for member in members:
+        beat(journal, 0, member)
+    assert findings(journal) == []
