@@ -26,6 +26,9 @@ STEPS: dict[str, frozenset[str]] = {  # the steps of a group's protocol at which
 }
 
 
+NUMBER_MAX = 2**31 - 1  # as for throttle_time_ms of a response
+
+
 class FaultError(ValueError):
     """The rule cannot be a fault. The text says why."""
 
@@ -164,8 +167,8 @@ def check(spec: FaultSpec) -> None:
         raise FaultError("invalid do: expected one of error, delay_ms, drop, disconnect, throttle_ms, truncate, hold")
     for name, value in (("on.nth", on.nth), ("on.after", on.after), ("do.delay_ms", do.delay_ms),
                         ("do.throttle_ms", do.throttle_ms), ("do.truncate", do.truncate or 0)):  # fmt: skip
-        if value < 0:
-            raise FaultError(f"invalid {name} {value}: expected 0 or more")
+        if not 0 <= value <= NUMBER_MAX:
+            raise FaultError(f"invalid {name} {value}: expected 0 to {NUMBER_MAX}")
     if not 0 < spec.probability <= 1:
         raise FaultError(f"invalid probability {spec.probability}: expected more than 0, and at most 1")
     if spec.count is not None and spec.count < 1:

@@ -371,6 +371,8 @@ def test_a_seed_is_what_the_state_says(server: SteeredNode) -> None:
         (State({"a b": 1}), "topic 'a b': "),
         (State({}, {"g": {"nowhere": {"0": 1}}}), "group 'g', nowhere-0: UNKNOWN_TOPIC_OR_PARTITION"),
         (State({}, {"g": {"orders": {"x": 1}}}), "invalid partition 'x' of 'orders': expected a number"),
+        (State({}, {"g": {"orders": {"0": -1}}}), "invalid offset -1 of 'orders': expected 0 to 9223372036854775807"),
+        (State({}, {"g": {"orders": {"0": 2**63}}}), "invalid offset 9223372036854775808 of 'orders'"),
     ],
 )
 def test_a_seed_that_cannot_be_is_refused(server: SteeredNode, state: State, sentence: str) -> None:

@@ -31,6 +31,7 @@ from protocol.messages.offset_commit import (
 )
 
 SNAPSHOTS_BYTES_MAX: Final = 256 * 1_048_576
+OFFSET_MAX: Final = 2**63 - 1
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,6 +176,8 @@ def _commit(group_id: str, offsets: dict[str, dict[str, int]]) -> OffsetCommitRe
     for topic, partitions in offsets.items():
         if invalid := [index for index in partitions if not (index.isascii() and index.isdigit() and len(index) < 10)]:
             raise Refusal(f"invalid partition {invalid[0]!r} of {topic!r}: expected a number")
+        if outside := [offset for offset in partitions.values() if not 0 <= offset <= OFFSET_MAX]:
+            raise Refusal(f"invalid offset {outside[0]} of {topic!r}: expected 0 to {OFFSET_MAX}")
         entries = (OffsetCommitRequestPartition(int(index), offset) for index, offset in partitions.items())
         topics.append(OffsetCommitRequestTopic(topic, partitions=tuple(entries)))
     return OffsetCommitRequest(group_id, topics=tuple(topics))
