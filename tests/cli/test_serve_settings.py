@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,19 +51,34 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
         yield server
 
 
-def closed(server: Muster, reason: str) -> float:
-    """How many connections the server has closed for this reason."""
-    return server.metric("muster_connections_closed_total", reason=reason)
+class Closed:
+    """Connections that the server closes for a reason from now on."""
+
+    def __init__(self, server: Muster, reason: str) -> None:
+        self._server = server
+        self._reason = reason
+        self._before = self._count()
+
+    def _count(self) -> float:
+        return self._server.metric("muster_connections_closed_total", reason=self._reason)
+
+    def __bool__(self) -> bool:
+        return self._count() > self._before
+
+    def wait(self) -> None:
+        wait_until(f"the end of a connection: {self._reason}", lambda: self)
 
 
 def test_who_waits_for_too_long_is_let_go_and_who_does_not_authenticate_too(bounded: Muster) -> None:
     host, port = bounded.address_of("SASL_PLAINTEXT").split(":")
+    parked, unknown = Closed(bounded, "parked"), Closed(bounded, "not authenticated")
     with socket.create_connection((host, int(port))):
-        wait_until("the connection", lambda: bounded.metric("muster_connections", listener="SASL_PLAINTEXT"))
+        is_there = partial(bounded.metric, "muster_connections", listener="SASL_PLAINTEXT")
+        wait_until("the connection", lambda: is_there() or unknown)
         with Client.to(bounded.kafka, seconds=WAIT_SECONDS) as client, pytest.raises(ClientError):
             client.ask(join("g", rebalance_ms=60_000), version=3)
-        assert closed(bounded, "parked") == 1
-        assert closed(bounded, "not authenticated") == 1, "it came before"
+        assert parked
+        assert unknown, "it came before"
 
 
 def fail_to_authenticate(address: str) -> None:
@@ -79,14 +95,15 @@ def test_a_failed_authentication_is_told_no_earlier_than_is_set(bounded: Muster)
 
 
 def test_unfinished_requests_take_no_more_memory_than_is_set(bounded: Muster) -> None:
+    closed = Closed(bounded, "request memory")
     with socket.create_connection(bounded.address) as sock:
         with suppress(OSError):  # the server closes the connection before all of it is sent
             sock.sendall((3 * MEBIBYTE).to_bytes(4, "big") + bytes(2 * MEBIBYTE))
-        wait_until("the end of the connection", lambda: closed(bounded, "request memory") == 1)
+        closed.wait()
 
 
 def test_responses_that_are_not_taken_take_no_more_memory_than_is_set(bounded: Muster) -> None:
-    batch = encode([Record(None, bytes(1_000_000))])
+    closed, batch = Closed(bounded, "response memory"), encode([Record(None, bytes(1_000_000))])
     with Client.to(bounded.kafka) as client:
         for _ in range(16):  # of which the system takes some
             assert not client.ask(produce("t", {0: batch}), version=12).responses[0].partition_responses[0].error_code
@@ -95,7 +112,7 @@ def test_responses_that_are_not_taken_take_no_more_memory_than_is_set(bounded: M
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         sock.connect(bounded.address)
         sock.sendall(encode_request(1, 12, 1, "test", everything))
-        wait_until("the end of the connection", lambda: closed(bounded, "response memory") == 1)
+        closed.wait()
 
 
 def test_events_take_no_more_memory_than_is_set(bounded: Muster) -> None:
@@ -110,18 +127,18 @@ def test_events_take_no_more_memory_than_is_set(bounded: Muster) -> None:
 
 
 def test_of_one_address_there_are_no_more_connections_than_is_set(bounded: Muster) -> None:
+    closed = Closed(bounded, "max.connections.per.ip")
     with ExitStack() as stack:
         for _ in range(CONNECTIONS + 1):
             stack.enter_context(socket.create_connection(bounded.address))
-        wait_until("the end of one", lambda: closed(bounded, "max.connections.per.ip") >= 1)
+        closed.wait()
 
 
 def status(server: Muster, path: str, **headers: str) -> int:
     """The status of the admin port's answer."""
+    request = urllib.request.Request(f"{server.ready['admin']}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(f"{server.ready['admin']}{path}", headers=headers)
-        ) as answer:
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
