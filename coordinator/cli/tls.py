@@ -64,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
         for name in clients:
             authority.issue(directory / f"{name}.pem", name)
     except (OSError, ValueError) as error:
-        return fail("tls", f"cannot write to {directory}: {error}")
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        return fail("tls", f"cannot write to {directory}: {reason}")
     print(_explanation(directory, clients))
     return 0
 

@@ -53,9 +53,9 @@ def encode_host(host: str) -> bytes:
 
 
 def address(text: str) -> tuple[str, int]:
-    """(host, port) of `HOST:PORT`, `[::1]:PORT` or `:PORT` (all interfaces). Raises ValueError."""
+    """Return host and port of `HOST:PORT`, `[::1]:PORT` or `:PORT` (all interfaces). Raises ValueError."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
         raise ValueError(f"{text!r} is not HOST:PORT")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

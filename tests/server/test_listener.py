@@ -27,7 +27,7 @@ def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        *((text, " is not HOST:PORT") for text in ("", "9092", "host:", "host:x", "host:65536", "host:-1")),
+        *((text, " is not HOST:PORT") for text in ("", "9092", "host:", "host:x", "host:65536", "host:-1", "host:²")),
         ("::1:9092", ": an IPv6 address needs brackets, [::1]:9092"),
         *((text, " is not HOST:PORT: no host has such a name") for text in ("a..b:9092", f"{'a' * 64}:1")),
     ],
