@@ -1,11 +1,11 @@
-"""A coordinator moves to another broker, as after an election: it forgets, reads its log again, and serves.
+"""Move coordinators to other brokers, as after an election: unload, read the log again, serve.
 
     unload ──► replay, in steps ──► serve, once the time to load has passed
     parked requests get            requests get COORDINATOR_LOAD_IN_PROGRESS from the new broker, NOT_COORDINATOR from
     NOT_COORDINATOR                any other
 
-The brokers of a node share its logs, so that the new coordinator reads what the old one has written. The state that is
-in no log is lost: parked requests, pending members, how long ago a member was heard of.
+The brokers of a node share its logs, so that the new coordinator reads what the old one has written. State that is in
+no log is lost: parked requests, pending members, the times of the last heartbeats.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -43,9 +43,9 @@ Key = tuple[str, int]  # GROUPS or TRANSACTIONS, and the partition
 
 
 class Load(Struct, eq=False):
-    """A partition that another broker loads."""
+    """A partition that its new coordinator is loading."""
 
-    at_ms: int  # not served earlier, by the coordinator's clock
+    at_ms: int  # when it may be served at the earliest, by the coordinator's clock
     serve: Callable[[int], None]
     is_replayed: bool = False
 
@@ -61,7 +61,7 @@ class Failover:
         return bool(self._loads)
 
     def perform(self, verb: BrokerVerb, call: Call) -> VerbResponse:
-        """Do what an operator asks of brokers and coordinators."""
+        """Carry out a verb for brokers and coordinators."""
         match verb:
             case MoveGroup():
                 return self._move_group(verb, call)
@@ -92,14 +92,14 @@ class Failover:
         return VerbResponse()
 
     def _lose_commits(self, partition: Partition, group_id: str, count: int, call: Call) -> VerbResponse:
-        """Undo the last commits of a group, in its log too."""
+        """Undo the last commits of a group, in memory and in its log."""
         if not partition.is_loaded:
             return VerbResponse(f"group {group_id!r} is being loaded")
         history = partition.history
         commits = () if history is None else history.last(group_id, count)
         if history is None or len(commits) < count:
             return VerbResponse(f"{len(commits)} commits of group {group_id!r} are known, not {count}")
-        partition.history = None  # what is written now is no commit
+        partition.history = None  # the records that undo them are not commits
         try:
             response: VerbResponse = self._node.take(
                 partition, partition.shard.handle(LoseCommits(group_id, commits), call)
@@ -111,7 +111,7 @@ class Failover:
         return response
 
     def _hand_over(self, node_id: int, now_ms: int, load_ms: int) -> None:
-        """Give what a broker has coordinated to those that run."""
+        """Move everything that a broker has coordinated to running brokers."""
         coordinators = self._node.coordinators
         for index in range(len(coordinators.of_groups)):
             if coordinators.of_groups[index] == node_id:
@@ -122,7 +122,7 @@ class Failover:
     def _move_groups(
         self, index: int, to: int, now_ms: int, load_ms: int, then: Callable[[int], None] | None = None
     ) -> None:
-        """Let another broker coordinate the groups of a partition, or nobody. `then` follows once they are loaded."""
+        """Let another broker, or none, coordinate the groups of a partition. `then` is called once they are loaded."""
         node = self._node
         partition, reason = node.partitions[index], _reason(node.coordinators.of_groups[index], to)
         node.unload(partition, now_ms, reason)
@@ -137,7 +137,7 @@ class Failover:
         self._load((GROUPS, index), to, Load(now_ms + load_ms, serve), replaying)
 
     def _move_transactions(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
-        """Let another broker coordinate the transactional ids of a partition, or nobody."""
+        """Let another broker, or none, coordinate the transactional ids of a partition."""
         node, transactions = self._node, self._node.ledger.transactions
 
         def owns(transactional_id: str) -> bool:

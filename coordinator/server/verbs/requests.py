@@ -1,4 +1,4 @@
-"""Requests on their way, as an operator sees and breaks them: the journal, faults, and what is held."""
+"""The verbs for requests: the journal, faults, and held requests."""
 
 from collections.abc import Callable
 
@@ -31,13 +31,13 @@ class RequestVerbs:
         return self._gate.journal
 
     def set_journal(self, bytes_max: int) -> None:
-        """Keep the last requests and responses, at most so many bytes of them; 0 turns the journal off."""
+        """Keep the last requests and responses, up to `bytes_max`; 0 turns the journal off."""
         self._gate.journal = Journal(bytes_max) if bytes_max else None
         self._node().note_input = None
         self._set_gate()
 
     def begin_journal(self, origin: Origin) -> None:
-        """Begin the journal anew, if it is on, with a node that was opened just now."""
+        """Begin the journal again, if it is on, with a node that was just opened."""
         journal = self._gate.journal
         if journal is not None:
             journal.begin(origin)
@@ -49,13 +49,13 @@ class RequestVerbs:
         return self._gate.faults
 
     def add_fault(self, spec: FaultSpec) -> Rule:
-        """Put a fault into force. Raises FaultError."""
+        """Add a fault. Raises FaultError."""
         rule = self._gate.faults.add(spec)
         self._set_gate()
         return rule
 
     def remove_fault(self, number: int) -> Rule:
-        """End a fault. The requests that it holds are decided now. Raises Refusal."""
+        """Remove a fault, and decide the requests that it holds. Raises Refusal."""
         rule = self._gate.faults.remove(number)
         if rule is None:
             raise Refusal(f"there is no fault {number}", is_conflict=True)
@@ -64,7 +64,7 @@ class RequestVerbs:
         return rule
 
     def remove_faults(self) -> None:
-        """End every fault."""
+        """Remove every fault."""
         for rule in list(self._gate.faults):
             self.remove_fault(rule.number)
 
@@ -77,7 +77,7 @@ class RequestVerbs:
         ]
 
     def release(self, group_id: str) -> list[Rule]:
-        """Decide everything that is held of a group."""
+        """Decide all held requests of a group."""
         rules = [rule for rule in self.faults if rule.spec.do.hold and rule.spec.on.group == group_id]
         return [self.remove_fault(rule.number) for rule in rules]
 

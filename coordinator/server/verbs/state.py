@@ -79,11 +79,11 @@ class StateVerbs:
         self._snapshots: dict[str, Snapshot] = {}
 
     def reset(self) -> None:
-        """Start again with nothing: no topics but those of the start, no groups, no connections, no faults."""
+        """Start again with an empty state: the topics of the start, no groups, no connections, no faults."""
         self._restart(None)
 
     def take_snapshot(self, name: str) -> int:
-        """Keep all that the logs hold under a name. Returns its bytes. Waiting requests are not in it."""
+        """Keep the contents of the logs under a name. Return their size in bytes. Parked requests are not included."""
         self._check_ready()
         snapshot = self._world.take_snapshot()
         size = sum(map(len, snapshot.values()))
@@ -94,11 +94,11 @@ class StateVerbs:
         return size
 
     def restore(self, name: str) -> None:
-        """Start again with the logs of a snapshot. Every connection is closed: no client acts on the old world."""
+        """Start again with the logs of a snapshot. Every connection is closed: no client keeps the old state."""
         self._restart(self.snapshot(name))
 
     def snapshot(self, name: str) -> Snapshot:
-        """Return a snapshot. Raises Refusal when there is none of that name."""
+        """Return a snapshot. Raises Refusal if there is none with this name."""
         if name not in self._snapshots:
             raise Refusal(f"there is no snapshot {name!r}", is_conflict=True)
         return self._snapshots[name]
@@ -108,7 +108,7 @@ class StateVerbs:
         return {name: sum(map(len, one.values())) for name, one in sorted(self._snapshots.items())}
 
     def remove_snapshot(self, name: str) -> None:
-        """Forget a snapshot."""
+        """Remove a snapshot."""
         self.snapshot(name)
         del self._snapshots[name]
 
@@ -136,7 +136,7 @@ class StateVerbs:
         )
 
     def seed(self, state: State) -> None:
-        """Create topics and commit offsets, as a client without a group would. Raises Refusal for what is refused."""
+        """Create topics and commit offsets, as a client without a group would. Raises Refusal."""
         topics = self._node().ledger.catalog.topics
         missing = {name: count for name, count in state.topics.items() if name not in topics}
         if missing:
@@ -152,14 +152,14 @@ class StateVerbs:
                         raise Refusal(f"group {group_id!r}, {answer.name}-{partition.partition_index}: {code}")
 
     def remove_topics(self, prefix: str) -> int:
-        """Delete every topic whose name begins with `prefix`. Returns how many."""
+        """Delete every topic whose name begins with `prefix`. Return how many there were."""
         names = tuple(self.contents(prefix).topics)
         if names:
             self._ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 5)
         return len(names)
 
     def _ask(self, request: Any, version: int) -> Any:
-        """Let the node decide a request of the operator's own."""
+        """Let the node decide a request of the operator."""
         node, api = self._node(), api_of(request)
 
         def decide(now_ms: int) -> Any:
