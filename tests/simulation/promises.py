@@ -90,9 +90,8 @@ class Promises:
     # -- from outside --------------------------------------------------------------------------------------------------
 
     def delivered(self, request: Request) -> None:
-        """A request is about to be decided."""
-        self._order += 1
-        request.order = self._order
+        """A request has arrived."""
+        self._count(request)
         message = request.message
         if isinstance(message, SyncGroupRequest) and message.assignments:
             self._dealt[message.group_id, message.generation_id] = Counter(
@@ -101,6 +100,15 @@ class Promises:
                 for topic in embedded.read_assignment(share.assignment).assigned_partitions
                 for _ in topic.partitions
             )
+
+    def decided(self, request: Request) -> None:
+        """A request is about to be decided: other connections' may have arrived before it and be decided behind it."""
+        self._count(request)
+        request.is_decided = True
+
+    def _count(self, request: Request) -> None:
+        self._order += 1
+        request.order = self._order
 
     def answered(self, server: Server, request: Request, response: Any) -> None:
         """An answer leaves the server."""

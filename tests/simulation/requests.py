@@ -14,7 +14,7 @@ class Request(Struct):
     version: int
     message: Any
     heard: Callable[[Any], None]
-    order: int = 0
-    turn: int = 0  # the number of the turn that has decided it
+    order: int = 0  # of the delivery, until it is decided; then of the decision
+    is_decided: bool = False
+    turn: int = 0  # the number of the turn that has decided it, or has ended its wait
     delivered_ms: int = 0  # by the server's clock
-    is_behind: bool = False  # another request of the connection is parked: it is decided when that is answered

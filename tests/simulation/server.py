@@ -134,7 +134,7 @@ class Server:
             self.clock.after(1, self._in_this_life(self._load))
 
     def _boot(self) -> InMemory:
-        return InMemory(
+        process = InMemory(
             self.disk,
             is_loaded=False,
             is_synced=self.is_synced,
@@ -145,6 +145,16 @@ class Server:
             seed=self._dice.randrange(1 << 30),
             **self.settings,
         )
+        handler = process.frontend.handler
+        decide = handler.decide
+
+        def note_and_decide(connection: Connection, frame: bytes) -> int:
+            outstanding = self._sessions[connection].outstanding
+            self.promises.decided(next(request for request in outstanding if not request.is_decided))
+            return decide(connection, frame)
+
+        handler.decide = note_and_decide
+        return process
 
     def wake(self) -> None:
         """A sync has ended."""
@@ -395,8 +405,6 @@ class Server:
             session.outstanding.append(completes)
             self.promises.delivered(completes)
         self.process.frontend.receive(session.connection, chunk)
-        if completes is not None:
-            completes.is_behind = bool(session.connection.backlog)
 
     def _deliver(self, connection: Connection) -> None:
         session = self._sessions.get(connection)
@@ -424,9 +432,7 @@ class Server:
     def _settle(self) -> None:
         """Judge the answers of a turn in the order in which their requests were decided, and let them be heard."""
         answers, self._answers = self._answers, []
-        for session, request, response in sorted(
-            answers, key=lambda each: (each[1].turn, each[1].is_behind, each[1].order)
-        ):
+        for session, request, response in sorted(answers, key=lambda each: (each[1].turn, each[1].order)):
             self.promises.answered(self, request, response)
             if session.is_slow:
                 session.unsent.append((request, response))
