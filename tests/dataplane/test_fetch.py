@@ -235,18 +235,11 @@ def test_who_was_served_last_is_served_first_no_more(broker: Broker) -> None:
     assert [one[0] for one in heard] == [0, 1, 0]
 
 
-def test_what_is_wrong_with_a_session(broker: Broker) -> None:
-    def ask(session_id: int, epoch: int, version: int = 12) -> tuple[int, int]:
-        answer = broker.ask(FetchRequest(session_id=session_id, session_epoch=epoch), version=version)
-        return answer.error_code, answer.session_id
-
-    assert ask(99, 1) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+def test_a_session_by_names_does_not_go_on_by_ids(broker: Broker) -> None:
     consumer = Consumer(broker)
     consumer.fetch((0, 0))
-    assert ask(consumer.session, 7) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
-    assert ask(consumer.session, 1, version=17) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
-    assert ask(consumer.session, -1) == (ErrorCode.NONE, 0)  # the final one: the session is over
-    assert ask(consumer.session, 1) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    answer = broker.ask(FetchRequest(session_id=consumer.session, session_epoch=1), version=17)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
 
 
 def test_there_are_as_many_sessions_as_the_setting_says() -> None:
@@ -299,13 +292,3 @@ def test_a_session_by_ids_finds_the_topic_that_comes_later(broker: Broker) -> No
     broker.produce("later", 0, batch("a"))
     again = broker.ask(FetchRequest(session_id=answer.session_id, session_epoch=1), version=17)
     assert read_values(again.responses[0].partitions[0].records) == ["a"]
-
-
-def test_what_is_fetched_is_whole_batches(broker: Broker) -> None:
-    for value in "abcdefgh":
-        broker.produce("t", 0, batch(value * 100))
-    size = len(batch("a" * 100))
-    for bound in range(1, 3 * size, 37):
-        records = broker.fetch("t", offset=2, partition_max_bytes=bound).records
-        assert sum(header.size for _, header in record_batch.batches(records)) == len(records)
-        assert len(records) == max(bound // size, 1) * size

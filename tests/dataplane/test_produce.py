@@ -17,13 +17,6 @@ def resealed(data: bytes, **fields: int) -> bytes:
     return seal(replace(record_batch.header_at(data), **fields), data[HEADER_BYTES:])
 
 
-def test_the_clients_bytes_are_kept(broker: Broker) -> None:
-    sent = batch("a", "b")
-    broker.produce("t", 0, sent)
-    kept = broker.fetch("t").records
-    assert (kept[8:12], kept[16:]) == (sent[8:12], sent[16:])  # all but the base offset and the leader epoch
-
-
 def flipped(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
@@ -71,25 +64,6 @@ def test_zstd_is_for_those_who_know_it(broker: Broker) -> None:
     assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
 
 
-def test_the_brokers_time(broker: Broker) -> None:
-    broker.create("stamped", message_timestamp_type="LogAppendTime")
-    answer = broker.produce("stamped", 0, batch("a", "b", at_ms=5), now_ms=NOW + 7)
-    assert answer.log_append_time_ms == NOW + 7
-    kept = broker.fetch("stamped").records
-    header = record_batch.header_at(kept)
-    assert (header.max_timestamp, header.attributes) == (NOW + 7, 0x08)
-    assert record_batch.is_intact(kept, 0, header)
-
-
-def test_an_older_epoch_is_fenced(broker: Broker) -> None:
-    broker.produce("t", 0, batch("a", producer_id=1, producer_epoch=3, base_sequence=0))
-    answer = broker.produce("t", 0, batch("b", producer_id=1, producer_epoch=2, base_sequence=1))
-    assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    fresh = broker.produce("t", 0, batch("b", producer_id=1, producer_epoch=4, base_sequence=9))
-    assert fresh.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert broker.produce("t", 0, batch("b", producer_id=1, producer_epoch=4, base_sequence=0)).error_code == 0
-
-
 def test_sequences_survive_a_restart(broker: Broker) -> None:
     ids = {"producer_id": 1, "producer_epoch": 0}
     broker.produce("t", 0, batch("a", base_sequence=0, **ids))
@@ -97,14 +71,6 @@ def test_sequences_survive_a_restart(broker: Broker) -> None:
     assert after.produce("t", 0, batch("a", base_sequence=0, **ids)).base_offset == 0
     assert after.produce("t", 0, batch("b", base_sequence=1, **ids)).base_offset == 1
     assert after.values("t") == ["a", "b"]
-
-
-def test_the_records_at_fault_are_named(broker: Broker) -> None:
-    answer = broker.produce("t", 0, batch("a", "b", at_ms=NOW + 3_600_001))
-    assert [one.batch_index for one in answer.record_errors] == [0, 1]
-    assert f"within [{NOW - 2**63 + 1}, {NOW + 3_600_000}]" in answer.record_errors[0].batch_index_error_message
-    assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
-    assert broker.produce("t", 0, flipped(GOOD)).error_message is None  # Kafka says nothing more than the error
 
 
 def test_a_batch_that_lies_about_its_times_is_set_right(broker: Broker) -> None:

@@ -29,30 +29,6 @@ def end(broker: Broker, producer: tuple[int, int], committed: bool = True, versi
     return answer.producer_id, answer.producer_epoch
 
 
-@pytest.mark.parametrize("version", [9, 12])
-def test_committed_records_are_read_and_aborted_ones_passed_over(broker: Broker, version: int) -> None:
-    """In both protocols: announced by AddPartitionsToTxn, or joined by the first batch (KIP-890)."""
-    producer = broker.producer("x")
-    sequence = 0
-    for value, committed in (("a", True), ("b", False), ("c", True)):
-        if version < 12:
-            add(broker, producer, 0)
-        assert (
-            broker.produce("t", 0, of(producer, value, value, sequence=sequence), txn="x", version=version).error_code
-            == 0
-        )
-        assert broker.values("t", committed=True) == (["a", "a"] if value != "a" else [])
-        if version < 12:
-            end(broker, producer, committed, version=4)
-            sequence += 2
-        else:
-            producer = end(broker, producer, committed)
-    assert broker.values("t") == ["a", "a", "b", "b", "c", "c"]
-    assert broker.values("t", committed=True) == ["a", "a", "c", "c"]
-    again = Broker(broker.files.copy())
-    assert again.values("t", committed=True) == ["a", "a", "c", "c"]
-
-
 def test_readers_of_committed_records_wait_for_the_end(broker: Broker) -> None:
     producer = broker.producer("x")
     broker.produce("t", 0, of(producer, "a"), txn="x")
@@ -78,19 +54,11 @@ def test_a_batch_that_nobody_announced(broker: Broker, version: int, error: Erro
     assert unverified.produce("t", 0, of(producer, "a"), txn="x", version=version).error_code == 0
 
 
-def test_who_may_not_write_in_a_transaction(broker: Broker) -> None:
-    old = broker.producer("x")
-    new = broker.producer("x")
-
-    def error(producer: tuple[int, int], txn: str = "x") -> ErrorCode:
-        return ErrorCode(broker.produce("t", 0, of(producer, "a"), txn=txn).error_code)
-
-    assert error(old) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert error((99, 0)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert error(new, "y") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert error(new) == ErrorCode.NONE
-    plain = batch("b", producer_id=new[0], producer_epoch=new[1], base_sequence=1)
-    assert broker.produce("t", 0, plain).error_code == ErrorCode.INVALID_TXN_STATE  # while its transaction is open
+def test_a_producer_writes_nothing_beside_its_open_transaction(broker: Broker) -> None:
+    producer = broker.producer("x")
+    assert broker.produce("t", 0, of(producer, "a"), txn="x").error_code == ErrorCode.NONE
+    plain = batch("b", producer_id=producer[0], producer_epoch=producer[1], base_sequence=1)
+    assert broker.produce("t", 0, plain).error_code == ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_late_batch_of_an_ended_transaction_is_fenced(broker: Broker) -> None:
