@@ -17,7 +17,7 @@ from coordinator.cli import main
 from coordinator.cli.log import DAMAGED
 from coordinator.core.catalog import records as catalog_records
 from coordinator.core.catalog.records import CatalogRecord, TopicKey, TopicValue
-from protocol.record_batch import HEADER_BYTES, encode
+from protocol.record_batch import HEADER_BYTES, encode, header_at
 from protocol.records import Record
 from storage import layout, recovery, repair
 from storage.checkpoint import Checkpoint
@@ -88,6 +88,22 @@ def test_a_damaged_batch_is_lost_and_everything_behind_it_is_kept() -> None:
     assert lost(plan) == [(first, end)]
     assert values(mended) == [pair for pair in everything if not first <= pair[0] < end]
     assert mended.end_offset == log.end_offset
+
+
+def test_lost_offsets_are_spanned_by_batches_of_nobody() -> None:
+    end = 2**31 + 7  # one batch cannot span more than 2**31
+    first, second = map(header_at, repair.empty_batches(5, end, 3))
+    assert (first.base_offset, first.last_offset, second.base_offset, second.last_offset) == (
+        5,
+        end - 3,
+        end - 2,
+        end - 1,
+    )
+    for header in (first, second):
+        assert header.leader_epoch == 3
+        assert (header.attributes, header.count) == (0, 0)
+        assert {header.base_timestamp, header.max_timestamp} == {-1}
+        assert {header.producer_id, header.producer_epoch, header.base_sequence} == {-1}
 
 
 @pytest.mark.parametrize("byte", [*range(8), 8, 11, *range(12, 22), 30, 56, 60, 61, 70, 106])
