@@ -19,7 +19,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from storage.memory_files import MemoryFiles
 from tests.dataplane.broker import batch
 from tests.requests import create_topics, fetch, produce
-from tests.server.in_memory import InMemory, Peer
+from tests.server.in_memory import InMemory
 from tests.server.listening import VERSIONS, listening, until
 
 BEAT = (HeartbeatRequest("g", 1, "m"), 3)
@@ -94,19 +94,11 @@ def test_the_time_of_requests_is_counted_and_waits_are_bounded() -> None:
     assert server.connect("s").ask(*BEAT).throttle_time_ms == 0
 
 
-def creating(server: InMemory, peer: Peer, version: int, *names: str) -> Any:
-    return peer.ask(create_topics(dict.fromkeys(names, -1)), version)
-
-
-def test_new_versions_are_refused_and_old_ones_told_to_wait() -> None:
+def test_a_topic_costs_as_many_tokens_as_it_gets_partitions() -> None:
     server = InMemory(num_partitions=5)
     limit(server, "controller_mutation_rate", 0.1, ("client-id", "t"))
-    answer = creating(server, server.connect("t"), 7, "a", "b")
+    answer = server.connect("t").ask(create_topics({"a": -1, "b": -1}), 7)
     assert [one.error_code for one in answer.topics] == [ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
-    assert answer.throttle_time_ms > 0 and "b" not in server.node.ledger.catalog.topics_by_name
-    older = creating(server, server.connect("t"), 5, "c")
-    assert [one.error_code for one in older.topics] == [ErrorCode.NONE] and older.throttle_time_ms > 0
-    assert creating(server, server.connect("u"), 7, "b").throttle_time_ms == 0
 
 
 def test_quotas_are_there_after_a_restart_and_a_client_that_leaves_is_forgotten() -> None:
