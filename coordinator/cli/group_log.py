@@ -16,9 +16,9 @@ from coordinator.core.events import Cause, Event
 
 Line = tuple[int, str, dict[str, Any]]  # level, message, what else is known
 
-OPEN_MAX: Final = 10_000  # rebalances at a time; the line of one beyond that says less
+OPEN_MAX: Final = 10_000  # rebalances at a time; the line of a further one lacks its beginning
 RESTING: Final = frozenset({"Stable", "Empty", "Dead"})
-STEPS: Final = frozenset(  # causes that lead a rebalance on, and begin none
+STEPS: Final = frozenset(  # causes within a rebalance, which begin none
     {
         Cause.GROUP_CREATED, Cause.MEMBER_REJOINED, Cause.ALL_MEMBERS_JOINED, Cause.INITIAL_DELAY_PASSED,
         Cause.NO_MEMBER_LEFT, Cause.REBALANCE_TIMED_OUT, Cause.LEADER_SYNCED, Cause.ASSIGNMENT_COMPUTED,
@@ -43,9 +43,11 @@ class GroupLog:
         self._open: dict[str, Rebalance] = {}
 
     def lines(self, event: Event, *, is_debug: bool = False) -> Iterator[Line]:
-        """Yield the lines that an event leads to: none for a step of a rebalance, unless `is_debug`."""
+        """Yield the lines for an event: none for a step of a rebalance, unless `is_debug`."""
         if is_debug:
             yield logging.DEBUG, event.cause.words, dict(_event_facts(event))
+        if event.cause is Cause.GROUP_CREATED:  # a reset of the server may have cut off a rebalance of another group
+            self._open.pop(event.group, None)
         rebalance = self._open.get(event.group)
         if event.after not in RESTING:
             self._note(event, rebalance)
@@ -90,7 +92,7 @@ def _summary(began: Event, end: Event) -> Iterator[tuple[str, Any]]:
 
 
 def _event_facts(event: Event) -> Iterator[tuple[str, Any]]:
-    """Everything that an event says, for the level debug: ids are whole, empty fields omitted."""
+    """Yield all facts of an event, for the level debug: whole ids, and no empty fields."""
     yield "group", event.group
     yield "state", event.after if event.before == event.after else f"{event.before} -> {event.after}"
     yield ("epoch" if event.type == "consumer" else "generation"), event.generation
@@ -104,6 +106,6 @@ def _event_facts(event: Event) -> Iterator[tuple[str, Any]]:
 
 
 def shorten_id(member_id: str) -> str:
-    """Return a member id that a person can tell from the others: a UUID at its end is cut to its first eight digits."""
+    """Return a member id with the UUID at its end cut to eight digits: enough to tell members apart."""
     short = _UUID.sub(r"\1", member_id)
     return short if len(short) <= ID_LENGTH else f"{short[: ID_LENGTH - 1]}…"

@@ -27,6 +27,14 @@ JOINED = event(11_000, Cause.ALL_MEMBERS_JOINED, "PreparingRebalance", "Completi
 SYNCED = event(12_500, Cause.LEADER_SYNCED, "CompletingRebalance", "Stable", members=2)
 
 
+def test_a_new_group_has_no_part_in_a_rebalance_that_a_reset_cut_off() -> None:
+    created = event(20_000, Cause.GROUP_CREATED, "Empty", "Empty", generation=0)
+    joined = event(20_001, Cause.MEMBER_JOINED, "Empty", "PreparingRebalance", generation=0, members=1)
+    synced = event(20_002, Cause.LEADER_SYNCED, "CompletingRebalance", "Stable", generation=1, members=1)
+    ((_, message, facts),) = lines(EXPIRED, created, joined, synced)
+    assert (message, facts["took_s"]) == ("rebalanced: member joined", 0.0)
+
+
 def test_a_rebalance_is_one_line_with_its_first_cause_and_its_duration() -> None:
     assert lines(EXPIRED, JOINED, SYNCED) == [
         (
