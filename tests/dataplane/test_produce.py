@@ -64,15 +64,6 @@ def test_zstd_is_for_those_who_know_it(broker: Broker) -> None:
     assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
 
 
-def test_sequences_survive_a_restart(broker: Broker) -> None:
-    ids = {"producer_id": 1, "producer_epoch": 0}
-    broker.produce("t", 0, batch("a", base_sequence=0, **ids))
-    after = Broker(broker.files.copy())
-    assert after.produce("t", 0, batch("a", base_sequence=0, **ids)).base_offset == 0
-    assert after.produce("t", 0, batch("b", base_sequence=1, **ids)).base_offset == 1
-    assert after.values("t") == ["a", "b"]
-
-
 def test_a_batch_that_lies_about_its_times_is_set_right(broker: Broker) -> None:
     """Records are found and expire by the greatest time in the header, which Kafka works out anew as well."""
     for lie in (NOW - 1, NOW + 10**9):
