@@ -96,7 +96,9 @@ async def test_members_owners_and_deadlines_of_the_watched_group(autojump_clock:
     watcher = await here.watch("group=g")
     found = await message(watcher)
     assert found["groups"][0]["members"] == 1
-    assert [one["client_id"] for one in found["group"]["view"]["members"]] == ["anna"]
+    (listed,) = found["group"]["view"]["members"]
+    assert listed["client_id"] == "anna"
+    assert {one["owner"] for one in found["group"]["positions"]} == {listed["member_id"]}
     assert {one["kind"] for one in found["clock"]["deadlines"]} >= {"session"}
     assert {one["group"] for one in found["clock"]["deadlines"]} == {"g"}
 

@@ -409,6 +409,14 @@ def test_other_protocols_are_named_once_for_a_peer(start: bytes, name: str, capl
     assert server.stats.connections_closed == {"unreadable": 3}
 
 
+def test_a_frame_that_cannot_be_one_is_told_with_its_client(caplog: pytest.LogCaptureFixture) -> None:
+    server = InMemory()
+    peer = server.connect()
+    server.frontend.receive(peer.connection, bytes(8))
+    told = f"connection closed: a frame of 0 bytes where 1 to {FRAME_BYTES_MAX} are allowed"
+    assert log_lines(caplog) == [(told, {"client": peer.connection.host})]
+
+
 def test_every_request_is_counted_under_its_api() -> None:
     server = InMemory()
     for asked in (produce("orders", {0: batch("a")}), 9), committing(), VERSIONS:
