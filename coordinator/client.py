@@ -106,7 +106,8 @@ class Client:
     def ask(self, message: Message, version: int | None = None, *, up_to: int | None = None) -> Any:
         """Send a request and wait for its response: in the newest version (up to `up_to`), or in exactly `version`.
 
-        Raises ClientError when the broker does not support such a version, or closes the connection.
+        Raises ClientError when the broker does not support such a version, closes the connection, or sends something
+        else than the response.
         """
         if time.monotonic() >= self._authenticate_at_s:
             self._authenticate()
@@ -118,7 +119,9 @@ class Client:
             response = decode_response(api.key, version, self._receive())
         except ProtocolError as error:
             raise ClientError(f"cannot read the response of {self._address}: {error}") from None
-        assert response.correlation_id == self._correlation_id, "responses come in the order of the requests"
+        if response.correlation_id != self._correlation_id:
+            ids = f"correlation id {response.correlation_id}, expected {self._correlation_id}"
+            raise ClientError(f"cannot read the response of {self._address}: {ids}")
         return response.body
 
     def send(self, message: Message, version: int) -> None:

@@ -213,6 +213,7 @@ class Log:
         """
         if isinstance(batches, bytes | bytearray | memoryview):
             batches = (batches,)
+        assert records is None or len(records) == len(batches), "records of each batch, or of none"
         first = offset = self.end_offset
         headers: list[BatchHeader] = []
         parts: list[Buffer] = []
@@ -230,7 +231,7 @@ class Log:
         if records is not None and self._appended_keys is None:
             self._appended_keys = AppendedKeys(first, self.leader_epoch, self.write_key)
         keys = self._appended_keys if records is not None else None
-        for header, noted in zip(headers, records or repeat(()), strict=False):
+        for header, noted in zip(headers, repeat((), len(headers)) if records is None else records, strict=True):
             segment.learn(header)
             marker = None
             if header.producer_id >= 0:

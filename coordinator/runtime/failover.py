@@ -56,6 +56,8 @@ class Failover:
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._loads: dict[Key, Load] = {}
+        self._memberless: dict[int, dict[str, Call]] = {}
+        """The groups that are to lose their members once their partition is served, by partition and group id."""
 
     def __bool__(self) -> bool:
         return bool(self._loads)
@@ -77,19 +79,22 @@ class Failover:
         return VerbResponse()
 
     def _move_group(self, verb: MoveGroup, call: Call) -> VerbResponse:
-        node, group_id = self._node, verb.group_id
-        partition = node.partitions.owner(group_id)
+        group_id, partition = verb.group_id, self._node.partitions.owner(verb.group_id)
         if verb.lose_last_commits:
             refused = self._lose_commits(partition, group_id, verb.lose_last_commits, call)
             if refused.refusal:
                 return refused
 
-        def lose_members(now_ms: int) -> None:
-            node.take(partition, partition.shard.handle(LoseMembers(group_id), replace(call, now_ms=now_ms)))
-
-        then = None if verb.keep_members else lose_members
-        self._move_groups(partition.index, verb.to, call.now_ms, verb.load_ms, then)
+        if not verb.keep_members:
+            self._memberless.setdefault(partition.index, {})[group_id] = call
+        self._move_groups(partition.index, verb.to, call.now_ms, verb.load_ms)
         return VerbResponse()
+
+    def _lose_members(self, partition: Partition, now_ms: int) -> None:
+        """Let the groups lose their members whose moves said so, however often they were moved before they were served."""
+        for group_id, call in self._memberless.pop(partition.index, {}).items():
+            result = partition.shard.handle(LoseMembers(group_id), replace(call, now_ms=now_ms))
+            self._node.take(partition, result)
 
     def _lose_commits(self, partition: Partition, group_id: str, count: int, call: Call) -> VerbResponse:
         """Undo the last commits of a group, in memory and in its log."""
@@ -119,10 +124,8 @@ class Failover:
             if coordinators.of_transactions[index] == node_id:
                 self._move_transactions(index, coordinators.successor(index), now_ms, load_ms)
 
-    def _move_groups(
-        self, index: int, to: int, now_ms: int, load_ms: int, then: Callable[[int], None] | None = None
-    ) -> None:
-        """Let another broker, or none, coordinate the groups of a partition. `then` is called once they are loaded."""
+    def _move_groups(self, index: int, to: int, now_ms: int, load_ms: int) -> None:
+        """Let another broker, or none, coordinate the groups of a partition."""
         node = self._node
         partition, reason = node.partitions[index], _reason(node.coordinators.of_groups[index], to)
         node.unload(partition, now_ms, reason)
@@ -130,8 +133,7 @@ class Failover:
 
         def serve(now_ms: int) -> None:
             node.serve(partition, now_ms)
-            if then is not None:
-                then(now_ms)
+            self._lose_members(partition, now_ms)
 
         replaying = loader.replay(partition) if partition.has_log else iter(())
         self._load((GROUPS, index), to, Load(now_ms + load_ms, serve), replaying)

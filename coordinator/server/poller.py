@@ -126,6 +126,7 @@ class Poller:
         # The deadlines that the alarm is set for, by either clock: Trio's time is looked up only for new ones.
         self._alarm_ms = self._poll_alarm_ms = NEVER_MS
         self._nursery: trio.Nursery | None = None
+        self.is_running = False
         self._threads = trio.CapacityLimiter(THREADS_MAX)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -138,8 +139,10 @@ class Poller:
                 self._acceptor.start(self._nursery)
                 for task in (self._wait_for_sockets, self._wait_for_deadlines, self._sweep_now_and_then):
                     self._nursery.start_soon(task)
+                self.is_running = True
                 task_status.started()
         finally:
+            self.is_running = False
             for link in list(self._links.values()):
                 self._close(link)
             self._selector.close()

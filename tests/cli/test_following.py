@@ -123,3 +123,29 @@ def test_a_command_says_what_it_waits_for_and_gives_up(tmp_path: Path, capsys: p
         assert main(["--timeout", "0.05", "groups", "list", "--bootstrap-server", address]) == 1
     complaint = f"muster groups: {address} does not respond: gave up after 0.05 s"
     assert squeeze(capsys.readouterr().err) == complaint
+
+
+def test_a_response_to_another_request_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that answers with another correlation id, as one of another protocol may."""
+    import socket
+    from threading import Thread
+
+    from protocol.codec import encode_response
+    from protocol.messages.api_versions import ApiVersionsResponse
+
+    with socket.create_server(("127.0.0.1", 0)) as strange:
+        address = f"127.0.0.1:{strange.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = strange.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(encode_response(18, 3, 77, ApiVersionsResponse()))
+                connection.recv(1)
+
+        thread = Thread(target=answer)
+        thread.start()
+        code = main(["groups", "list", "--bootstrap-server", address])
+        thread.join()
+    complaint = f"muster groups: cannot read the response of {address}: correlation id 77, expected 1"
+    assert (code, squeeze(capsys.readouterr().err)) == (1, complaint)

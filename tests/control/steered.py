@@ -19,6 +19,8 @@ from tests.server.in_memory import InMemory
 class MemoryPoller:
     """What an operator needs of a poller, without sockets."""
 
+    is_running = True
+
     def __init__(self, server: InMemory) -> None:
         self._server = server
 

@@ -190,6 +190,22 @@ def test_members_can_be_lost_on_the_way(server: Cluster, kind: type) -> None:
     assert server.commit("g", 4) == ErrorCode.NONE, "nobody is in it"
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_members_are_lost_though_another_move_overtakes_the_first(server: Cluster, stops: bool) -> None:
+    settled_group(server, "a", "b")
+    to = (server.at("g") + 1) % BROKERS
+    server.operator.brokers.move_group("g", to, load_ms=LOAD_MS, keep_members=False)
+    if stops:
+        server.operator.brokers.stop(to)
+    else:
+        server.operator.brokers.move_group("g", (to + 1) % BROKERS)
+    view = server.operator.groups.view("g")
+    assert (view.state, view.members) == ("Empty", [])
+    assert server.causes().count("members_lost") == 2
+    server.operator.brokers.move_group("g", (to + 1) % BROKERS)
+    assert server.causes().count("members_lost") == 2
+
+
 def test_what_was_deleted_after_a_lost_commit_stays_deleted(server: Cluster) -> None:
     server.commit("g", 10)
     server.commit("g", 11)
@@ -392,6 +408,16 @@ def test_a_rolling_restart_is_one_at_a_time_and_ends_with_a_reset(server: Cluste
 
     clock = trio.testing.MockClock()
     trio.run(restart, clock=clock)
+
+
+def test_a_rolling_restart_that_nobody_waits_for_leaves_no_broker_stopped(server: Cluster) -> None:
+    async def restart() -> None:
+        with trio.move_on_after(60):
+            await server.operator.brokers.restart_all(trio.lowlevel.checkpoint, down_ms=120_000)
+
+    trio.run(restart, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert all(view.is_running for view in server.operator.brokers.views())
+    trio.run(server.operator.brokers.restart_all, trio.lowlevel.checkpoint)
 
 
 def test_what_cannot_be_done_is_refused(server: Cluster) -> None:

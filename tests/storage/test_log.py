@@ -85,6 +85,15 @@ def test_a_batch_that_is_not_whole_is_our_own_mistake() -> None:
         new_log().append(batch() + b"x")
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_records_of_some_batches_only_are_our_own_mistake(count: int) -> None:
+    records = [Record(b"k", b"v")]
+    log = new_log()
+    with pytest.raises(AssertionError, match="records of each batch, or of none"):
+        log.append([encode(records)] * 2, [records] * count)
+    assert log.end_offset == 0
+
+
 def test_a_segment_is_rolled_before_it_would_grow_too_long() -> None:
     log = filled()
     assert len(log.segments) > 3

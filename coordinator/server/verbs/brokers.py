@@ -129,7 +129,8 @@ class BrokerVerbs:
     ) -> list[BrokerView]:
         """Restart the running brokers one after the other, each down for `down_ms` of real time.
 
-        Before the next broker stops, everything is loaded. `next_turn` waits until something may have changed.
+        Before the next broker stops, everything is loaded. `next_turn` waits until something may have changed. If the
+        caller is cancelled, the broker that is down starts again, and no other one stops.
         """
         if self._is_rolling:
             raise Refusal("a rolling restart is under way", is_conflict=True)
@@ -139,7 +140,12 @@ class BrokerVerbs:
                 if self._is_running(node_id):
                     node = self._node()
                     self.stop(node_id, load_ms=load_ms)
-                    await trio.sleep(down_ms / 1000)
+                    try:
+                        await trio.sleep(down_ms / 1000)
+                    except trio.Cancelled:
+                        if self._poller.is_running and node is self._node() and not self._is_running(node_id):
+                            self.start(node_id, load_ms=load_ms)
+                        raise
                     if node is not self._node():
                         raise Refusal("the server was reset meanwhile", is_conflict=True)
                     self.start(node_id, load_ms=load_ms)
