@@ -173,8 +173,11 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which every transaction is decided, and read_committed consumers may read."""
-        return self.producers.last_stable_offset(self.end_offset)
+        """The offset up to which every transaction is decided, and read_committed consumers may read.
+
+        It is never before the start of the log, though a transaction may be that has lost its first records.
+        """
+        return max(self.producers.last_stable_offset(self.end_offset), self._checkpoint.start_offset)
 
     def collect_aborted(self, first: int, end: int) -> list[AbortedTransaction]:
         """Collect the aborted transactions that touch the offsets from `first` up to, not including, `end`."""

@@ -91,7 +91,7 @@ class Failover:
         return VerbResponse()
 
     def _lose_members(self, partition: Partition, now_ms: int) -> None:
-        """Let the groups lose their members whose moves said so, however often they were moved before they were served."""
+        """Let the groups lose their members whose moves said so, though other moves may have overtaken those."""
         for group_id, call in self._memberless.pop(partition.index, {}).items():
             result = partition.shard.handle(LoseMembers(group_id), replace(call, now_ms=now_ms))
             self._node.take(partition, result)

@@ -15,6 +15,21 @@ def test_readers_of_committed_records_stop_at_an_open_transaction(broker: Broker
         assert [answer.topics[0].partitions[0].offset for answer in answers] == expected
 
 
+def test_the_last_stable_offset_is_not_before_the_start(broker: Broker) -> None:
+    """A reader of committed records that begins at the end would be out of range for as long as the transaction lasts.
+
+    Kafka: `UnifiedLog.maybeIncrementFirstUnstableOffset`.
+    """
+    producer_id, epoch = broker.producer("x")
+    for number in range(3):
+        ids = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": number}
+        broker.produce("t", 0, batch("a", transactional=True, **ids), txn="x")
+    broker.ask(delete_records("t", {0: 2}))
+    end = broker.ask(list_offsets("t", {0: -1}, isolation_level=1), version=10).topics[0].partitions[0].offset
+    data = broker.fetch("t", 0, end, isolation_level=1)
+    assert (end, data.error_code, data.last_stable_offset, data.records) == (2, ErrorCode.NONE, 2, b"")
+
+
 def test_records_of_a_compacted_topic_are_not_deleted(broker: Broker) -> None:
     broker.create("latest", cleanup_policy="compact")
     for topic, error in (("latest", ErrorCode.POLICY_VIOLATION), ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
