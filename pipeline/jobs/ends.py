@@ -33,18 +33,27 @@ def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
     check_path(path)
     if path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet"))):
         return _check_columns(path, spark.read.parquet(str(path.absolute())))
+    if path.is_dir() and any(path.glob("part-*.json")):  # as Spark names them: a data directory has events.jsonl
+        return _check_columns(path, spark.read.schema(ddl(ENDS)).json(str(path.absolute())))
     if path.is_dir():
         found = [end for end in log_ends(str(path)) if end.ts <= read_ms]
         rows = [msgspec.structs.astuple(end) for end in found]
     elif path.name == CHECKPOINT:
         ts = int(path.stat().st_mtime * 1000)
-        marks = high_watermarks(Store(str(path.parent)))
+        marks = _read_checkpoint(path)
         rows = [(topic, number, ts, leo, "checkpoint") for (topic, number), leo in marks.items()]
     else:
         return _check_columns(path, spark.read.schema(ddl(ENDS)).json(str(path.absolute())))
     if not rows:
         raise UsageError(f"{path} tells no log end from before the groups' logs were read: is it the right one?")
     return spark.createDataFrame(rows, ddl(ENDS))
+
+
+def _read_checkpoint(path: Path) -> dict[tuple[str, int], int]:
+    try:
+        return high_watermarks(Store.of(path.parent))
+    except ValueError as error:
+        raise UsageError(f"{path} is no {CHECKPOINT}: {error}") from None
 
 
 def _check_columns(path: Path, read: DataFrame) -> DataFrame:

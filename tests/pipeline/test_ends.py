@@ -1,5 +1,6 @@
 """Log end offsets that are handed in: every form that is documented, and a clear word where nothing is told."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,21 @@ def test_a_brokers_checkpoint(spark: Any, tmp_path: Path) -> None:
     path.write_text("0\n1\norders 3 42\n")
     (end,) = read_ends(spark, path, 0).collect()
     assert (end.topic, end.partition, end.leo, end.source) == ("orders", 3, 42, "checkpoint")
+
+
+def test_a_checkpoint_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "replication-offset-checkpoint"
+    for damaged in (b"0\n1\norders 3 4x2\n", b"0\n1\norders 3 \xff\n"):
+        path.write_bytes(damaged)
+        with pytest.raises(UsageError, match="is no replication-offset-checkpoint"):
+            read_ends(None, path, 0)
+
+
+def test_lines_in_a_directory_as_spark_writes_them(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "part-00000-c000.json").write_text(json.dumps(ROW))
+    (tmp_path / "_SUCCESS").touch()
+    (end,) = read_ends(spark, tmp_path, 0).collect()
+    assert end.asDict() == ROW | {"source": "list_offsets"}
 
 
 @pytest.mark.parametrize(
