@@ -13,7 +13,8 @@ def add_commands(parser: Parser) -> None:
     for name, help_line, add in JOBS:
         sub = commands.add_parser(name, help=help_line, description=help_line)
         add(sub)
-        sub.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+        if name != "dump":  # its lines are those of Kafka's tool; `muster log dump` has --json
+            sub.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
 
 
 def _number(least: int) -> Callable[[str], int]:

@@ -329,7 +329,7 @@ def report(args: argparse.Namespace) -> int:
     """Write the HTML report, of tables or of logs."""
     from pipeline import published
 
-    progress, target = Progress(), Path(args.out)
+    progress, target, problems = Progress(), Path(args.out), 0
     if bool(args.paths) == bool(args.tables):
         raise UsageError("invalid arguments: expected either logs or --tables")
     if not target.absolute().parent.is_dir():
@@ -345,14 +345,14 @@ def report(args: argparse.Namespace) -> int:
     if paths:
         with tempfile.TemporaryDirectory(prefix="muster-tables-") as tables:
             read_logs(None, paths, tables, progress, **_options(args))
-            _build(args, tables, progress)
+            _, problems = _build(args, tables, progress)
             data = collect(tables)
     else:
         data = collect(args.tables)
     target.write_text(page(data, args.title), encoding="utf-8")
     progress("done")
     show(args, {"report": str(target.absolute()), "groups": data.groups_total})
-    return OK
+    return PROBLEMS if problems else OK
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -376,14 +376,14 @@ def dump(args: argparse.Namespace) -> int:
     for name in args.files:
         if not Path(name).is_file():
             raise FileNotFoundError(f"invalid path {name}: expected a segment file")
-    from pipeline.dump import INVALID
     from pipeline.dump import dump as lines
+    from pipeline.dump import is_problem
 
     code = OK
     for name in args.files:
         for line in lines(name, Path(name).read_bytes()):
             print(line)
-            code = PROBLEMS if line.startswith(INVALID) else code
+            code = PROBLEMS if is_problem(line) else code
     return code
 
 

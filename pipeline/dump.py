@@ -25,7 +25,7 @@ from protocol.messages.consumer_protocol import (
 from protocol.schema import Schema
 from protocol.wire import UUID
 
-INVALID = "Found "  # how the line about bytes that are no batch begins, as Kafka's tool writes it
+INVALID, UNREAD = "Found ", "Error in the batch "  # how lines about what cannot be read begin, as in Kafka's tool
 CODECS = {0: "none", **NAMES}
 HORIZON_BIT = 64  # of the attributes: the first timestamp is the delete horizon
 
@@ -45,9 +45,14 @@ def dump(name: str, data: bytes) -> Iterator[str]:
             for record in plain.records(data, batch):
                 yield _record_line(batch, record)
         except (InflateError, ValueError, IndexError) as error:
-            yield f"Error in the batch at offset {batch.base_offset}, skipping: {error}"
+            yield f"{UNREAD}at offset {batch.base_offset}, skipping: {error}"
     if end < len(data):
         yield f"{INVALID}{len(data) - end} invalid bytes at the end of {name}"
+
+
+def is_problem(line: str) -> bool:
+    """Return whether a line tells of bytes that are no batch, of a wrong checksum, or of records that make no sense."""
+    return line.startswith((INVALID, UNREAD)) or (line.startswith("baseOffset: ") and line.endswith("isvalid: false"))
 
 
 def _batch_line(batch: plain.PlainBatch) -> str:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -106,6 +107,7 @@ def test_what_a_worker_says_has_the_same_exit_code(
         (("synth", "s", "--lives", "x"), "invalid --lives 'x': expected a whole number from 0 on"),
         (("follow", "l", "--out", "t", "--for", "nan"), "invalid --for 'nan': expected seconds"),
         (("build", "--out", "t", "--conf", "spark.x"), "invalid --conf 'spark.x': expected spark.NAME=VALUE"),
+        (("dump", "f", "--json"), "unknown option --json"),
     ],
 )
 def test_a_wrong_argument_is_named(words: tuple[object, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,6 +241,16 @@ def test_dump_prints_lines(tmp_path: Path, muster: Shell) -> None:
     assert lines[-1] == f"Found 9 invalid bytes at the end of {file}"
 
 
+def test_dump_of_a_batch_with_a_wrong_checksum_is_a_problem(tmp_path: Path, muster: Shell) -> None:
+    writer = Writer(tmp_path / f"{TOPIC}-0")
+    for offset in range(2):
+        writer.append([commit(("g", "t", 0), offset, 1000)])
+    (file,) = tmp_path.rglob("*.log")
+    muster(0, "dump", file)
+    flip(file, 70)
+    assert muster(3, "dump", file).count("isvalid: false") == 1
+
+
 def test_compact_says_what_it_proved(logs: Path, tmp_path: Path, muster: Shell) -> None:
     said = muster.json(0, "compact", logs, "--out", tmp_path / "c")
     assert {one["proof"] for one in said["logs"].values()} == {"replay is equal"}
@@ -276,6 +288,16 @@ def test_damage_is_an_exit_code_of_ingest(logs: Path, tmp_path: Path, muster: Sh
     muster(3, "ingest", logs, "--out", tmp_path / "hurt", "--json")
     told = muster(3, "ingest", logs, "--out", tmp_path / "failed", "--on-error", "fail")
     assert "bad_crc" in told.splitlines()[-1]
+
+
+def test_damage_is_an_exit_code_of_a_report_of_logs(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, muster: Shell
+) -> None:
+    monkeypatch.setattr("pipeline.commands._build", lambda *_: ({}, 1))  # one problem
+    monkeypatch.setattr("pipeline.report.page.collect", lambda _: SimpleNamespace(groups_total=7))
+    monkeypatch.setattr("pipeline.report.page.page", lambda *_: "a page")
+    assert muster.json(3, "report", logs, "--out", tmp_path / "r.html")["groups"] == 7
+    assert (tmp_path / "r.html").read_text() == "a page"
 
 
 def test_follow_once(logs: Path, tmp_path: Path, muster: Shell) -> None:
