@@ -80,8 +80,9 @@ def _partition(name: str, topic: str) -> int | None:
 
 
 def log_dirs(paths: Iterable[str], topic: str = TOPIC) -> list[LogDir]:
-    """Return all logs of the topic under the paths, by partition and then by name."""
-    found = [log for path in paths for log in _below(Store.of(path), topic)]
+    """Return all logs of the topic under the paths, by partition and then by name; one that two paths lead to once."""
+    at = {log.place: log for path in reversed(list(paths)) for log in _below(Store.of(path), topic)}
+    found = list(at.values())
     shown = [log.name for log in found]
     unique = [
         msgspec.structs.replace(log, name=f"{log.store.display_uri}/{log.name}") if shown.count(log.name) > 1 else log
@@ -128,6 +129,11 @@ def segments(log: LogDir, listing: list[Entry] | None = None) -> list[Segment]:
         if match := _SEGMENT.match(entry.name):
             found.append(Segment(_join(log.path, entry.name), int(match[1]), entry.size))
     return sorted(found, key=lambda segment: segment.base_offset)
+
+
+def segment_path(log: LogDir, base_offset: int) -> str:
+    """Return the path of a segment in the log's store."""
+    return _join(log.path, f"{base_offset:020d}.log")
 
 
 def skipped_files(listing: list[Entry]) -> list[str]:

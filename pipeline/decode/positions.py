@@ -8,14 +8,17 @@ import msgspec
 import numpy as np
 
 from pipeline.decode.headers import Headers, chain
-from pipeline.decode.layout import HEADER_BYTES, START, LogDir, Position, Segment, Span, segments, spans
+from pipeline.decode.layout import HEADER_BYTES, START, LogDir, Position, Segment, Span, segment_path, segments, spans
 
 WALK_BYTES = 16 << 20
 
 
 def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -> Position:
     """Return the position after the last whole batch, or after about `max_bytes` from `start` on; never before
-    `start`."""
+    `start`.
+
+    A closed segment in which no batch begins at `start` is passed as a whole: it is damaged there, or was rewritten.
+    """
     found = segments(log)
     left = max_bytes
     at = start
@@ -24,12 +27,29 @@ def newest(log: LogDir, start: Position = START, max_bytes: int | None = None) -
             continue
         begin = start.pos if segment.base_offset == start.segment and start.pos <= segment.size else 0
         size = segment.size - begin
-        if i + 1 < len(found) and (left is None or size <= left):
-            at = Position(max(at.next_offset, found[i + 1].base_offset), found[i + 1].base_offset, 0)
-            left = None if left is None else left - size
-            continue
-        return _walk(log, segment, begin, left, at)
+        is_closed = i + 1 < len(found)
+        if not is_closed or (left is not None and size > left):
+            reached = _walk(log, segment, begin, left, at)
+            if not is_closed or reached.pos > begin:
+                return reached
+        elif left is not None:
+            left -= size
+        at = Position(max(at.next_offset, found[i + 1].base_offset), found[i + 1].base_offset, 0)
     return at
+
+
+def find_unread(log: LogDir, position: Position) -> tuple[int, int, int] | None:
+    """Return (segment, byte, length) of what a position leaves unread in its segment; None if there is nothing.
+
+    Zeros, to which a broker may extend a segment before it writes to it, are nothing.
+    """
+    if position.segment < 0:
+        return None
+    path = segment_path(log, position.segment)
+    length = log.store.size(path) - position.pos
+    if length <= 0 or not any(log.store.read(path, position.pos, HEADER_BYTES)):
+        return None
+    return position.segment, position.pos, length
 
 
 def _walk(log: LogDir, segment: Segment, begin: int, limit: int | None, at: Position) -> Position:

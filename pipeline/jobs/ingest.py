@@ -16,7 +16,7 @@ from pipeline import locks, manifest, plan, sink
 from pipeline.decode.files import Place, Store
 from pipeline.decode.identity import identify
 from pipeline.decode.layout import START, TOPIC, LogDir, Position, logs_at
-from pipeline.decode.positions import newest
+from pipeline.decode.positions import find_unread, newest
 from pipeline.decode.schema import TABLES
 from pipeline.errors import TablesInUseError
 from pipeline.jobs.optimize import merge_small_files
@@ -127,6 +127,7 @@ class Follower:
         self.paths, self.out, self.max_bytes, self.options = paths, Store.of(out), max_bytes, options
         self.known = Manifest()
         self._check_lock: Callable[[], None] = lambda: None
+        self._unread: dict[str, tuple[int, int, int]] = {}  # log -> bytes without a whole batch, noted as a problem
         self._merged: list[tuple[float, str]] = []  # files that no manifest names any more, and since when
         self._tried = float("-inf")  # when they were to be removed last
 
@@ -145,20 +146,34 @@ class Follower:
         most = None if self.max_bytes is None else max(1, self.max_bytes // len(logs))
         ends = {log.name: newest(log, known.logs.get(log.name, START), most) for log in logs}
         grown = [log for log in logs if ends[log.name].next_offset > known.logs.get(log.name, START).next_offset]
-        if not grown:
+        stopped = self._find_stopped([log for log in logs if log not in grown], ends)
+        if not grown and not stopped:
             self._note_idle(begun_ms, logs)
             return 0
         given = source_options(self.paths, known, self.out, self.options)
-        rows = _by_this_process(given, plan.tasks(given, grown, known.logs, ends), lambda _line: None)
+        tasks = plan.tasks(given, grown, known.logs, ends) + plan.tasks(given, stopped, known.logs)
+        rows = _by_this_process(given, tasks, lambda _line: None)
         manifest.check_unchanged(self.out, self.known)
         self._check_lock()
-        more = _after(known, rows, self.paths, grown, begun_ms)
+        more = _after(known, rows, self.paths, [*grown, *stopped], begun_ms)
         after = merge_small_files(self.out, more)
         manifest.save(self.out, after)
         self._remove_merged(more, after)
-        read = sum(after.logs[log.name].next_offset - known.logs.get(log.name, START).next_offset for log in grown)
         self.known = after
-        return read
+        return sum(
+            after.logs[log.name].next_offset - known.logs.get(log.name, START).next_offset for log in grown + stopped
+        )
+
+    def _find_stopped(self, logs: list[LogDir], ends: Mapping[str, Position]) -> list[LogDir]:
+        """Return the logs with bytes behind the last whole batch that have not been noted yet.
+
+        They are read to the end of the log, as by `ingest`: so an unfinished batch or damage becomes a row of
+        `log_problems`, and what can be salvaged behind it is read.
+        """
+        unread = {log.name: at for log in logs if (at := find_unread(log, ends[log.name]))}
+        stopped = [log for log in logs if log.name in unread and self._unread.get(log.name) != unread[log.name]]
+        self._unread |= unread
+        return stopped
 
     def _note_idle(self, begun_ms: int, logs: list[LogDir]) -> None:
         """Note now and then that the logs have been read, though nothing was new, and that they still are the same."""

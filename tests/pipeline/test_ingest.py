@@ -97,6 +97,40 @@ def test_follow_waits_for_torn_halves_and_sees_rolled_and_compacted_segments(tmp
     assert ids(out) == [(0, n) for n in range(40)], "ingest and follow share their place"
 
 
+def break_second_batch(file: Path) -> None:
+    """Give the second batch of a segment a length that no batch has: no header begins there."""
+    data = bytearray(file.read_bytes())
+    second = 12 + int.from_bytes(data[8:12], "big")
+    data[second + 8 : second + 12] = bytes(4)
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("segment", [1, -1])
+def test_follow_tells_of_damage_and_reads_what_lies_behind_it(tmp_path: Path, segment: int) -> None:
+    logs = tmp_path / "logs"
+    fill(Writer(logs / f"{TOPIC}-0", segment_bytes=1100), range(40))
+    break_second_batch(sorted(logs.rglob("*.log"))[segment])
+    want = read(logs, tmp_path / "ingest")
+    for out, max_bytes in (tmp_path / "small", 400), (tmp_path / "large", None):
+        after = drain(logs, out, max_bytes)
+        assert (after.logs, after.rows) == (want.logs, want.rows)
+        assert ids(out) == ids(tmp_path / "ingest")
+    with Follower([str(logs)], tmp_path / "salvage", 400, on_error="salvage").lock_tables() as follower:
+        follow(follower, once=True)
+        follower.step()
+    assert follower.known.rows == {"batches": 39, "offset_commits": 39, "log_problems": 1}
+
+
+def test_a_log_that_two_paths_lead_to_is_read_once(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    fill(Writer(logs / f"{TOPIC}-0"), range(5))
+    (tmp_path / "link").symlink_to(logs)
+    paths = [logs, f"{logs}/", tmp_path / "link", logs / f"{TOPIC}-0", logs]
+    after = ingest(None, [str(path) for path in paths], tmp_path / "out")
+    assert after.rows == {"batches": 5, "offset_commits": 5}
+    assert list(after.logs) == [f"{TOPIC}-0"]
+
+
 def test_follow_while_the_log_is_written(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writers = [Writer(logs / f"{TOPIC}-{n}", segment_bytes=3000) for n in range(2)]
