@@ -429,7 +429,24 @@ class Log:
     def latest_time(self) -> tuple[int, int] | None:
         """Return offset and timestamp of the first record with the greatest timestamp, None if there are no records."""
         latest = max([segment.max_timestamp for segment in self.segments], default=-1)
-        return self.offset_for_time(latest) if latest >= 0 else None
+        found = self.offset_for_time(latest) if latest >= 0 else None
+        if found is None and latest >= 0:  # the record is deleted, and its segment is not: this takes a pass over that
+            latest = max([self._latest_in(segment) for segment in self.segments])
+            found = self.offset_for_time(latest) if latest >= 0 else None
+        return found
+
+    def _latest_in(self, segment: Segment) -> int:
+        """Return the greatest timestamp of a segment's records that are not deleted, -1 without one."""
+        start = self.start_offset
+        if segment.base_offset >= start:
+            return segment.max_timestamp
+        times = [-1]
+        for found in segment.batches(start):
+            if found.header.base_offset < start:
+                times += [record.timestamp for record in self._records_in_log(found)]
+            elif found.header.count:
+                times.append(found.header.max_timestamp)
+        return max(times)
 
     def _records_in_log(self, found: BatchPosition) -> list[Record]:
         records = record_batch.read(found.chunk, found.at, found.header)

@@ -231,6 +231,18 @@ def test_a_deleted_record_is_not_found_by_its_time() -> None:
     assert log.offset_for_time(0) == (3, 1011)
 
 
+@pytest.mark.parametrize(("start", "expected"), [(1, (2, 1001)), (2, (2, 1001)), (3, (4, 1000)), (5, (5, 999))])
+def test_the_time_of_a_deleted_record_is_not_the_latest(start: int, expected: tuple[int, int]) -> None:
+    log = new_log()
+    log.append(batch(1, 2000))
+    log.append(encode([Record(b"k", b"v", (), 0, time) for time in (900, 1001, 900)]))
+    log.append(batch(1, 1000))
+    log.append(batch(1, 999))
+    assert log.latest_time() == (0, 2000)
+    log.delete_before(start)
+    assert log.latest_time() == expected
+
+
 def test_compressed_records_are_found_by_their_time() -> None:
     plain = batch(3)
     header = msgspec.structs.replace(header_at(plain), attributes=3)
