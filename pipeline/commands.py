@@ -209,6 +209,7 @@ def build(args: argparse.Namespace) -> int:
     progress = Progress()
     if not Store.of(args.out).exists(manifest.NAME):
         raise FileNotFoundError(f"{args.out} holds no tables: run ingest first")
+    manifest.load(args.out)
     counts, problems = _build(args, args.out, progress)
     show(args, {"rows": counts, "problems": problems})
     return PROBLEMS if problems else OK
@@ -277,14 +278,13 @@ def follow(args: argparse.Namespace) -> int:
 def _problems(out: str, after: "manifest.Manifest") -> int:
     """Return how many problems the raw tables tell of. A damaged spot is met each time that logs are read, and counts
     once."""
-    import pyarrow.parquet as pq
+    from pipeline.sink import read_file
 
     store = Store.of(out)
     place = ["log_dir", "segment_base", "pos", "kind"]
     spots = set()
     for file in after.files.get("log_problems", ()):
-        with store.open_input(file) as opened:
-            rows = pq.ParquetFile(opened).read(columns=[*place, "severity"]).to_pylist()
+        rows = read_file(store, file, [*place, "severity"]).to_pylist()
         spots |= {tuple(row[name] for name in place) for row in rows if row["severity"] == "problem"}
     return len(spots)
 

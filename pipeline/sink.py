@@ -53,6 +53,15 @@ def write(task: Task, options: Options, directory: Store) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(written, schema=WRITTEN)
 
 
+def read_file(directory: Store, path: str, columns: list[str] | None = None) -> pa.Table:
+    """Return the rows of a raw file. Raises OSError, with the file's name, for one that is damaged."""
+    try:
+        with directory.open_input(path) as file:
+            return pq.ParquetFile(file).read(columns=columns)
+    except pa.ArrowInvalid as error:
+        raise OSError(f"{directory.display_uri}/{path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
 def _end(span: Span, decoder: SpanDecoder) -> list[int] | None:
     """[next offset, segment, byte] when this is the last span of its log that is read now.
 

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipeline import locks, manifest
 from pipeline.decode.files import Place, Store
 from pipeline.decode.schema import TABLES
 from pipeline.manifest import Manifest
-from pipeline.sink import UnfinishedFile
+from pipeline.sink import UnfinishedFile, read_file
 
 SMALL_FILES_MAX = 32  # of a table and a size: then they are merged
 SMALL_BYTES = (256 << 10, 8 << 20)  # sizes up to which files are merged with their like, so each row is written thrice
@@ -124,8 +123,7 @@ def _group_files(store: Store, files: tuple[str, ...]) -> Iterator[list[str]]:
 
 def _table(store: Store, file: str, table: str) -> pa.Table:
     """Return the rows of a file with the columns of today; those that its release did not have are null."""
-    with store.open_input(file) as opened:
-        rows = pq.ParquetFile(opened).read()
+    rows = read_file(store, file)
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
         for field in TABLES[table]

@@ -300,6 +300,18 @@ def test_damage_is_an_exit_code_of_a_report_of_logs(
     assert (tmp_path / "r.html").read_text() == "a page"
 
 
+def test_damaged_tables_are_told_in_one_line(logs: Path, tmp_path: Path, no_spark: None, muster: Shell) -> None:
+    tables = tmp_path / "t"
+    muster(0, "ingest", logs, "--out", tables)
+    (file,) = (tables / "raw" / "batches").iterdir()
+    file.write_bytes(file.read_bytes()[:20])
+    (line,) = muster(1, "optimize", "--out", tables).splitlines()
+    assert f"{file} cannot be read: " in line
+    (tables / manifest.NAME).write_text("{bad")
+    (line,) = muster(2, "build", "--out", tables).splitlines()
+    assert "is no manifest" in line
+
+
 def test_follow_once(logs: Path, tmp_path: Path, muster: Shell) -> None:
     rows = muster.json(0, "follow", logs, "--out", tmp_path / "t", "--once", "--max-bytes", 60_000)["rows"]
     want = muster.json(0, "scan", logs)["rows"]
