@@ -78,7 +78,9 @@ class Tables:
     def write(self, name: str, rows: DataFrame) -> DataFrame:
         """Write a table of the build that is being made; the table as it reads from there."""
         if (column := HISTORY.get(name)) is not None:
-            rows = rows.withColumn("date", F.to_date(F.timestamp_millis(F.col(column))))
+            # In UTC, whatever the session's time zone is; null for a time after the last day that Spark has.
+            day = F.expr(f"try_cast(floor({column} / 86400000) AS int)")
+            rows = rows.withColumn("date", F.date_from_unix_date(day))
         place = self.out.spark_uri(self._path(name))
         if self.form == "delta" and name == "latest_offsets":
             rows = rows.drop("age_ms")  # it would change every row each time

@@ -283,6 +283,18 @@ def test_optimize_merges_by_date_and_removes_what_nobody_names(tmp_path: Path) -
     assert read(logs, out).files["offset_commits"] == files, "reading on needs nothing of what was merged"
 
 
+def test_optimize_puts_any_time_into_a_directory(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(logs / f"{TOPIC}-0")
+    for number, ts in enumerate((-1, 0, DAY_MS, 1 << 62)):
+        fill(writer, [number], ts)
+    read(logs, out)
+    optimize(out)
+    dates = {path.parent.name for path in (out / "raw" / "offset_commits").rglob("*.parquet")}
+    assert dates >= {"date=1969-12-31", "date=1970-01-01", "date=1970-01-02"}
+    assert ids(out) == [(0, n) for n in range(4)]
+
+
 def test_optimize_leaves_the_files_of_the_manifest_before_to_its_readers(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fill(Writer(logs / f"{TOPIC}-0"), [0])

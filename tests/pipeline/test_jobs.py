@@ -165,3 +165,17 @@ def test_the_current_build_and_the_one_before_it_are_kept(tmp_path: Path) -> Non
             published.publish(tmp_path, published.Snapshot(build=name), "")
     assert {entry.name for entry in (tmp_path / "builds").iterdir()} == {"2", "3"}
     assert published.load(tmp_path).build == "3"
+
+
+def test_dates_of_directories_are_in_utc_in_any_session(spark: Any, tmp_path: Path) -> None:
+    times = {1_760_000_000_000: "2025-10-09", -1: "1969-12-31", 1 << 62: "__HIVE_DEFAULT_PARTITION__"}
+    rows = spark.createDataFrame([(ts,) for ts in times], "ts bigint")
+    for zone in ("Pacific/Kiritimati", "America/Los_Angeles"):
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        try:
+            Tables(spark, tmp_path / "t").write("lag_history", rows)
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert {path.parent.name for path in (tmp_path / "t").rglob("*.parquet")} == {
+        f"date={one}" for one in times.values()
+    }
