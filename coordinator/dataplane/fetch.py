@@ -252,7 +252,7 @@ def _read(state: State, meant: Fetch) -> list[_Read]:
         if asked.name in meant.denied:
             data = _error(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
-            data = _read_one(state, asked, room, is_first, meant.committed)
+            data = _read_one(state, asked, room, is_first, meant)
         if data.records:
             left -= 1
             room = max(room - len(data.records), 0) if left else 0
@@ -262,13 +262,15 @@ def _read(state: State, meant: Fetch) -> list[_Read]:
 
 
 def _read_one(
-    state: State, asked: FetchPartition, room: int, is_first: bool, committed: bool
+    state: State, asked: FetchPartition, room: int, is_first: bool, meant: Fetch
 ) -> FetchResponsePartitionData:
-    name, index = asked.name, asked.partition
+    name, index, committed = asked.name, asked.partition, meant.committed
     if name is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_ID)
     if (error := state.refusal(name, index)) != ErrorCode.NONE:
         return _error(index, error)
+    if meant.by_ids and state.name_of(asked.topic_id) != name:  # created anew while the fetch has waited
+        return _error(index, ErrorCode.INCONSISTENT_TOPIC_ID)
     if asked.leader_epoch > LEADER_EPOCH:
         return _refuse(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     if asked.fetched_epoch not in (NO_EPOCH, LEADER_EPOCH):  # it never was: the two logs have nothing in common

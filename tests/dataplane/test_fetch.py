@@ -143,6 +143,23 @@ def test_an_error_does_not_wait_but_a_missing_partition_does(broker: Broker) -> 
     assert broker.ask(fetch_all("t", {0: 0, 9: 0}, max_wait_ms=500)) is None
 
 
+def test_a_topic_that_is_created_anew_is_another_one_to_a_fetch_that_waits(broker: Broker) -> None:
+    """The new topic has the name and not the id. Kafka: `Partition.hasConsistentTopicId`."""
+    broker.create("other")
+    ids = [broker.ledger.catalog.topics_by_name[name].id for name in ("t", "other")]
+    topics = tuple(FetchRequestTopic(topic_id=one, partitions=(FetchRequestPartition(0),)) for one in ids)
+    assert broker.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=topics), ticket=7, version=13) is None
+    broker.delete("t")
+    assert broker.replies() == [], "there is still something to wait for"
+    broker.create("t")
+    broker.produce("t", 0, batch("new"))
+    broker.produce("other", 0, batch("awaited"))
+    ((_, answer),) = broker.replies()
+    (gone,), (there,) = (topic.partitions for topic in answer.responses)
+    assert (gone.error_code, gone.records) == (ErrorCode.INCONSISTENT_TOPIC_ID, b"")
+    assert read_values(there.records) == ["awaited"]
+
+
 def test_who_has_left_is_not_answered(broker: Broker) -> None:
     for ticket in range(1000):
         broker.ask(fetch("t", max_wait_ms=10**9), ticket=ticket)
