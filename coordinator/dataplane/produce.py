@@ -41,6 +41,7 @@ _PARTITION_WORK: Final = 50  # what a partition costs beside the walk over its r
 _OPEN_WORK: Final = 1_000  # to open a log
 _NEW_WORK: Final = 4_000  # to make a log on the disk, which is a step of its own
 _NOT_HOSTED: Final = "This server does not host this topic-partition, or cannot read it."
+_UNKNOWN_ID: Final = "This server does not host this topic ID."
 _ATTRIBUTES, _MAX_TIMESTAMP, _CRC = Struct(">h"), Struct(">q"), Struct(">I")
 
 
@@ -66,7 +67,8 @@ def produce(state: State, request: ProduceRequest, env: Env) -> Generator[None, 
             if allowance.is_step_over():
                 yield
             opened = state.logs.opened
-            done = refused or (yield from _validate_and_append(state, request, name, data, call, allowance))
+            append = _validate_and_append(state, request, topic.topic_id, name, data, call, allowance)
+            done = refused or (yield from append)
             results.append(_result(state, name, data.index, done))
             allowance.work += _PARTITION_WORK + _OPEN_WORK * (state.logs.opened - opened)
         topics.append(ProduceResponseTopic(topic.name, topic.topic_id, tuple(results)))
@@ -98,14 +100,15 @@ def is_transactional(records: bytes | None) -> bool:
 def _validate_and_append(
     state: State,
     request: ProduceRequest,
+    topic_id: bytes,
     name: str | None,
     data: ProduceRequestPartitionData,
     call: Call,
     allowance: Allowance,
 ) -> Generator[None, None, AppendedBatch | Refusal]:
     """Validate one partition's batch, in steps, and append it. Nothing else happens between its last step and that."""
-    if name is None:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    if name is None or _is_of_another_topic(state, topic_id, name, call):
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
     if (error := state.refusal(name, data.index)) != ErrorCode.NONE:
         return Refusal(error, _NOT_HOSTED)
     if name in INTERNAL:
@@ -116,9 +119,16 @@ def _validate_and_append(
         return verdict
     if (error := state.refusal(name, data.index)) != ErrorCode.NONE:  # it may have gone between two steps
         return Refusal(error, _NOT_HOSTED)
+    if _is_of_another_topic(state, topic_id, name, call):
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
     if not state.logs.log(name, data.index).segments:
         allowance.work += _NEW_WORK
     return _append(state, request.transactional_id, name, data, verdict, call)
+
+
+def _is_of_another_topic(state: State, topic_id: bytes, name: str, call: Call) -> bool:
+    """Return whether the topic of that id is gone, and `name` may be that of one that was created between two steps."""
+    return call.version >= BY_ID_SINCE and state.name_of(topic_id) != name
 
 
 def _append(

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from protocol import record_batch
 from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest, ProduceRequestPartitionData, ProduceRequestTopicData
 from protocol.record_batch import HEADER_BYTES, seal
 from tests.dataplane.broker import NODES, NOW, Broker, batch, call
 from tests.requests import produce
@@ -98,3 +99,16 @@ def test_a_topic_that_goes_between_two_steps_takes_nothing(broker: Broker) -> No
     broker.delete("t")
     (result,) = finish(steps).responses[0].partition_responses
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_that_is_created_anew_between_two_steps_takes_nothing(broker: Broker) -> None:
+    """It has the name and not the id."""
+    topic_id = broker.ledger.catalog.topics_by_name["t"].id
+    large = ProduceRequestPartitionData(0, batch(*("v" for _ in range(10_000))))
+    request = ProduceRequest(acks=1, topic_data=(ProduceRequestTopicData("", topic_id, (large,)),))
+    steps = broker.plane.handle(request, call(request, 7, 13, NOW), NODES)
+    next(steps)
+    broker.delete("t")
+    broker.create("t")
+    (result,) = finish(steps).responses[0].partition_responses
+    assert (result.error_code, broker.values("t")) == (ErrorCode.UNKNOWN_TOPIC_ID, [])
