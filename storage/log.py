@@ -417,40 +417,27 @@ class Log:
 
     def offset_for_time(self, timestamp: int) -> tuple[int, int] | None:
         """Return offset and timestamp of the first record at or after `timestamp` (ms), None if there is none."""
+        return self._find_time(timestamp, self.start_offset)
+
+    def latest_time(self) -> tuple[int, int] | None:
+        """Return offset and timestamp of the first record with the greatest timestamp, None if there are no records.
+
+        As in Kafka, the record may be deleted, as long as its segment is not.
+        """
+        latest = max([segment.max_timestamp for segment in self.segments], default=-1)
+        return self._find_time(latest, 0) if latest >= 0 else None
+
+    def _find_time(self, timestamp: int, start_offset: int) -> tuple[int, int] | None:
         for segment in self.segments:
             if segment.max_timestamp < timestamp:
                 continue
             for found in segment.batches(segment.index.offset_before(timestamp)):
-                for record in self._records_in_log(found) if found.header.max_timestamp >= timestamp else ():
-                    if record.timestamp >= timestamp:
+                if found.header.max_timestamp < timestamp:
+                    continue
+                for record in record_batch.read(found.chunk, found.at, found.header):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
                         return record.offset, record.timestamp
         return None
-
-    def latest_time(self) -> tuple[int, int] | None:
-        """Return offset and timestamp of the first record with the greatest timestamp, None if there are no records."""
-        latest = max([segment.max_timestamp for segment in self.segments], default=-1)
-        found = self.offset_for_time(latest) if latest >= 0 else None
-        if found is None and latest >= 0:  # the record is deleted, and its segment is not: this takes a pass over that
-            latest = max([self._latest_in(segment) for segment in self.segments])
-            found = self.offset_for_time(latest) if latest >= 0 else None
-        return found
-
-    def _latest_in(self, segment: Segment) -> int:
-        """Return the greatest timestamp of a segment's records that are not deleted, -1 without one."""
-        start = self.start_offset
-        if segment.base_offset >= start:
-            return segment.max_timestamp
-        times = [-1]
-        for found in segment.batches(start):
-            if found.header.base_offset < start:
-                times += [record.timestamp for record in self._records_in_log(found)]
-            elif found.header.count:
-                times.append(found.header.max_timestamp)
-        return max(times)
-
-    def _records_in_log(self, found: BatchPosition) -> list[Record]:
-        records = record_batch.read(found.chunk, found.at, found.header)
-        return [record for record in records if record.offset >= self.start_offset]
 
 
 def scan(log: Log, offset: int | None = None) -> Iterator[tuple[BatchHeader, list[Record]]]:

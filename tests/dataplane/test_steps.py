@@ -101,15 +101,17 @@ def test_records_of_a_partition_are_deleted_a_step(monkeypatch: pytest.MonkeyPat
     assert max(step["delete_before"] for step in calls) == 1
 
 
-@pytest.mark.parametrize("timestamp", [0, NOW, -3])
-def test_offsets_by_time_are_looked_up_in_steps(timestamp: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("timestamp", "look_up"), [(0, "offset_for_time"), (NOW, "offset_for_time"), (-3, "latest_time")]
+)
+def test_offsets_by_time_are_looked_up_in_steps(timestamp: int, look_up: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = fill_partitions()
-    note(monkeypatch, Log, "offset_for_time")
+    note(monkeypatch, Log, look_up)
     response, calls = ask_in_steps(broker, 2, list_offsets("t", dict.fromkeys(EACH, timestamp)))
     assert {(one.offset, one.timestamp) for one in response.topics[0].partitions} == {(0, NOW)}
     assert [one.partition_index for one in response.topics[0].partitions] == list(EACH)
-    assert sum(step["offset_for_time"] for step in calls) == PARTITIONS
-    assert max(step["offset_for_time"] for step in calls) <= 25
+    assert sum(step[look_up] for step in calls) == PARTITIONS
+    assert max(step[look_up] for step in calls) <= 25
 
 
 FETCH_ALL = fetch_all("t", dict.fromkeys(EACH, 0))

@@ -207,6 +207,22 @@ def records_are_deleted_up_to_an_offset(k: Stage) -> None:
 
 
 @story("V-007")
+def the_greatest_time_may_be_that_of_a_deleted_record(k: Stage) -> None:
+    """A record at or after a time is one that is not deleted."""
+    topic, admin = k.topic(), k.line("admin")
+    produce(k.line("writer"), topic, batch(b"a", b"b", timestamps=[T0 + 2_000, T0 + 1_000]))
+    offsets(k, topic, -3)
+    admin.call(
+        "delete_records",
+        2,
+        topics=[{"name": topic, "partitions": [{"partition_index": 0, "offset": 1}]}],
+        timeout_ms=5000,
+    )
+    for time in (-3, T0, T0 + 2_000):
+        offsets(k, topic, time)
+
+
+@story("V-007")
 def where_a_leader_epoch_ends(k: Stage) -> None:
     """The present epoch ends at the log's end, a later one is not known."""
     topic = filled(k)
