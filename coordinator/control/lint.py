@@ -1,7 +1,8 @@
 """Find clients that misbehave, in the journal: the rule that is broken, the client, and the evidence."""
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -119,11 +120,16 @@ def _find_twins(requests: list[_ClientRecord]) -> Iterator[Finding]:
                 first = known[member].start if member in known else seen.entry.number
                 known[member] = range(first, seen.entry.number)
     for (group, client), spans in beats.items():
-        most = 1 + max(
-            sum(one.start in other for other in spans.values() if other is not one) for one in spans.values()
-        )
+        most = _count_at_once(spans.values())
         if most > 1:
             yield Finding("duplicate_client_id", client, group, f"{most} members share the client id")
+
+
+def _count_at_once(spans: Collection[range]) -> int:
+    """Return how many of these spans there are at once at the most. One of no length counts where it begins."""
+    begins = sorted(span.start for span in spans if span)
+    ends = sorted(span.stop for span in spans if span)
+    return max(bisect_right(begins, one.start) - bisect_right(ends, one.start) + (not one) for one in spans)
 
 
 def _errors(entry: Entry) -> set[str]:
