@@ -54,7 +54,7 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 
 class _Owners(dict[str, Partition]):
-    """The partitions that own groups, by group id. Those of too many bytes are forgotten, all at once."""
+    """The partitions that own groups, by group id. When the group ids would take too many bytes, all are dropped."""
 
     def __init__(self, partitions: Sequence[Partition], bytes_max: int) -> None:
         self._partitions = partitions
@@ -77,7 +77,8 @@ class Partitions:
     def __init__(self, count: int, make: Callable[[int], Partition], owners_bytes_max: int = OWNERS_BYTES_MAX) -> None:
         self._all = [make(index) for index in range(count)]
         self._owners = _Owners(self._all, owners_bytes_max)
-        self.owner: Callable[[str], Partition] = self._owners.__getitem__  # that owns a group
+        self.owner: Callable[[str], Partition] = self._owners.__getitem__
+        """Return the partition that owns a group."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -90,5 +91,5 @@ class Partitions:
 
     @property
     def owners_bytes(self) -> int:
-        """The memory that the group ids take of which the owner is remembered."""
+        """The memory that the group ids in the table of owners take."""
         return self._owners.bytes

@@ -43,7 +43,7 @@ class RequestHandler:
         self.gate: Gate | None = None
         self.is_gated = False  # whether requests pass the gate: while there is something to note or to do
         self.is_limited = False  # whether any client has a quota
-        self.is_observed = False  # either of them
+        self.is_observed = False  # whether they pass the gate, or are charged to quotas
         self._turn = turn
         self._connections = connections
         self._next_ticket = connections.next_ticket
@@ -86,7 +86,7 @@ class RequestHandler:
                 listener.name,
             )
             if self.is_observed:
-                response, passage = self._handle_observed(connection, frame, request, call)
+                response, passage = self._pass_gate_and_charge(connection, frame, request, call)
             else:
                 response = self.node.handle(api_key, request.body, call, listener.where)
         except UnsupportedVersion as error:
@@ -112,7 +112,7 @@ class RequestHandler:
             return -1
         return api_key if self._encoder.owe(connection, answered, response) else -1
 
-    def _handle_observed(
+    def _pass_gate_and_charge(
         self, connection: Connection, frame: bytes, request: Request, call: Call
     ) -> tuple[Any, "Passage | None"]:
         """Handle a request that passes the gate, or whose client may have a quota."""

@@ -24,18 +24,18 @@ muster_decode = shell_fixture("decode")
 
 
 @pytest.fixture
-def said(muster_decode: Shell) -> Any:
+def decode(muster_decode: Shell) -> Any:
     """Run the command on these words; its JSON."""
     return lambda *words: json.loads(muster_decode(0, *words))
 
 
-def test_hex_may_be_written_in_many_ways_and_the_size_may_be_missing(said: Any, tmp_path: Path) -> None:
-    expected = said(HEARTBEAT.hex())
+def test_hex_may_be_written_in_many_ways_and_the_size_may_be_missing(decode: Any, tmp_path: Path) -> None:
+    expected = decode(HEARTBEAT.hex())
     written = (HEARTBEAT[4:].hex(), HEARTBEAT.hex(":"), HEARTBEAT.hex(" ", 4), "0x" + HEARTBEAT.hex().upper())
-    assert all(said(word) == expected for word in written)
+    assert all(decode(word) == expected for word in written)
     for name, content in (("bytes", HEARTBEAT), ("hex", HEARTBEAT.hex("\n").encode())):
         (tmp_path / name).write_bytes(content)
-        assert said(str(tmp_path / name)) == expected
+        assert decode(str(tmp_path / name)) == expected
 
 
 WIRESHARK = """\
@@ -65,33 +65,33 @@ def test_other_text_is_no_hex(text: str) -> None:
     assert read_hex(text) is None
 
 
-def test_a_frame_may_come_from_standard_input(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_may_come_from_standard_input(decode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(HEARTBEAT)))
-    assert said("--request", "-")["fields"]["member_id"] == "m"
+    assert decode("--request", "-")["fields"]["member_id"] == "m"
 
 
-def test_fields_are_named_by_their_paths_uuids_are_kafkas_and_surplus_is_counted(said: Any) -> None:
+def test_fields_are_named_by_their_paths_uuids_are_kafkas_and_surplus_is_counted(decode: Any) -> None:
     topic = MetadataRequestTopic(topic_id=bytes(range(16)), name=None)
     frame = encode_request(3, 12, 1, None, MetadataRequest(topics=(topic,)))
-    answer = said((frame[4:] + b"more").hex())
+    answer = decode((frame[4:] + b"more").hex())
     assert answer["fields"]["topics[0].topic_id"] == "AAECAwQFBgcICQoLDA0ODw"
     assert answer["fields"]["topics[0].name"] is None
     assert answer["surplus_bytes"] == 4
 
 
 @pytest.mark.parametrize("api", ["12", "heartbeat"])
-def test_an_api_may_be_named_by_its_key(said: Any, api: str) -> None:
+def test_an_api_may_be_named_by_its_key(decode: Any, api: str) -> None:
     frame = encode_response(12, 4, 7, HeartbeatResponse(error_code=27)).hex()
-    assert said("--response", "--api", api, "--version", "4", frame)["fields"]["error_code"] == 27
+    assert decode("--response", "--api", api, "--version", "4", frame)["fields"]["error_code"] == 27
 
 
 @pytest.mark.parametrize(
     "target", [target for target in TARGETS if target.version == max(target.api.versions)], ids=str
 )
-def test_each_field_of_each_message_is_there(said: Any, target: Target) -> None:
+def test_each_field_of_each_message_is_there(decode: Any, target: Target) -> None:
     frame = target.encode(filled(target.body)).hex()
     words = (f"--{target.direction}", "--api", target.api.name, "--version", str(target.version))
-    answer = said(*words, frame)
+    answer = decode(*words, frame)
     assert answer["api"] == target.api.name
     assert len(answer["fields"]) > len(target.root.members) - 2
 

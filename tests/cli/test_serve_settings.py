@@ -29,9 +29,9 @@ TOKEN = "0123456789abcdef"
 
 
 @pytest.fixture(scope="module")
-def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
     """A server that bounds what it can as narrowly as it may. It looks every few seconds who is to be let go."""
-    folder = tmp_path_factory.mktemp("bounded")
+    folder = tmp_path_factory.mktemp("server")
     users = folder / "users"
     users.write_text("alice:secret\n")
     settings = {
@@ -51,7 +51,7 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
         yield server
 
 
-class Closed:
+class ClosedConnections:
     """Connections that the server closes for a reason from now on."""
 
     def __init__(self, server: Muster, reason: str) -> None:
@@ -69,13 +69,13 @@ class Closed:
         wait_until(f"the end of a connection: {self._reason}", lambda: self)
 
 
-def test_who_waits_for_too_long_is_let_go_and_who_does_not_authenticate_too(bounded: Muster) -> None:
-    host, port = bounded.address_of("SASL_PLAINTEXT").split(":")
-    parked, unknown = Closed(bounded, "parked"), Closed(bounded, "not authenticated")
+def test_who_waits_for_too_long_is_let_go_and_who_does_not_authenticate_too(server: Muster) -> None:
+    host, port = server.address_of("SASL_PLAINTEXT").split(":")
+    parked, unknown = ClosedConnections(server, "parked"), ClosedConnections(server, "not authenticated")
     with socket.create_connection((host, int(port))):
-        is_there = partial(bounded.metric, "muster_connections", listener="SASL_PLAINTEXT")
+        is_there = partial(server.metric, "muster_connections", listener="SASL_PLAINTEXT")
         wait_until("the connection", lambda: is_there() or unknown)
-        with Client.to(bounded.kafka, seconds=WAIT_SECONDS) as client, pytest.raises(ClientError):
+        with Client.to(server.kafka, seconds=WAIT_SECONDS) as client, pytest.raises(ClientError):
             client.ask(join("g", rebalance_ms=60_000), version=3)
         assert parked
         assert unknown, "it came before"
@@ -88,49 +88,49 @@ def fail_to_authenticate(address: str) -> None:
         client.ask(SaslAuthenticateRequest(plain("alice", "wrong")), version=2)
 
 
-def test_a_failed_authentication_is_told_no_earlier_than_is_set(bounded: Muster) -> None:
+def test_a_failed_authentication_is_told_no_earlier_than_is_set(server: Muster) -> None:
     """So the client is let go first, which has no time to authenticate."""
     with pytest.raises(ClientError):
-        fail_to_authenticate(bounded.address_of("SASL_PLAINTEXT"))
+        fail_to_authenticate(server.address_of("SASL_PLAINTEXT"))
 
 
-def test_unfinished_requests_take_no_more_memory_than_is_set(bounded: Muster) -> None:
-    closed = Closed(bounded, "request memory")
-    with socket.create_connection(bounded.address) as sock:
+def test_unfinished_requests_take_no_more_memory_than_is_set(server: Muster) -> None:
+    closed = ClosedConnections(server, "request memory")
+    with socket.create_connection(server.address) as sock:
         with suppress(OSError):  # the server closes the connection before all of it is sent
             sock.sendall((3 * MEBIBYTE).to_bytes(4, "big") + bytes(2 * MEBIBYTE))
         closed.wait()
 
 
-def test_responses_that_are_not_taken_take_no_more_memory_than_is_set(bounded: Muster) -> None:
-    closed, batch = Closed(bounded, "response memory"), encode([Record(None, bytes(1_000_000))])
-    with Client.to(bounded.kafka) as client:
+def test_responses_that_are_not_taken_take_no_more_memory_than_is_set(server: Muster) -> None:
+    closed, batch = ClosedConnections(server, "response memory"), encode([Record(None, bytes(1_000_000))])
+    with Client.to(server.kafka) as client:
         for _ in range(16):  # of which the system takes some
             assert not client.ask(produce("t", {0: batch}), version=12).responses[0].partition_responses[0].error_code
     everything = fetch("t", partition_max_bytes=1 << 30, max_bytes=1 << 30)
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        sock.connect(bounded.address)
+        sock.connect(server.address)
         sock.sendall(encode_request(1, 12, 1, "test", everything))
         closed.wait()
 
 
-def test_events_take_no_more_memory_than_is_set(bounded: Muster) -> None:
-    with Client.to(bounded.kafka) as client:
+def test_events_take_no_more_memory_than_is_set(server: Muster) -> None:
+    with Client.to(server.kafka) as client:
         for number in range(60):
             group = f"{number:01000}"
             request = ConsumerGroupHeartbeatRequest(
                 group, "member", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t",), topic_partitions=()
             )
             assert not client.ask(request, version=1).error_code
-    assert EVENTS_BYTES / 2 < bounded.metric("muster_held_bytes", what="events") <= EVENTS_BYTES
+    assert EVENTS_BYTES / 2 < server.metric("muster_held_bytes", what="events") <= EVENTS_BYTES
 
 
-def test_of_one_address_there_are_no_more_connections_than_is_set(bounded: Muster) -> None:
-    closed = Closed(bounded, "max.connections.per.ip")
+def test_of_one_address_there_are_no_more_connections_than_is_set(server: Muster) -> None:
+    closed = ClosedConnections(server, "max.connections.per.ip")
     with ExitStack() as stack:
         for _ in range(CONNECTIONS + 1):
-            stack.enter_context(socket.create_connection(bounded.address))
+            stack.enter_context(socket.create_connection(server.address))
         closed.wait()
 
 

@@ -101,7 +101,7 @@ class Promises:
                 for _ in topic.partitions
             )
 
-    def decided(self, request: Request) -> None:
+    def note_decision(self, request: Request) -> None:
         """A request is about to be decided: other connections' may have arrived before it and be decided behind it."""
         self._count(request)
         request.is_decided = True

@@ -150,7 +150,7 @@ class Server:
 
         def note_and_decide(connection: Connection, frame: bytes) -> int:
             outstanding = self._sessions[connection].outstanding
-            self.promises.decided(next(request for request in outstanding if not request.is_decided))
+            self.promises.note_decision(next(request for request in outstanding if not request.is_decided))
             return decide(connection, frame)
 
         handler.decide = note_and_decide
