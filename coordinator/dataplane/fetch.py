@@ -193,7 +193,7 @@ def _meant(state: State, request: FetchRequest, call: Call) -> Fetch | ErrorCode
             for topic in request.forgotten_topics_data
             for index in topic.partitions
         ]
-        resumed = state.sessions.resume(request, by_ids, own, forgotten)
+        resumed = state.sessions.resume(request, by_ids, own, forgotten, state.real_ms())
         if isinstance(resumed, ErrorCode):
             return resumed
         session = resumed if resumed.partitions else None
@@ -380,7 +380,7 @@ def _answer(state: State, meant: Fetch, found: list[_Read]) -> FetchResponse:
         kept: dict[Key, FetchPartition] = {
             (a.topic_id if meant.by_ids else a.name or "", a.partition): a for a, _ in found
         }
-        session_id = state.sessions.create(meant.by_ids, kept)
+        session_id = state.sessions.create(meant.by_ids, kept, state.real_ms())
     return FetchResponse(session_id=session_id, responses=_by_topic(found))
 
 

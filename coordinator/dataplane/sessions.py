@@ -1,7 +1,10 @@
 """Fetch sessions (KIP-227): a consumer names its partitions once, then only changes, and is told only of changes.
 
 Sessions are not durable: a session that was evicted, or lost in a restart, is answered FETCH_SESSION_ID_NOT_FOUND, and
-the client begins a new one. When there are as many as the setting allows, the least recently used one is evicted.
+the client begins a new one. When there are as many as the setting allows, a new session evicts one that was not used
+for two minutes; else the smallest one that is older than two minutes, if that is smaller than the new session. If there
+is neither, the client gets no session, and names all of its partitions in each fetch (Kafka:
+`FetchSessionCacheShard.tryEvict`).
 """
 
 from collections.abc import Iterable
@@ -17,6 +20,7 @@ NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
 SESSIONS_PARTITIONS_MAX: Final = 1_000_000  # of all sessions together
+EVICTION_MS: Final = 120_000  # Kafka: `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`
 
 Key = tuple[str | bytes, int]  # by topic id from version 13 on, by name before
 
@@ -51,6 +55,9 @@ class FetchSession(Struct):
     by_ids: bool
     epoch: int
     partitions: dict[Key, FetchPartition]
+    created_ms: int
+    used_ms: int
+    evictable_as: int | None = None  # the size by which larger sessions find it; None while it is young
 
 
 class FetchSessions:
@@ -59,39 +66,48 @@ class FetchSessions:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._sessions: dict[int, FetchSession] = {}
+        self._evictable: dict[int, dict[int, FetchSession]] = {}  # by size: those that larger ones may evict
         self._last_id = 0
         self._partitions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, by_ids: bool, partitions: dict[Key, FetchPartition]) -> int:
+    def create(self, by_ids: bool, partitions: dict[Key, FetchPartition], now_ms: int) -> int:
         """Create a session, and return its id; NO_SESSION if there is no room for it."""
         size = len(partitions)
         if not self._slots or size > SESSIONS_PARTITIONS_MAX or _has_overlong_name(partitions):
             return NO_SESSION
         while len(self._sessions) >= self._slots or self._partitions + size > SESSIONS_PARTITIONS_MAX:
-            self.close(next(iter(self._sessions)))
+            if not self._evict_for(size, now_ms):
+                return NO_SESSION
         self._last_id = self._last_id % (2**31 - 1) + 1
         while self._last_id in self._sessions:
             self._last_id = self._last_id % (2**31 - 1) + 1
-        self._sessions[self._last_id] = FetchSession(self._last_id, by_ids, INITIAL_EPOCH + 1, partitions)
+        session = FetchSession(self._last_id, by_ids, INITIAL_EPOCH + 1, partitions, now_ms, now_ms)
+        self._sessions[session.id] = session
         self._partitions += size
-        return self._last_id
+        return session.id
 
     def close(self, session_id: int) -> None:
         """Close a session, if it exists."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.partitions)
+            self._set_evictable(session, None)
 
     def resume(
-        self, request: FetchRequest, by_ids: bool, changed: dict[Key, FetchPartition], forgotten: Iterable[Key]
+        self,
+        request: FetchRequest,
+        by_ids: bool,
+        changed: dict[Key, FetchPartition],
+        forgotten: Iterable[Key],
+        now_ms: int,
     ) -> FetchSession | ErrorCode:
         """Return the session of the request, with its changes applied; or the error.
 
         Partitions need not exist, so a session could grow without end. Like a new session, a growing one evicts others.
-        A session that is too large by itself is closed.
+        One for which there is no room is closed.
         """
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -105,17 +121,45 @@ class FetchSessions:
             _update(session, key, asked)
         for key in forgotten:
             session.partitions.pop(key, None)
-        self._partitions += len(session.partitions)
-        if not session.partitions:
+        size = len(session.partitions)
+        self._partitions += size
+        if not size:
             self.close(session.id)
             return session
         session.epoch = session.epoch % (2**31 - 1) + 1
+        session.used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
-        if _has_overlong_name(changed):
+        if now_ms - session.created_ms > EVICTION_MS and session.evictable_as != size:
+            self._set_evictable(session, size)
+        if size > SESSIONS_PARTITIONS_MAX or _has_overlong_name(changed):
             self.close(session.id)
-        while self._partitions > SESSIONS_PARTITIONS_MAX:  # the session itself is the last one
-            self.close(next(iter(self._sessions)))
+        while self._partitions > SESSIONS_PARTITIONS_MAX and session.id in self._sessions:
+            if not self._evict_for(size, now_ms):
+                self.close(session.id)
         return session if session.id in self._sessions else ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+    def _evict_for(self, size: int, now_ms: int) -> bool:
+        """Evict a session for one of `size` partitions. Return whether there was one that may be evicted."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is not None and now_ms - oldest.used_ms > EVICTION_MS:
+            self.close(oldest.id)
+            return True
+        smallest = min(self._evictable, default=size)
+        if smallest >= size:
+            return False
+        self.close(next(iter(self._evictable[smallest])))
+        return True
+
+    def _set_evictable(self, session: FetchSession, size: int | None) -> None:
+        """Note by which size larger sessions find this one; None: not at all."""
+        if session.evictable_as is not None:
+            alike = self._evictable[session.evictable_as]
+            del alike[session.id]
+            if not alike:
+                del self._evictable[session.evictable_as]
+        session.evictable_as = size
+        if size is not None:
+            self._evictable.setdefault(size, {})[session.id] = session
 
 
 def _has_overlong_name(keys: Iterable[Key]) -> bool:

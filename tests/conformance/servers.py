@@ -41,6 +41,7 @@ SERVERS: Mapping[str, Settings] = {
     "disabled": {"group.consumer.migration.policy": "disabled"},
     "wide": {"offset.metadata.max.bytes": "40000", "group.max.session.timeout.ms": "2147483647"},
     "epochs": {},  # tens of thousands of requests, in which no other story shall wait
+    "sessions": {"max.incremental.fetch.session.cache.slots": "8"},  # one story, which takes all of them
     "deletion": {},  # one story, which deletes the offsets topic under all others
     "restart": {},  # stories that restart their broker, one after the other
     "acls": AUTHORIZER,
@@ -52,7 +53,7 @@ SERVERS: Mapping[str, Settings] = {
 
 # Not over TCP: the least retention that Kafka can be told is a minute, and here it takes no time.
 # Where there are users, each story has a server of its own, for all ACLs of the cluster are its.
-ONLY_IN_PROCESS = {"expiry", "epochs", "deletion", "restart", "acls", "open", "sasl", "reauth"}
+ONLY_IN_PROCESS = {"expiry", "epochs", "sessions", "deletion", "restart", "acls", "open", "sasl", "reauth"}
 RESTARTING = {"restart"}  # no two stories at once
 USERS = ("alice", "bob")  # of each story on a server with a listener for users
 

@@ -257,27 +257,79 @@ def test_there_are_as_many_sessions_as_the_setting_says() -> None:
     consumers = [Consumer(broker) for _ in range(3)]
     for consumer in consumers:
         consumer.fetch((0, 0))
-    assert consumers[0].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert [one.fetch().error_code for one in consumers[1:]] == [0, 0]
+    assert [one.session > 0 for one in consumers] == [True, True, False]
+    assert [one.fetch().error_code for one in consumers[:2]] == [0, 0]
     without = Broker(max_incremental_fetch_session_cache_slots=0)
     without.create("t")
     assert without.ask(fetch("t", session_epoch=0), version=12).session_id == 0
 
 
+def test_a_new_session_evicts_one_that_was_not_used_for_two_minutes() -> None:
+    broker = Broker(max_incremental_fetch_session_cache_slots=2)
+    broker.create("t")
+    idle, busy, new = [Consumer(broker) for _ in range(3)]
+    idle.fetch((0, 0))
+    busy.fetch((0, 0))
+    broker.real_ms = sessions.EVICTION_MS
+    busy.fetch()
+    assert new.fetch((0, 0)).session_id == 0, "both were used within two minutes"
+    broker.real_ms += 1
+    assert new.fetch((0, 0)).session_id > 0
+    assert idle.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert busy.fetch().error_code == 0
+
+
+def test_a_new_session_evicts_the_smallest_old_one_if_it_is_larger() -> None:
+    broker = Broker(max_incremental_fetch_session_cache_slots=3)
+    broker.create("t")
+    small, large, young, new = [Consumer(broker) for _ in range(4)]
+    small.fetch((0, 0), (1, 0))
+    large.fetch((0, 0), (1, 0), (2, 0))
+    broker.real_ms = sessions.EVICTION_MS
+    young.fetch((0, 0))
+    broker.real_ms += 1
+    for consumer in (small, large, young):
+        consumer.fetch()
+    assert new.fetch((0, 0), (1, 0)).session_id == 0
+    assert new.fetch((0, 0), (1, 0), (2, 0)).session_id > 0
+    assert small.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert [one.fetch().error_code for one in (large, young)] == [0, 0]
+    large.fetch(forget=(0, 1))
+    other = Consumer(broker)
+    assert other.fetch((0, 0), (1, 0)).session_id > 0, "the large one is the smallest now"
+    assert large.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert list(broker.plane._state.sessions._evictable) == []
+
+
 def test_sessions_do_not_grow_without_a_bound(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions need not exist. Another session gives way, the one used longest ago first; then it is over itself."""
+    """Partitions need not exist. Sessions that may be evicted give way; then the one that grows is over itself."""
     monkeypatch.setattr(sessions, "SESSIONS_PARTITIONS_MAX", 6)
     consumers = [Consumer(broker) for _ in range(3)]
     for consumer in consumers:
         consumer.fetch((0, 0), (1, 0))
-    consumers[0].fetch((7, 0))
-    assert consumers[1].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert Consumer(broker).fetch((0, 0)).session_id == 0
+    broker.real_ms = sessions.EVICTION_MS + 1
     assert [consumers[i].fetch().error_code for i in (0, 2)] == [0, 0]
-    assert consumers[0].fetch(*[(number, 0) for number in range(10, 13)]).error_code == 0
+    assert consumers[0].fetch((7, 0)).error_code == 0
+    assert consumers[1].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert consumers[0].fetch((8, 0), (9, 0)).error_code == 0
     assert consumers[2].fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert consumers[0].fetch((13, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert consumers[0].fetch((10, 0), (11, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(broker.plane._state.sessions) == 0
     assert broker.plane._state.sessions._partitions == 0
+    assert broker.plane._state.sessions._evictable == {}
+
+
+def test_a_session_that_grows_is_closed_rather_than_one_that_was_used_just_now(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_PARTITIONS_MAX", 3)
+    grows, other = Consumer(broker), Consumer(broker)
+    grows.fetch((0, 0), (1, 0))
+    other.fetch((0, 0))
+    assert grows.fetch((2, 0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert other.fetch().error_code == 0
+    assert broker.plane._state.sessions._partitions == 1
 
 
 def test_a_session_remembers_no_name_that_is_longer_than_any_topics(broker: Broker) -> None:

@@ -167,6 +167,30 @@ def a_fetch_session_tells_only_what_changed(k: Stage) -> None:
     k.events.append({"after": after.error_code})
 
 
+@story("V-007", server="sessions")
+def as_many_fetch_sessions_as_there_may_be(k: Stage) -> None:
+    """A further consumer gets no session while all others were used just now, and one when a session was closed."""
+    topic = filled(k, 1)
+    reader = k.line("reader")
+
+    def tell(what: str, **values: Any) -> Any:
+        topics = [] if values.get("session_epoch", 0) > 0 else _partition_zero(topic)
+        heard = reader.quietly("fetch", 12, **{"max_wait_ms": 0, "session_epoch": 0, "topics": topics, **values})
+        k.events.append({what: heard.error_code, "has_session": heard.session_id > 0, "topics": len(heard.responses)})
+        return heard.session_id
+
+    ids = [tell("opened") for _ in range(8)]
+    tell("one too many")
+    for session_id in ids:
+        tell("continued", session_id=session_id, session_epoch=1)
+    tell("closed", session_id=ids[1], session_epoch=-1)
+    tell("opened")
+
+
+def _partition_zero(topic: str) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}]}]
+
+
 @story("V-007")
 def a_fetch_session_that_nobody_opened(k: Stage) -> None:
     """Its id is unknown."""
