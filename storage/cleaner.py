@@ -233,6 +233,7 @@ class _Target:
     def __init__(self, files: Files, directory: str, group: list[Segment], index_every_bytes: int) -> None:
         base = group[0].base_offset
         self.segment = Segment(files, f"{directory}/{file_name(base)}", base, index_every_bytes)
+        self.segment.modified_ms = group[-1].modified_ms  # so that a compaction does not make the records younger
         self.repacker = Repacker(base)
         self._files, self._directory = files, directory
         self._swap = Swap(base, tuple([segment.base_offset for segment in group]))
@@ -259,6 +260,8 @@ class _Target:
             self._file.start_writing_back(self.segment.size - len(data), len(data))
 
     def swap_in(self) -> None:
+        if self.segment.modified_ms >= 0:
+            self._file.set_modified_ms(self.segment.modified_ms)
         self._file.sync()
         self._close()
         self._files.rename(self.path, f"{self._directory}/{file_name(self._swap.base_offset, SWAP)}")

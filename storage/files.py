@@ -56,6 +56,12 @@ class File(Protocol):
         """Return up to `size` bytes; fewer at the end of the file."""
 
     def size(self) -> int: ...
+    def modified_ms(self) -> int:
+        """Return when the file was last written to, in milliseconds since the epoch; -1 if nobody has noted it."""
+
+    def set_modified_ms(self, at_ms: int) -> None:
+        """Let `modified_ms` return this time, until the file is written to again."""
+
     def truncate(self, size: int) -> None: ...
     def sync(self) -> None:
         """Sync all that was written. Waits for a sync that is under way, and raises its failure."""
@@ -158,6 +164,18 @@ class RealFile:
             return os.fstat(self._descriptor).st_size
         except OSError as error:
             raise _wrap_error("look at", self.path, error) from error
+
+    def modified_ms(self) -> int:
+        try:
+            return os.fstat(self._descriptor).st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise _wrap_error("look at", self.path, error) from error
+
+    def set_modified_ms(self, at_ms: int) -> None:
+        try:
+            os.utime(self._descriptor, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
+        except OSError as error:
+            raise _wrap_error("set the time of", self.path, error) from error
 
     def truncate(self, size: int) -> None:
         try:

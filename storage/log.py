@@ -335,13 +335,13 @@ class Log:
     def retain(self, now_ms: int, retention_ms: int, retention_bytes: int) -> int:
         """Delete the oldest segments by time and by size, and return the new start of the log. -1 means no limit.
 
-        The age of a segment is that of its latest record. The active segment is deleted by time, but not by size.
+        The age of a segment is told by `Segment.latest_ms`. The active segment is deleted too, unless it is empty.
         """
         surplus = self.size - retention_bytes if retention_bytes >= 0 else 0
         upto = self.start_offset
         for segment in self.segments:
-            is_old = retention_ms >= 0 and 0 <= segment.max_timestamp < now_ms - retention_ms
-            if not segment.size or not (is_old or (surplus >= segment.size and segment is not self.segments[-1])):
+            is_old = retention_ms >= 0 and 0 <= segment.latest_ms < now_ms - retention_ms
+            if not segment.size or not (is_old or surplus >= segment.size):
                 break
             surplus -= segment.size
             upto = segment.end_offset

@@ -27,6 +27,13 @@ class MemoryFile:
     def size(self) -> int:
         return len(self._content)
 
+    def modified_ms(self) -> int:
+        """Return -1: no log of the process is opened a second time, so nobody needs to know."""
+        return -1
+
+    def set_modified_ms(self, at_ms: int) -> None:
+        """Note nothing, as above."""
+
     def truncate(self, size: int) -> None:
         del self._content[size:]
 

@@ -20,7 +20,7 @@ class OutdatedRecords:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._latest: dict[str, int] = {}  # the greatest timestamp (ms) in a segment, by path
+        self._latest: dict[str, int] = {}  # as `Segment.latest_ms`, by path
 
     def may_be(
         self, directory: str, now_ms: int, retention_ms: int, retention_bytes: int
@@ -32,9 +32,9 @@ class OutdatedRecords:
         paths = segment_paths(self._files, directory)
         if not paths:
             return False
-        if retention_bytes >= 0 and len(paths) > 1:
+        if retention_bytes >= 0:
             sizes = [_size(self._files, path) for path in paths]
-            if sum(sizes) - retention_bytes >= sizes[0]:
+            if sizes[0] and sum(sizes) - retention_bytes >= sizes[0]:
                 return True
         if retention_ms < 0:
             return False
@@ -47,7 +47,7 @@ class OutdatedRecords:
     def _is_old(self, path: str, horizon_ms: int) -> Generator[None, None, bool]:
         """Return whether all of a segment is from before the horizon. Most are told by their first batch."""
         if (latest_ms := self._latest.get(path)) is not None:
-            return latest_ms < horizon_ms
+            return 0 <= latest_ms < horizon_ms
         file = self._files.open(path, readonly=True)
         try:
             first = next(walk(file, checked=False), None)
@@ -58,7 +58,7 @@ class OutdatedRecords:
             return True
         finally:
             file.close()
-        return latest_ms < horizon_ms
+        return 0 <= latest_ms < horizon_ms
 
 
 def segments_size(files: Files, directory: str) -> int:
@@ -87,4 +87,4 @@ def _latest_ms(file: File) -> Generator[None, None, int]:
         if found.position >= step_end:
             step_end = found.position + STEP_BYTES
             yield
-    return latest_ms
+    return latest_ms if latest_ms >= 0 else file.modified_ms()

@@ -132,6 +132,7 @@ class _Reader:
         self.report.segments.append(segment)
         with segment.reading() as file:
             size = file.size()
+            segment.modified_ms = file.modified_ms()
             try:
                 for found in walk(file, 0, size):
                     self._compare(found, segment)

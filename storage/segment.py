@@ -109,6 +109,8 @@ class Segment:
         self.size = 0
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
+        self.modified_ms = -1
+        """When it was last appended to; -1 if that is not known."""
         self.index = Index(base_offset, index_every_bytes)
         self._files = files
         self._file: File | None = None
@@ -127,6 +129,12 @@ class Segment:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    @property
+    def latest_ms(self) -> int:
+        """The time by which retention tells its age: that of the latest record, or if no record has a time, that of
+        the last append; -1 if that is not known either. Kafka: `LogSegment.largestTimestamp`."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
     @contextmanager
     def reading(self) -> Iterator[File]:

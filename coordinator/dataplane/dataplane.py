@@ -232,7 +232,7 @@ class DataPlane:
         self._state.polls.note_append((OFFSETS_TOPIC, index), size)
 
     def _append_marker(self, partition: TopicPartition, log: Log, batch: bytes, now_ms: int) -> None:
-        self._state.logs.append(partition, log, batch, now_ms)
+        self._state.logs.append(partition, log, batch, now_ms, now_ms)
         self._state.polls.wake(partition)
 
     # -- start, upkeep and end -----------------------------------------------------------------------------------------

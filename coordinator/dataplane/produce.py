@@ -157,7 +157,7 @@ def _append(
     elif accepted.max_timestamp != header.max_timestamp:  # what the log finds records by must be true
         batch = _stamp(batch, header.attributes, accepted.max_timestamp)
     try:
-        base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp))
+        base_offset = state.logs.append(partition, log, batch, max(time_ms, accepted.max_timestamp), call.now_ms)
     except StorageError as failure:
         return Refusal(state.close_failed(name, data.index, failure), "The log of this topic-partition is closed.")
     state.polls.note_append(partition, len(batch))

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from coordinator.core.catalog.settings import TopicSettings
 from coordinator.dataplane.unopened import UnopenedLogs
 from storage import removal
@@ -25,6 +27,14 @@ TopicPartition = tuple[str, int]
 
 _TRANSIENT: Final = frozenset({errno.EMFILE, errno.ENFILE})
 FILES_MAX: Final = 256  # files that are kept open to be appended to; more topics than descriptors is no reason to fail
+
+
+class SegmentBegin(Struct, frozen=True, gc=False):
+    """How the active segment of a log has begun."""
+
+    base_offset: int
+    timestamp: int  # of the first batch; -1: it has none
+    at_ms: int  # when that batch was appended, or found by the first append after a start
 
 
 class TopicLogs:
@@ -53,7 +63,7 @@ class TopicLogs:
         self._syncing: dict[TopicPartition, Log] = {}  # what was appended to them is being synced
         self._lost: set[TopicPartition] = set()  # since this was last asked
         self._held: dict[TopicPartition, None] = {}  # whose file is open, the one that was written to longest ago first
-        self._begun: dict[TopicPartition, tuple[int, int]] = {}  # the active segment's base offset, and its first time
+        self._begun: dict[TopicPartition, SegmentBegin] = {}
         self._new: list[tuple[str, int, int]] = []  # with the time of the first batch
         self._outdated = OutdatedRecords(files)
         self._unopened = UnopenedLogs(files, self.on_disk, self._directory)
@@ -135,20 +145,23 @@ class TopicLogs:
             del self._held[oldest]
             self._open[oldest].release()
 
-    def append(self, partition: TopicPartition, log: Log, batch: bytes, timestamp: int) -> int:
-        """Append a batch whose latest record is of `timestamp` (ms), and return the offset of its first.
+    def append(self, partition: TopicPartition, log: Log, batch: bytes, timestamp: int, now_ms: int) -> int:
+        """Append a batch whose latest record is of `timestamp` (ms; -1: none), and return the offset of its first.
 
         A segment holds records of `segment.ms` at most, counted from its first batch: so old ones can go as a whole.
+        Where that has no time, the time since it was appended counts, as in Kafka (`LogSegment.timeWaitedForRoll`).
         """
         is_new = not log.segments
         if not is_new and log.segments[-1].size:
-            begun = self._first_batch_ms(partition, log)
-            if timestamp - begun > self._governing(partition[0]).segment_ms:
+            begun = self._find_begin(partition, log, now_ms)
+            waited_ms = timestamp - begun.timestamp if begun.timestamp >= 0 else now_ms - begun.at_ms
+            if waited_ms > self._governing(partition[0]).segment_ms:
                 log.roll()
         offset = log.append(batch)
         active = log.segments[-1]
+        active.modified_ms = now_ms
         if active.size == len(batch):
-            self._begun[partition] = active.base_offset, timestamp
+            self._begun[partition] = SegmentBegin(active.base_offset, timestamp, now_ms)
         if is_new:
             self._new.append((*partition, timestamp))
         self._dirty[partition] = log
@@ -156,14 +169,13 @@ class TopicLogs:
         self._hold(partition)
         return offset
 
-    def _first_batch_ms(self, partition: TopicPartition, log: Log) -> int:
-        """Return the time of the first batch in the active segment; looked up once for each segment that is found at
-        start."""
+    def _find_begin(self, partition: TopicPartition, log: Log, now_ms: int) -> SegmentBegin:
+        """Return how the active segment has begun; read once for each segment that is found at start."""
         active = log.segments[-1]
-        base_offset, begun = self._begun.get(partition, (-1, 0))
-        if base_offset != active.base_offset:
-            begun = next(active.batches()).header.max_timestamp
-            self._begun[partition] = active.base_offset, begun
+        begun = self._begun.get(partition)
+        if begun is None or begun.base_offset != active.base_offset:
+            timestamp = next(active.batches()).header.max_timestamp
+            begun = self._begun[partition] = SegmentBegin(active.base_offset, timestamp, now_ms)
         return begun
 
     def take_begun(self) -> list[tuple[str, int, int]]:

@@ -33,6 +33,31 @@ def test_old_records_go(broker: Broker) -> None:
     assert (data.log_start_offset, data.high_watermark) == (3, 3)
 
 
+def test_records_without_times_go_by_the_time_of_the_last_append(broker: Broker) -> None:
+    broker.create("t", retention_ms=str(HOUR_MS))
+    broker.produce("t", 0, batch("a", at_ms=-1))
+    broker.produce("t", 0, batch("b", at_ms=-1), now_ms=NOW + 1000)
+    list(broker.plane.tend(NOW + 1000 + HOUR_MS))
+    assert broker.fetch("t").log_start_offset == 0
+    list(broker.plane.tend(NOW + 1001 + HOUR_MS))
+    assert broker.fetch("t", offset=2).log_start_offset == 2
+
+
+def test_a_segment_that_begins_without_a_time_ends_a_while_after_it_was_begun(broker: Broker) -> None:
+    """Not with the next batch that has a time, which is long after -1."""
+    broker.create("t", segment_ms=str(NOW // 2))
+    log = broker.plane._state.logs.log("t", 0)
+    for at_ms, later_ms, segments in ((-1, 0, 1), (NOW, 0, 1), (-1, NOW // 2, 1), (-1, NOW // 2 + 1, 2)):
+        broker.produce("t", 0, batch("a", at_ms=at_ms), now_ms=NOW + later_ms)
+        assert len(log.segments) == segments
+    broker.plane.close()
+    after = Broker(broker.files.copy())
+    again = after.plane._state.logs.log("t", 0)
+    for later_ms, segments in ((9 * NOW, 2), (9 * NOW + NOW // 2, 2), (9 * NOW + NOW // 2 + 1, 3)):
+        after.produce("t", 0, batch("a", at_ms=-1), now_ms=NOW + later_ms)
+        assert len(again.segments) == segments
+
+
 def test_no_log_is_opened_to_see_how_old_it_is(broker: Broker) -> None:
     """To open one is to read it. A step at a log, and only those that lose something are opened."""
     broker.create("t", partitions=5, retention_ms=str(HOUR_MS), segment_ms="1")

@@ -28,11 +28,12 @@ class ProcessKill(BaseException):
 class _Content:
     """What a name refers to: the bytes that a reader sees and those that would survive a power cut."""
 
-    __slots__ = ("data", "durable")
+    __slots__ = ("data", "durable", "modified_ms")
 
-    def __init__(self, data: bytes = b"", durable: bytes = b"") -> None:
+    def __init__(self, data: bytes = b"", durable: bytes = b"", modified_ms: int = -1) -> None:
         self.data = bytearray(data)
         self.durable = durable
+        self.modified_ms = modified_ms
 
 
 _Names = dict[str, _Content | None]  # a directory has no content
@@ -75,6 +76,7 @@ class CrashingFile:
             self._content.data += data[: len(data) // 2]
             raise
         self._content.data += data
+        self._content.modified_ms = self._disk.now_ms
         self._disk.done("append to", self.path)
 
     def pread(self, position: int, size: int) -> bytes:
@@ -85,6 +87,14 @@ class CrashingFile:
     def size(self) -> int:
         self._check("look at")
         return len(self._content.data)
+
+    def modified_ms(self) -> int:
+        self._check("look at")
+        return self._content.modified_ms
+
+    def set_modified_ms(self, at_ms: int) -> None:
+        self._check("set the time of", writes=True)
+        self._content.modified_ms = at_ms
 
     def truncate(self, size: int) -> None:
         self._check("truncate", writes=True)
@@ -180,6 +190,7 @@ class CrashingDisk:
         self.refuse: Callable[[str, str], int] = lambda operation, path: 0
         self.killed_at: int | None = None
         self.bytes_max: int | None = None
+        self.now_ms = -1  # the time that files get which are written to
         self.failures = 0  # calls that failed because a test said so, or because nothing more fits
         self.after_call: Callable[[str, str], None] | None = None
         self.is_slow = False
@@ -353,7 +364,9 @@ class CrashingDisk:
             if path and _parent(path) in disk._names:
                 content = names[path]
                 data = b"" if content is None else survive(path, content)
-                disk._names[path] = disk._durable[path] = None if content is None else _Content(data, data)
+                disk._names[path] = disk._durable[path] = (
+                    None if content is None else _Content(data, data, content.modified_ms)
+                )
         return disk
 
     # -- how a call goes -----------------------------------------------------------------------------------------------

@@ -103,6 +103,17 @@ def test_timestamps_and_headers_survive() -> None:
     assert [(r.key, r.headers, r.timestamp) for r in kept] == [(b"x", (), 3), (b"k", told.headers, 77), (b"t", (), 99)]
 
 
+def test_records_do_not_become_younger() -> None:
+    """Where no record has a time, the age of a segment is that of its file."""
+    log = new_log()
+    for at_ms in (1000, 2000):
+        put(log, (b"a", b"1"), (b"b", b"2"), timestamp=-1)
+        log.segments[-1].modified_ms = at_ms
+    cleaner.run(log, 9000)
+    assert log.segments[0].latest_ms == 2000
+    assert Log.open(log.files, log.directory).segments[0].latest_ms == 2000
+
+
 def test_aborted_records_go_and_what_they_hid_stays() -> None:
     log = new_log()
     put(log, (b"a", b"1"))

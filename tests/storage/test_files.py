@@ -67,6 +67,22 @@ def test_a_file_is_appended_to_read_cut_and_renamed(disk: tuple[Files, str]) -> 
     assert files.list(f"{root}/a-0") == []
 
 
+@pytest.mark.parametrize("files", [RealFiles(), CrashingDisk()], ids=["real", "fake"])
+def test_a_file_has_the_time_of_the_last_append_or_the_one_that_it_is_given(files: Files, tmp_path: Path) -> None:
+    files.make_directory(str(tmp_path))
+    file = files.open(f"{tmp_path}/x", create=True)
+    file.append(b"a")
+    file.set_modified_ms(1_700_000_000_123)
+    again = files.open(f"{tmp_path}/x", readonly=True)
+    assert file.modified_ms() == again.modified_ms() == 1_700_000_000_123
+    if isinstance(files, CrashingDisk):
+        files.now_ms = 1_800_000_000_000
+    file.append(b"b")
+    assert file.modified_ms() == again.modified_ms() >= 1_750_000_000_000
+    file.close()
+    again.close()
+
+
 def test_a_file_system_that_takes_no_advice_is_written_to_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

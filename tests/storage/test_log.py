@@ -294,12 +294,28 @@ def test_retention_by_time_takes_the_active_segment_too() -> None:
     assert log.append(batch()) == 40
 
 
-def test_retention_by_size_keeps_the_active_segment() -> None:
+def test_retention_by_time_takes_records_without_times_by_the_time_of_their_file() -> None:
+    disk = CrashingDisk()
+    disk.now_ms = 5000
+    log = Log.open(disk, DIRECTORY, SMALL)
+    log.append(encode([Record(None, b"v", timestamp=-1)]))
+    log.close()
+    disk.now_ms = 6000
+    again = Log.open(disk, DIRECTORY, SMALL)
+    assert again.retain(5100, 100, -1) == 0
+    assert again.retain(5101, 100, -1) == 1
+
+
+def test_retention_by_size_takes_the_active_segment_only_where_nothing_may_stay() -> None:
+    """Kafka: `deleteRetentionSizeBreachedSegments` spares an empty segment, and no other."""
     log = filled()
     log.retain(0, -1, 1000)
     assert 1000 <= log.size < 1500
-    log.retain(0, -1, 0)
-    assert len(log.segments) == 1
+    log.retain(0, -1, 1)
+    assert [len(log.segments), log.size > 0] == [1, True]
+    assert log.retain(0, -1, 0) == 40
+    assert [segment.size for segment in log.segments] == [0]
+    assert log.append(batch()) == 40
 
 
 def test_retention_by_size_takes_a_segment_without_which_the_log_is_as_large_as_it_may_be() -> None:

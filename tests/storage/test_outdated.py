@@ -28,7 +28,9 @@ def has_outdated(
 
 
 def a_log(*times: int) -> CrashingDisk:
+    """A log of records of these times; -1: without a time, and appended at 50."""
     files = CrashingDisk()
+    files.now_ms = 50
     log = Log.open(files, DIRECTORY, CONFIG)
     for timestamp in times:
         log.append(encode([Record(None, b"v" * 40, timestamp=timestamp)]))
@@ -39,7 +41,8 @@ def a_log(*times: int) -> CrashingDisk:
 @pytest.mark.parametrize("seed", range(60))
 def test_it_says_so_exactly_where_the_log_itself_would_delete(seed: int) -> None:
     dice = Random(seed)
-    files = a_log(*[dice.randrange(100) for _ in range(dice.randrange(20))])
+    times = [-1] * 20 if seed % 4 == 0 else [dice.randrange(-1, 100) for _ in range(20)]
+    files = a_log(*times[: dice.randrange(20)])
     for _ in range(20):
         rule = (
             dice.randrange(60, 300),
@@ -88,6 +91,19 @@ def test_what_had_to_be_read_is_remembered_until_the_log_is_gone(monkeypatch: py
     asked.forget(DIRECTORY)
     assert not has_outdated(files, 1000, 50, FOR_EVER, asked)
     assert asked._latest == {}
+
+
+def test_records_without_times_are_as_old_as_their_file() -> None:
+    files = a_log(-1, -1)
+    assert [has_outdated(files, now_ms, 10, FOR_EVER) for now_ms in (60, 61)] == [False, True]
+
+
+def test_records_without_times_stay_where_no_file_has_a_time() -> None:
+    files = CrashingDisk()
+    log = Log.open(files, DIRECTORY, CONFIG)
+    log.append(encode([Record(None, b"v", timestamp=-1)]))
+    log.close()
+    assert not has_outdated(files, 10**15, 0, FOR_EVER)
 
 
 def test_a_segment_that_cannot_be_read_is_to_be_opened() -> None:
