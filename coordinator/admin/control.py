@@ -41,18 +41,20 @@ from coordinator.admin.control_types import (
 )
 from coordinator.admin.operations import Input, Operation, Text
 from coordinator.admin.operations import Refusal as Refused
-from coordinator.admin.verb_calls import check_bounds, do
+from coordinator.admin.verb_calls import check_bounds, do, refuse_nonsense
 from coordinator.admin.watch import WATCHERS_MAX, Change, Watcher
-from coordinator.control.faults import FaultError, FaultSpec, Rule, check
+from coordinator.control.faults import FaultSpec, Rule, check
 from coordinator.control.group_view import GroupView, MemberView
 from coordinator.control.journal import Filter, describe_entry
 from coordinator.control.journal_file import write_journal
 from coordinator.control.lint import lint
+from coordinator.control.names import check_api, check_state
 from coordinator.control.pcapng import write_pcapng
 from coordinator.control.resets import Mark, Resets
 from coordinator.control.scenarios import Scenario, ScenarioSpec
 from coordinator.control.timeline import as_data, as_mermaid, as_text
 from coordinator.control.verify import Times, verify
+from coordinator.control.verify import check as check_expectations
 from coordinator.core.events import Event
 from coordinator.events import Ring
 from coordinator.runtime.snapshot import to_tar
@@ -66,6 +68,8 @@ ADVANCE_MS_MAX: Final = 10 * 365 * 86_400_000
 PCAPNG: Final = "application/x-pcapng"
 TAR: Final = "application/x-tar"
 LINES: Final = "application/jsonl"
+OF_GROUPS: Final = ("state", "members", "generation", "assigned", "offsets", "exists", "coordinator")
+"""Conditions of a wait that are about its group."""
 
 
 class Control:
@@ -361,10 +365,7 @@ class Control:
         return [self._view(rule) for rule in self._operator.requests.faults]
 
     def _add_fault(self, given: Input) -> FaultView:
-        try:
-            check(given.body)
-        except FaultError as error:
-            raise Refused(str(error)) from None
+        refuse_nonsense(check, given.body)
         return self._view(self._operator.requests.add_fault(given.body))
 
     def _fault(self, given: Input) -> FaultView:
@@ -388,10 +389,7 @@ class Control:
         )  # fmt: skip
 
     def _add_scenario(self, given: Input) -> ScenarioView:
-        try:
-            return _view_scenario(self._operator.scenarios.add(given.body))
-        except FaultError as error:
-            raise Refused(str(error)) from None
+        return _view_scenario(refuse_nonsense(self._operator.scenarios.add, given.body))
 
     def _scenario(self, given: Input) -> ScenarioView:
         return _view_scenario(do(self._operator.scenarios.get, _number(given)))
@@ -419,6 +417,7 @@ class Control:
 
     def _requests(self, given: Input) -> Requests | Text:
         query: RequestsQuery = given.query
+        refuse_nonsense(check_api, "api", query.api)
         journal = do(lambda: self._operator.requests.journal)
         wanted = Filter(query.api, query.group, query.topic, query.client, query.after)
         found = [entry for entry, _ in journal.entries(wanted, self._operator.requests.topic_name)]
@@ -436,6 +435,7 @@ class Control:
 
     def _verify(self, given: Input) -> VerifyResult:
         body: Verify = given.body
+        refuse_nonsense(check_expectations, body.expect)
         entries = do(lambda: self._operator.requests.journal).entries(
             Filter(after=body.after), self._operator.requests.topic_name
         )
@@ -493,6 +493,9 @@ class Control:
         body: Wait = given.body
         if not body.group and body.fault is None:
             raise Refused("invalid wait: expected a group or a fault")
+        if not body.group and (surplus := [name for name in OF_GROUPS if getattr(body, name) != getattr(Wait(), name)]):
+            raise Refused(f"invalid wait: expected a group with {', '.join(surplus)}")
+        refuse_nonsense(check_state, "state", body.state)
         timeout_ms = check_bounds("timeout_ms", body.timeout_ms, 0, WAIT_MS_MAX)
         with trio.move_on_after(timeout_ms / 1000):
             while self._missing(body) is not None:

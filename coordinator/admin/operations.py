@@ -7,7 +7,8 @@ answered 400 with a sentence, and a handler refuses by raising `Refusal`. The do
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -21,6 +22,10 @@ from coordinator.admin.router import Router
 JSON: Final = "application/json"
 TOML: Final = "application/toml"  # for files that people write
 PATH: Final = "/v1/openapi.json"
+_UNKNOWN: Final = re.compile(
+    r"(?:Invalid enum value|Object contains unknown field) .*?(?: - at `\$(?P<path>.*)`)?$", re.DOTALL
+)
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")  # of such a path: `.do.drop`, `[0]`
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a failure
@@ -108,10 +113,14 @@ def _body(kind: Any, request: Request) -> Any:
     is_toml = request.headers.get("content-type", "").partition(";")[0].strip().lower() == TOML
     try:
         if is_toml:
-            return msgspec.toml.decode(request.body, type=kind)
+            return msgspec.toml.decode(request.body.decode(), type=kind)
         return msgspec.json.decode(request.body or b"{}", type=kind)
     except msgspec.DecodeError as error:
-        raise Refusal(f"invalid body: {error}") from None
+        raise Refusal(f"invalid body: {error}{list_expected(kind, str(error))}") from None
+    except UnicodeDecodeError:
+        raise Refusal("invalid body: expected UTF-8") from None
+    except RecursionError:
+        raise Refusal("invalid body: it is nested too deeply") from None
 
 
 def _query(kind: Any, text: str) -> Any:
@@ -125,7 +134,41 @@ def _query(kind: Any, text: str) -> Any:
     try:
         return msgspec.convert(values, type=kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refusal(f"invalid query: {error}") from None
+        raise Refusal(f"invalid query: {error}{list_expected(kind, str(error))}") from None
+
+
+def list_expected(kind: Any, complaint: str) -> str:
+    """Return `; expected one of ...`, if msgspec complains about a name or a value of which there are only a few."""
+    found = _UNKNOWN.match(complaint)
+    if found is None:
+        return ""
+    from msgspec import inspect as types  # only a mistake needs it
+
+    reached = [types.type_info(kind)]
+    for name, _ in _STEP.findall(found["path"] or ""):
+        reached = [inner for one in reached for inner in _step_into(types, one, name)]
+    names = [str(name) for one in reached for name in _names_in(types, one)]
+    return f"; expected one of {', '.join(names)}" if names else ""
+
+
+def _step_into(types: Any, kind: Any, name: str) -> Iterator[Any]:
+    """Yield the types of a field, or with an empty `name` of an element."""
+    for one in kind.types if isinstance(kind, types.UnionType) else (kind,):
+        if isinstance(one, types.StructType):
+            yield from (field.type for field in one.fields if field.encode_name == name)
+        elif isinstance(one, types.ListType):
+            yield one.item_type
+        elif isinstance(one, types.DictType):
+            yield one.value_type
+
+
+def _names_in(types: Any, kind: Any) -> Iterator[Any]:
+    """Yield the fields of a struct, or the values of a literal."""
+    for one in kind.types if isinstance(kind, types.UnionType) else (kind,):
+        if isinstance(one, types.StructType):
+            yield from (field.encode_name for field in one.fields)
+        elif isinstance(one, types.LiteralType):
+            yield from (value or "nothing" for value in one.values)
 
 
 def describe(operations: Iterable[Operation]) -> dict[str, Any]:

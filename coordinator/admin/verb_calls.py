@@ -1,10 +1,13 @@
 """How handlers of the control API call the operator's verbs: a refusal becomes an answer, a number has its bounds."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from coordinator.admin.operations import Refusal as Refused
+from coordinator.control.names import SpecError
 from coordinator.server.verbs.refusal import Refusal
+
+T = TypeVar("T")
 
 
 def do(verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -13,6 +16,14 @@ def do(verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         return verb(*arguments, **options)
     except Refusal as refusal:
         raise answer(refusal) from None
+
+
+def refuse_nonsense(check: Callable[..., T], *arguments: Any) -> T:
+    """Call what raises SpecError for arguments that could never apply, and answer that."""
+    try:
+        return check(*arguments)
+    except SpecError as error:
+        raise Refused(str(error)) from None
 
 
 def answer(refusal: Refusal) -> Refused:

@@ -13,9 +13,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from coordinator.control.names import SpecError, check_api, check_error
 from coordinator.control.subject import Subject
-from protocol.apis import BY_NAME
-from protocol.errors import ErrorCode
 
 STEPS: dict[str, frozenset[str]] = {  # the steps of a group's protocol at which it can be held, with their APIs
     "join": frozenset({"JoinGroup"}),
@@ -27,10 +26,6 @@ STEPS: dict[str, frozenset[str]] = {  # the steps of a group's protocol at which
 
 
 NUMBER_MAX = 2**31 - 1  # as for throttle_time_ms of a response
-
-
-class FaultError(ValueError):
-    """The rule cannot be a fault. The text says why."""
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,7 +126,7 @@ class FaultPlan:
         return iter(self._rules.values())
 
     def add(self, spec: FaultSpec) -> Rule:
-        """Put a rule into force. Raises FaultError."""
+        """Put a rule into force. Raises SpecError."""
         check(spec)
         self._numbers += 1
         rule = Rule(self._numbers, spec, random.Random(spec.seed))
@@ -157,22 +152,20 @@ class FaultPlan:
 
 
 def check(spec: FaultSpec) -> None:
-    """Raise FaultError for a rule that can never apply."""
+    """Raise SpecError for a rule that can never apply."""
     on, do = spec.on, spec.do
-    if on.api and on.api not in BY_NAME:
-        raise FaultError(f"invalid on.api {on.api!r}: expected Kafka's name of an API, such as OffsetCommit")
-    if do.error and do.error not in ErrorCode.__members__:
-        raise FaultError(f"invalid do.error {do.error!r}: expected Kafka's name of an error, such as NOT_COORDINATOR")
+    check_api("on.api", on.api)
+    check_error("do.error", do.error)
     if do == Action():
-        raise FaultError("invalid do: expected one of error, delay_ms, drop, disconnect, throttle_ms, truncate, hold")
+        raise SpecError("invalid do: expected one of error, delay_ms, drop, disconnect, throttle_ms, truncate, hold")
     for name, value in (("on.nth", on.nth), ("on.after", on.after), ("do.delay_ms", do.delay_ms),
                         ("do.throttle_ms", do.throttle_ms), ("do.truncate", do.truncate or 0)):  # fmt: skip
         if not 0 <= value <= NUMBER_MAX:
-            raise FaultError(f"invalid {name} {value}: expected 0 to {NUMBER_MAX}")
+            raise SpecError(f"invalid {name} {value}: expected 0 to {NUMBER_MAX}")
     if not 0 < spec.probability <= 1:
-        raise FaultError(f"invalid probability {spec.probability}: expected more than 0, and at most 1")
+        raise SpecError(f"invalid probability {spec.probability}: expected more than 0, and at most 1")
     if spec.count is not None and spec.count < 1:
-        raise FaultError(f"invalid count {spec.count}: expected 1 or more, or null for any number")
+        raise SpecError(f"invalid count {spec.count}: expected 1 or more, or null for any number")
     ends = [name for name in ("drop", "disconnect", "truncate", "hold") if getattr(do, name) not in ("", None, False)]
     if len(ends) > 1:
-        raise FaultError(f"invalid do: expected at most one of {', '.join(ends)}")
+        raise SpecError(f"invalid do: expected at most one of {', '.join(ends)}")

@@ -1,12 +1,14 @@
 """A group as a person or a test sees it: its state, its members with what they own, its offsets."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.classic.states import State
 from coordinator.core.consumer.group import ConsumerGroup
+from coordinator.core.consumer.states import GroupState
 from coordinator.core.groups import Group
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.topics import Topics
@@ -14,6 +16,9 @@ from protocol.errors import ProtocolError
 from protocol.messages.consumer_protocol import read_assignment
 
 Assignment = dict[str, list[int]]  # partitions by topic
+
+STATES: Final = tuple(dict.fromkeys(str(state) for state in (*State, *GroupState) if state != State.DEAD))
+"""The states in which a group can be seen, by Kafka's names."""
 
 
 class MemberView(Struct, frozen=True):

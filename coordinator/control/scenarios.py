@@ -13,7 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from coordinator.control.faults import Action, FaultError, FaultSpec, Match, check
+from coordinator.control.faults import STEPS, Action, FaultSpec, Match, check
+from coordinator.control.names import SpecError, check_state
 
 STEPS_MAX: Final = 1_000
 
@@ -76,19 +77,27 @@ class Scenario(Struct):
 
 
 def check_scenario(spec: ScenarioSpec) -> None:
-    """Raise FaultError for a scenario with a step that could never be done."""
+    """Raise SpecError for a scenario with a step that could never be done."""
     if not 0 < len(spec.steps) <= STEPS_MAX:
-        raise FaultError(f"invalid steps: expected 1 to {STEPS_MAX} of them")
+        raise SpecError(f"invalid steps: expected 1 to {STEPS_MAX} of them")
     for number, step in enumerate(spec.steps, 1):
         is_fault, is_verb = step.do is not None, step.verb is not None
         if is_fault == is_verb or (is_fault and step.after is not None) or (is_verb and step.on is not None):
-            raise FaultError(f"invalid step {number}: expected either on and do, or after and verb")
-        if step.fault is not None:
-            try:
-                check(step.fault)
-            except FaultError as error:
-                raise FaultError(f"step {number}: {error}") from None
+            raise SpecError(f"invalid step {number}: expected either on and do, or after and verb")
         if step.verb is not None:
             wanted = [name for name in step.verb.__struct_fields__ if getattr(step.verb, name)]
             if len(wanted) != 1 or step.after is None:
-                raise FaultError(f"invalid step {number}: expected after with a group, and one verb")
+                raise SpecError(f"invalid step {number}: expected after with a group, and one verb")
+        try:
+            _check_names(step)
+        except SpecError as error:
+            raise SpecError(f"step {number}: {error}") from None
+
+
+def _check_names(step: ScenarioStep) -> None:
+    if step.fault is not None:
+        check(step.fault)
+    if step.after is not None:
+        check_state("after.state", step.after.state)
+    if step.verb is not None and step.verb.hold and step.verb.hold not in STEPS:
+        raise SpecError(f"invalid verb.hold {step.verb.hold!r}: expected one of {', '.join(STEPS)}")

@@ -14,12 +14,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.control.journal import Entry, describe_entry
+from coordinator.control.names import SpecError, check_api, check_cause, check_error
 from coordinator.control.resets import Mark, Resets
 from coordinator.control.subject import Subject
 from coordinator.core.events import Event
 
 MISSES_SHOWN: Final = 3
 _RANGE: Final = frozenset({"gte", "lte", "gt", "lt"})
+_OF_REQUESTS: Final = ("api", "topic", "error", "request", "response")  # fields that only requests have
 
 
 class Times(Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,6 +29,10 @@ class Times(Struct, frozen=True, forbid_unknown_fields=True):
 
     gte: int = 0
     lte: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.lte is not None and self.lte < self.gte:
+            raise ValueError(f"expected lte to be gte ({self.gte}) or more, got {self.lte}")
 
     def agrees(self, count: int) -> bool:
         return self.gte <= count and (self.lte is None or count <= self.lte)
@@ -62,6 +68,20 @@ class Expectation(Struct, frozen=True, forbid_unknown_fields=True):
         ]
         kind = f"event {self.event}" if self.event else self.api or "any request"
         return " ".join((kind, *fields))
+
+
+def check(expected: Iterable[Expectation]) -> None:
+    """Raise SpecError for an expectation that nothing could ever agree with, or with fields that do not count."""
+    for number, one in enumerate(expected):
+        field = f"expect[{number}]"
+        check_api(f"{field}.api", one.api)
+        check_cause(f"{field}.event", one.event)
+        check_error(f"{field}.error", one.error)
+        if isinstance(one.times, int) and one.times < 0:
+            raise SpecError(f"invalid {field}.times {one.times}: expected 0 or more")
+        surplus = [name for name in _OF_REQUESTS if one.event and getattr(one, name)]
+        if surplus:
+            raise SpecError(f"invalid {field}: expected no {' and no '.join(surplus)}, which events do not have")
 
 
 class Verdict(Struct, frozen=True):

@@ -32,7 +32,24 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
         ("POST", "/clock/advance", {}, 400, "invalid body: Object missing required field `ms`"),
         ("POST", "/clock/advance", {"ms": "1"}, 400, "invalid body: Expected `int`, got `str` - at `$.ms`"),
         ("POST", "/clock/advance", {"ms": -1}, 400, "invalid ms -1: expected 0 to 315360000000"),
-        ("POST", "/clock/advance", {"ms": 1, "keep_alive": "some"}, 400, "invalid body: "),
+        (
+            "POST",
+            "/clock/advance",
+            {"ms": 1, "keep_alive": "some"},
+            400,
+            "invalid body: Invalid enum value 'some' - at `$.keep_alive`; expected one of all, connected, none",
+        ),
+        ("POST", "/clock/advance", {"ms": 1, "mss": 1}, 400, "unknown field `mss`; expected one of ms, keep_alive"),
+        (
+            "POST",
+            "/scenarios",
+            {"steps": [{"do": {"drop": "all"}}]},
+            400,
+            "'all' - at `$.steps[0].do.drop`; expected one of nothing, request, response",
+        ),
+        ("POST", "/scenarios", {"steps": [{"does": {}}]}, 400, "at `$.steps[0]`; expected one of on, do, after, verb"),
+        ("GET", "/requests?format=xml", None, 400, "at `$.format`; expected one of json, jsonl, pcapng"),
+        ("GET", "/requests?api=Fetsch", None, 400, "invalid api 'Fetsch': expected Kafka's name of an API"),
         ("POST", "/clock/advance", {"ms": 1, "unknown": 1}, 400, "Object contains unknown field `unknown`"),
         ("PUT", "/clock", {"mode": "rate"}, 400, "invalid rate: expected a rate with mode rate"),
         ("PUT", "/clock", {"mode": "rate", "rate": -1}, 400, "invalid rate -1.0: expected more than 0"),
@@ -58,9 +75,26 @@ def call(muster: Muster, method: str, path: str, body: object = None, **headers:
         ("POST", "/state", {"topics": {"a b": 1}}, 400, "topic 'a b': "),
         ("POST", "/snapshots/none/restore", None, 404, "there is no snapshot 'none'"),
         ("POST", "/wait", {}, 400, "invalid wait: expected a group or a fault"),
+        ("POST", "/wait", {"fault": 1, "members": 1}, 400, "invalid wait: expected a group with members"),
+        (
+            "POST",
+            "/wait",
+            {"group": "g", "state": "Stabel"},
+            400,
+            "invalid state 'Stabel': expected one of Empty, PreparingRebalance, CompletingRebalance, Stable, "
+            "Assigning, Reconciling",
+        ),
+        (
+            "POST",
+            "/wait",
+            {"group": "g", "members": {"gte": 2, "lte": 1}},
+            400,
+            "expected lte to be gte (2) or more, got 1 - at `$.members`",
+        ),
         ("POST", "/wait", {"group": "g", "timeout_ms": 10}, 408, "not within 10 ms: there is no group 'g'"),
         ("POST", "/wait", {"group": "g", "timeout_ms": 10**9}, 400, "invalid timeout_ms 1000000000"),
         ("POST", "/verify", {"expect": [{"api": "JoinGroup"}]}, 409, "the journal is off"),
+        ("POST", "/verify", {"expect": [{"api": "JoinGrup"}]}, 400, "invalid expect[0].api 'JoinGrup': expected"),
         ("PATCH", "/clock", None, 405, "only GET, HEAD, PUT"),
         ("GET", "/nowhere", None, 404, "nothing is at /v1/nowhere"),
     ],
@@ -115,6 +149,8 @@ def test_the_api_can_be_switched_off(tmp_path: Any) -> None:
 def test_a_body_may_be_toml(muster: Muster) -> None:
     """A file that a person writes: the same scenario as in JSON, and the same refusals."""
     toml = {"Content-Type": "application/toml; charset=utf-8"}
+    for body, sentence in ((b"\xff", "expected UTF-8"), (b"a = " + b"[" * 3_000, "it is nested too deeply")):
+        assert call(muster, "POST", "/scenarios", body, **toml) == (400, {"error": f"invalid body: {sentence}"})
     steps = b'[[steps]]\non = { api = "OffsetCommit", group = "g" }\ndo = { error = "NOT_COORDINATOR" }\n'
     status, scenario = call(muster, "POST", "/scenarios", b'name = "lost"\n' + steps, **toml)
     assert (status, scenario["name"], scenario["steps"], scenario["reached"]) == (200, "lost", 1, 0)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordinator.control.faults import Action, FaultError, FaultPlan, FaultSpec, Match
+from coordinator.control.faults import Action, FaultPlan, FaultSpec, Match
+from coordinator.control.names import SpecError
 from coordinator.control.subject import Subject
 
 COMMIT = Subject("OffsetCommit", "c", groups=("g",), topics=("t",), members=("m",), instances=("i",), generation=3)
@@ -94,5 +95,5 @@ def test_a_request_is_applied_unless_its_fault_prevents_it(action: Action, appli
     ],
 )
 def test_what_could_never_work_is_refused_with_a_sentence(fault: FaultSpec, sentence: str) -> None:
-    with pytest.raises(FaultError, match=sentence):
+    with pytest.raises(SpecError, match=sentence):
         FaultPlan().add(fault)

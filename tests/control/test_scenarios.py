@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordinator.control.faults import Action, FaultError, Match
+from coordinator.control.faults import Action, Match
+from coordinator.control.names import SpecError
 from coordinator.control.scenarios import After, ScenarioSpec, ScenarioStep, Verb, check_scenario
 from protocol.errors import ErrorCode
 from tests.control.steered import SteeredNode, stable_group
@@ -69,8 +70,13 @@ def test_a_scenario_that_is_removed_takes_its_fault_along() -> None:
         (ScenarioStep(do=Action(hold=True), verb=Verb(rebalance=True)), "invalid step 1: expected either"),
         (ScenarioStep(verb=Verb(rebalance=True)), "invalid step 1: expected after with a group, and one verb"),
         (ScenarioStep(after=After("g"), verb=Verb(expire="a", kick="b")), "invalid step 1: expected after"),
+        (ScenarioStep(after=After("g"), verb=Verb(hold="lunch")), "step 1: invalid verb.hold 'lunch': expected one of"),
+        (
+            ScenarioStep(after=After("g", state="Stabel"), verb=Verb(rebalance=True)),
+            "step 1: invalid after.state 'Stabel': expected one of Empty, ",
+        ),
     ],
 )
 def test_a_step_that_could_never_be_done_is_refused(step: ScenarioStep, sentence: str) -> None:
-    with pytest.raises(FaultError, match=sentence):
+    with pytest.raises(SpecError, match=sentence):
         check_scenario(ScenarioSpec([step]))

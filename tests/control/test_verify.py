@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from coordinator.control.journal import Filter, Journal
+from coordinator.control.names import SpecError
 from coordinator.control.resets import PREFIXES_MAX, Mark, Resets
 from coordinator.control.verify import Expectation, Verdict, find_difference, verify
+from coordinator.control.verify import check as check_expectations
 from coordinator.core.events import Cause, Event
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -89,6 +91,29 @@ def test_a_difference_says_what_was_found_and_what_came_near(journal: Journal) -
     assert "near miss #2: request.topics has no element like the expected .topics[0]" in difference
     (difference,) = check(journal, {"event": "member_left"}).differences
     assert difference == "event member_left: expected at least 1, found 0"
+
+
+@pytest.mark.parametrize(
+    ("expected", "sentence"),
+    [
+        (
+            {"api": "JoinGrup"},
+            "invalid expect[1].api 'JoinGrup': expected Kafka's name of an API, such as OffsetCommit",
+        ),
+        ({"event": "session expired"}, "invalid expect[1].event 'session expired': expected the cause of an event, "),
+        ({"error": "FENCED"}, "invalid expect[1].error 'FENCED': expected Kafka's name of an error, such as "),
+        ({"api": "Fetch", "times": -1}, "invalid expect[1].times -1: expected 0 or more"),
+        (
+            {"event": "session_expired", "topic": "t", "request": {"a": 1}},
+            "invalid expect[1]: expected no topic and no request, which events do not have",
+        ),
+    ],
+)
+def test_what_nothing_could_agree_with_is_refused(expected: dict[str, Any], sentence: str) -> None:
+    """A test that expects none of it would pass for ever."""
+    with pytest.raises(SpecError) as refused:
+        check_expectations(msgspec.convert([{"api": "Fetch"}, {"times": 0} | expected], list[Expectation]))
+    assert str(refused.value).startswith(sentence)
 
 
 def test_the_order_can_be_part_of_it(journal: Journal) -> None:

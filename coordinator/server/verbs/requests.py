@@ -49,7 +49,7 @@ class RequestVerbs:
         return self._gate.faults
 
     def add_fault(self, spec: FaultSpec) -> Rule:
-        """Add a fault. Raises FaultError."""
+        """Add a fault. Raises SpecError."""
         rule = self._gate.faults.add(spec)
         self._set_gate()
         return rule

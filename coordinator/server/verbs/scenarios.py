@@ -19,7 +19,7 @@ class ScenarioVerbs:
         self._is_playing = False
 
     def add(self, spec: ScenarioSpec) -> Scenario:
-        """Begin a scenario. Raises FaultError."""
+        """Begin a scenario. Raises SpecError."""
         check_scenario(spec)
         self._numbers += 1
         scenario = self._scenarios[self._numbers] = Scenario(self._numbers, spec)
