@@ -16,6 +16,7 @@ from typing import Final
 from coordinator import __version__
 from coordinator.cli.parser import Parser, add_broker_options
 from coordinator.cli.style import emphasize_error
+from coordinator.control.printable import printable
 
 STARTED: Final = time.monotonic()  # as near to the start of the process as Python code comes
 
@@ -117,5 +118,5 @@ def load_module(command: str) -> ModuleType:
 
 def fail(command: str, message: object, code: int = 1) -> int:
     """Print in one line on standard error what went wrong, and return `code`."""
-    print(f"{emphasize_error(f'muster {command}:')} {message}", file=sys.stderr)
+    print(f"{emphasize_error(f'muster {command}:')} {printable(str(message))}", file=sys.stderr)
     return code

@@ -17,6 +17,7 @@ from coordinator.cli.cluster import WrongUse
 from coordinator.cli.group_log import shorten_id
 from coordinator.cli.parser import add_json_option, integer
 from coordinator.client import ClientError
+from coordinator.control.printable import printable
 
 EXAMPLES: Final = """\
 muster events                      the latest events of all groups
@@ -97,4 +98,4 @@ def format_event(event: dict[str, Any]) -> str:
     parts += [f"reason: {event['reason']}"] if event.get("reason") else []
     if event.get("last_beat_ms", -1) >= 0:
         parts.append(f"last heartbeat {(event['at_ms'] - event['last_beat_ms']) / 1000:.1f} s before")
-    return "  ".join(part for part in parts if part)
+    return "  ".join(printable(part) for part in parts if part)

@@ -18,6 +18,7 @@ from coordinator.cli.reset_offsets import add_reset_arguments, reset_offsets
 from coordinator.cli.tables import count, format_partitions, print_json, print_table
 from coordinator.cli.watch import add_watch, watch
 from coordinator.client import ClientError
+from coordinator.control.printable import printable
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMemberIdentity
 from protocol.messages.list_groups import ListGroupsRequest
@@ -131,7 +132,7 @@ def _headline(group: GroupView, positions: list[dict[str, Any]]) -> str:
     parts += [f"assignor {group.assignor}"] if group.assignor else []
     parts += [] if group.epoch is None else [f"epoch {group.epoch}"]
     parts += [] if lag is None else [f"lag {lag}"]
-    return f"{group.group}: {', '.join(parts)}"
+    return printable(f"{group.group}: {', '.join(parts)}")
 
 
 def _total_lag(positions: list[dict[str, Any]]) -> int | None:

@@ -19,6 +19,7 @@ from coordinator.cli.logdump import FACTS, lines_of
 from coordinator.cli.parser import add_actions
 from coordinator.cli.settings import add_settings, read_settings
 from coordinator.config import ConfigError
+from coordinator.control.printable import printable
 from coordinator.dataplane.settings import own_log_config
 from coordinator.runtime.contents import check_of, missing_logs
 from coordinator.runtime.damage import MISSING
@@ -109,7 +110,7 @@ def _format(line: dict[str, Any]) -> str:
 
 def _format_value(value: Any) -> str:
     is_plain = isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "=')
-    return str(value) if is_plain else json.dumps(value, default=str, ensure_ascii=False)
+    return str(value) if is_plain else printable(json.dumps(value, default=str, ensure_ascii=False))
 
 
 def _verify(args: argparse.Namespace) -> int:

@@ -19,6 +19,8 @@ from collections import deque
 from copy import copy
 from typing import Any, Final
 
+from coordinator.control.printable import printable
+
 QUEUE_BYTES_MAX: Final = 4 * 1_048_576
 REPEATS_SECONDS: Final = 10.0
 REPEATS_MAX: Final = 256  # different lines whose repetitions are counted
@@ -54,7 +56,7 @@ class Text(_Lines):
             return text
         from json import dumps  # the first line with a blank in it needs it
 
-        return dumps(text, ensure_ascii=False)
+        return printable(dumps(text, ensure_ascii=False))
 
 
 class Json(_Lines):

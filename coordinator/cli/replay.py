@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from coordinator.cli import fail
 from coordinator.cli.parser import integer
+from coordinator.control.printable import printable
 
 EXAMPLES: Final = """\
 muster serve --ephemeral --seed 42 --set journal.max.bytes=67108864
@@ -115,5 +116,5 @@ def find_change(before: Any, after: Any, path: str = "response") -> str | None:
 
 
 def _show(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = printable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 100 else text[:97] + "..."

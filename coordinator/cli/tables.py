@@ -2,12 +2,16 @@
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coordinator.cli.style import BOLD, paint
+from coordinator.control.printable import printable
 
 ABSENT: Final = "-"  # an empty cell: a column is never blank
+_WIDE: Final = frozenset("WF")  # of Unicode's widths: two columns of a terminal
+_MARKS: Final = frozenset({"Mn", "Me"})  # categories of marks above or below a letter: no column
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -21,13 +25,23 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
     listed = [list(row) for row in rows]
     numeric = [_is_numeric([row[at] for row in listed]) for at in range(len(head))]
     cells = [list(head), *([_format_cell(cell) for cell in row] for row in listed)]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(head))]
+    widths = [max(_width(line[at]) for line in cells) for at in range(len(head))]
     for line in cells:
         padded = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
+            " " * (widest - _width(cell)) + cell if right else cell + " " * (widest - _width(cell))
+            for cell, widest, right in zip(line, widths, numeric, strict=True)
         )
         yield "  ".join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a cell takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        2 if unicodedata.east_asian_width(letter) in _WIDE else unicodedata.category(letter) not in _MARKS
+        for letter in text
+    )
 
 
 def _is_numeric(column: Sequence[Any]) -> bool:
@@ -64,4 +78,4 @@ def count(number: int, noun: str) -> str:
 def _format_cell(cell: Any) -> str:
     if cell is None or cell == "":
         return ABSENT
-    return str(cell)
+    return printable(str(cell))

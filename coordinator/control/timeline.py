@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from coordinator.control.printable import printable
 from coordinator.core.events import Event
 
 SHORT_ID: Final = 12  # characters of a generated member id that are shown behind its client id
@@ -83,7 +84,7 @@ def member_name(event: Event) -> str:
 
 def _quote(text: str) -> str:
     """Return a client's words in quotes, on one line."""
-    return json.dumps(text, ensure_ascii=False)
+    return printable(json.dumps(text, ensure_ascii=False))
 
 
 def as_mermaid(group: str, events: Iterable[Numbered]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.cli import main
+from coordinator.cli.events import format_event
 from tests.cli.command import Command
 from tests.live import Muster
 
@@ -36,6 +37,27 @@ def test_the_events_of_a_group_that_is_not_utf8_are_asked_for(
     assert main(["events", NOT_UTF8, "--admin", admin]) == 0
     assert main(["why", NOT_UTF8, "--admin", admin]) == 1
     assert "invalid path" in capsys.readouterr().err
+
+
+def test_a_name_neither_steers_the_terminal_nor_forges_a_line(
+    muster: Muster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line feed, an escape sequence, one of C1, and a change of direction; two wide letters take four columns."""
+    command, name = Command(muster.kafka, capsys), "a\nb \x1b[2J\x9b\u202e日本"
+    shown = r"a\u000ab \u001b[2J\u009b\u202e日本"
+    assert command("topics", "create", "orders")[0] == 0
+    assert command("offsets", "set", name, "orders:0=0", "--metadata", name)[1][1].startswith("orders")
+    assert command("groups", "list")[1] == [
+        "GROUP" + " " * (len(shown) - 1) + "TYPE     STATE  PROTOCOL",
+        f"{shown}  classic  Empty  -",
+    ]
+    assert command("groups", "describe", name)[1][0] == f"{shown}: Empty, classic, 0 members, lag 0"
+    assert command("offsets", "show", name)[1][1].endswith(f"  -             {shown}")
+    assert command("groups", "describe", f"{name}c")[2] == f"muster groups: no group {shown}c\n"
+    assert f"Z  {shown}  group created" in format_event({"at_ms": 0, "group": name, "cause": "group_created"})
+    with pytest.raises(SystemExit):
+        main(["serve", "a\x1bb", f"--{name}"])
+    assert capsys.readouterr().err.startswith("muster serve: unexpected argument 'a\\x1bb'")
 
 
 @pytest.mark.parametrize("token", ["secret\nsecond line", "sécret→"])

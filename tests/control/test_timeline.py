@@ -7,7 +7,7 @@ EVENTS = [
     (11, Event(1_000, "g", Cause.MEMBER_JOINED, "Empty", "PreparingRebalance", 1, member="a-0123456789abcdef", client_id="a")),
     (12, Event(11_003, "g", Cause.SESSION_EXPIRED, "Stable", "PreparingRebalance", 3, member="b-1", client_id="b",
                by="timer session", last_beat_ms=1_000, deadline_ms=11_000)),
-    (13, Event(11_100, "g", Cause.MEMBER_LEFT, "Stable", "Stable", 3, instance="i;1", reason="bye\nbye")),
+    (13, Event(11_100, "g", Cause.MEMBER_LEFT, "Stable", "Stable", 3, instance="i;1", reason="bye\nbye\x9b\u202e")),
 ]  # fmt: skip
 
 
@@ -16,7 +16,7 @@ def test_text_has_a_line_an_event() -> None:
         '#11    +0.000s  Empty -> PreparingRebalance (generation 1)  member joined: "a" (0123456789ab)',
         '#12    +10.003s  Stable -> PreparingRebalance (generation 3)  session expired: "b" (1), '
         "last heartbeat 10.003 s ago, limit 10.000 s (by timer session)",
-        '#13    +10.100s  Stable (generation 3)  member left: "i;1", reason given: "bye\\nbye"',
+        '#13    +10.100s  Stable (generation 3)  member left: "i;1", reason given: "bye\\nbye\\u009b\\u202e"',
     ]
 
 
