@@ -48,6 +48,7 @@ from coordinator.core.offsets.offset_fetch import fetch_offsets
 from coordinator.core.offsets.store import NOT_TRANSACTIONAL, OffsetStore
 from coordinator.core.offsets.tally import Tally, offsets_in
 from coordinator.core.record_types import GroupMetadataKey, OffsetCommitKey, OffsetCommits, Record, UnknownKey
+from coordinator.core.renewal import Renewal, Renewals
 from coordinator.core.result import Call, CancelTimer, RemoveGroup, Reply, Result, SetTimer
 from coordinator.core.timers import (
     EXPIRY,
@@ -66,6 +67,7 @@ from coordinator.core.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponseDescribedGroup
 from protocol.messages.describe_groups import DescribeGroupsResponseDescribedGroup
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_groups import ListGroupsResponseListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
@@ -125,6 +127,7 @@ class Shard:
         self.groups_bytes = 0  # of memory that the groups take at least: their ids, and what each has beside members
         self.keeps_alive: Callable[[TimerKey], bool] | None = None  # whether a session is renewed instead of expired
         self.on_timer: Callable[[Due], None] | None = None  # is told what fires
+        self.renewals = Renewals()
         self._uncleaned: Iterator[str] | None = None  # groups that the pass over all offsets has yet to see
 
     # -- inputs --------------------------------------------------------------------------------------------------------
@@ -144,6 +147,10 @@ class Shard:
         if result.records:
             self.tally.count(result.records)
         return result
+
+    def find_renewal(self, heartbeat: HeartbeatRequest) -> Renewal | None:
+        """Return how to do a heartbeat again that was successful a moment ago; None if it must be decided again."""
+        return self.renewals.find(self.groups.get(heartbeat.group_id), self.timers, heartbeat)
 
     def delete(self, group_id: str, call: Call) -> Result[Any]:
         """DeleteGroups: one group, with all of its offsets. The response is the entry about it."""
@@ -273,6 +280,10 @@ class Shard:
         return self._attempt_all("unload", [
             partial(self._unload, group, now_ms, reason) for group in self.groups.values()
         ])  # fmt: skip
+
+    def end_renewals(self) -> None:
+        """End all renewals, because another shard takes the place of this one."""
+        self.renewals.end_all()
 
     # -- what operators ask, group by group ----------------------------------------------------------------------------
 
@@ -408,6 +419,7 @@ class Shard:
         elif type(group) is ClassicGroup and type(old) is ClassicGroup:
             self._cancel_group_timers(old, group)
         self.groups[group_id] = group
+        self.renewals.end(group_id)
         if old is None:
             self.groups_bytes += _bytes_of(group_id)
 
@@ -427,6 +439,7 @@ class Shard:
     def _remove(self, group_id: str) -> None:
         """The group is not there, nor is any timer of it."""
         if self.groups.pop(group_id, None) is not None:
+            self.renewals.end(group_id)
             self.groups_bytes -= _bytes_of(group_id)
             self.timers.cancel_group(group_id)
 

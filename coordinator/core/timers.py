@@ -71,6 +71,13 @@ class Timer(Struct, eq=False, gc=False):
     at_ms: int | None = None  # None: it is not set
     look_ms: int | None = None  # never later than the deadline; None: no entry in the heap is live
 
+    def postpone(self, at_ms: int) -> bool:
+        """Fire at `at_ms` instead. Return False, and do nothing, if it is not set, or is to fire later, or at once."""
+        if self.at_ms is None or not IMMEDIATELY < self.at_ms <= at_ms:
+            return False
+        self.at_ms = at_ms
+        return True
+
 
 def _wake_nobody(at_ms: int) -> None:
     """Do nothing: the owner asks for the next deadline by itself."""
@@ -140,6 +147,10 @@ class Timers:
         """Cancel all timers of a group and of its members."""
         for key in tuple(self._by_group.get(group_id, ())):
             self.cancel(key)
+
+    def find(self, key: TimerKey) -> Timer | None:
+        """Return the timer with this key, None if there is none. Whoever keeps it may call `postpone`, and no more."""
+        return self._timers.get(key)
 
     def deadline(self, key: TimerKey) -> int | None:
         """Return when `key` fires, None if it is not set."""

@@ -26,6 +26,7 @@ from coordinator.core.catalog.records import ConfigKey
 from coordinator.core.events import Event
 from coordinator.core.failover import BrokerVerb
 from coordinator.core.quotas.buckets import Buckets
+from coordinator.core.renewal import Renewal
 from coordinator.core.result import COORDINATOR_EPOCH, Call, Markers, Reply, Result
 from coordinator.core.timers import Timers
 from coordinator.core.transactions.ending import complete, fence
@@ -45,6 +46,7 @@ from coordinator.runtime.steps import NOBODYS, Steps
 from coordinator.runtime.topic_log import log_changes
 from protocol import record_batch
 from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records import EndMarker
 from storage.files import Files
@@ -126,6 +128,13 @@ class Engine:
         if where.node_id not in (self.coordinators.of_groups[partition.index], OPERATOR):
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE if partition.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def find_renewal(self, heartbeat: HeartbeatRequest) -> Renewal | None:
+        """Return how to do a heartbeat again that was successful a moment ago; None if it must be decided again, as
+        where an authorizer is asked each time."""
+        if self.authorizer is not None:
+            return None
+        return self.partitions.owner(heartbeat.group_id).shard.find_renewal(heartbeat)
 
     def refuse_transaction(self, transactional_id: str, where: Where) -> ErrorCode:
         """Return why a broker does not serve a transactional id, NONE if it does."""

@@ -57,6 +57,7 @@ class Partition:
         """Forget what the shard holds: another one is to be rebuilt from the log. All that was gathered is appended."""
         assert not self._batches, f"partition {self.index} is unloaded before what it has gathered is appended"
         shard.write = self.write
+        self.shard.end_renewals()
         self.shard = shard
         self.served_by = NOBODY
 

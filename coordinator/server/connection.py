@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from coordinator.core.principal import ANONYMOUS, Principal
+from coordinator.core.renewal import Renewal
 from coordinator.server.authentication import Authentication
 from coordinator.server.listener import Listener
 from protocol.codec import decode_request
@@ -75,6 +76,17 @@ class DecodedRequest(Struct, frozen=True, gc=False):
     tail: bytes
 
 
+class RepeatedHeartbeat(Struct, frozen=True, gc=False):
+    """A successful heartbeat, and the frames of the request and its response without the correlation id."""
+
+    renewal: Renewal
+    client_id: str | None
+    request_head: bytes
+    request_tail: bytes
+    response_head: bytes
+    response_tail: bytes
+
+
 class Connection:
     """The state of one client's connection. Times are seconds of the real, monotonic clock.
 
@@ -90,6 +102,7 @@ class Connection:
         "closing",
         "frames",
         "heard_s",
+        "heartbeat",
         "heavy_until_s",
         "held",
         "held_bytes",
@@ -129,6 +142,7 @@ class Connection:
         self.parked: ParkedRequest | None = None
         self.owed: list[bytes] = []  # responses that are to be sent
         self.latest = NO_RESPONSE  # of heartbeats, commits and fetches
+        self.heartbeat: RepeatedHeartbeat | None = None  # the latest successful one
         self.repeated: DecodedRequest | None = None  # the latest of `REPEATED`
         self.repeated_commit: RepeatedRows | None = None  # the latest OffsetCommit, without its offsets
         self.owed_bytes = 0
@@ -167,6 +181,27 @@ class Connection:
         elif request.api_key == OFFSET_COMMIT:
             self.repeated_commit = find_rows(request, frame, REPEATED_BYTES_MAX)
         return request
+
+    def repeat_heartbeat(self, frame: bytes, now_ms: int) -> bytes | None:
+        """Decide a request if it is the latest successful heartbeat again, and nothing has happened to the group.
+
+        Returns the frame of its response, None if it is not decided."""
+        before = self.heartbeat
+        if before is None or frame[8:] != before.request_tail or frame[:4] != before.request_head:
+            return None
+        if not before.renewal.renew(now_ms):
+            return None
+        self.client_id = before.client_id
+        return before.response_head + frame[4:8] + before.response_tail
+
+    def keep_heartbeat(self, request: Request, frame: bytes, response: bytes, renewal: Renewal | None) -> None:
+        """Keep a successful heartbeat in case it is repeated."""
+        if renewal is None:
+            self.heartbeat = None
+        else:
+            self.heartbeat = RepeatedHeartbeat(
+                renewal, request.client_id, frame[:4], frame[8:], response[:4], response[8:]
+            )
 
     def refill(self) -> None:
         """Take more requests out of the last chunk, once all that were taken are decided.

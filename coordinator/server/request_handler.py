@@ -1,27 +1,31 @@
 """One request on its way through the server: who asks, the gate, the node, quotas, and the response that is owed."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from coordinator.core.classic.heartbeat import SUCCESS
 from coordinator.core.result import Call
 from coordinator.metrics import Stats
 from coordinator.runtime.api_versions import unknown_version
 from coordinator.runtime.error_response import error_response
 from coordinator.runtime.node import NO_ANSWER, Node
 from coordinator.server.authenticator import Authenticator
-from coordinator.server.connection import Connection, ParkedRequest
+from coordinator.server.connection import REPEATED_BYTES_MAX, Connection, ParkedRequest
 from coordinator.server.connections import Connections
 from coordinator.server.encoder import Encoder
 from coordinator.server.encoding import READS, SHORT
 from coordinator.server.quotas import ThrottledClients
 from coordinator.server.turn import Turn
-from protocol.apis import API_VERSIONS
+from protocol.apis import API_VERSIONS, BY_NAME
 from protocol.errors import ErrorCode, UnsupportedVersion
 from protocol.header import Request
 
 if TYPE_CHECKING:  # imported with the first journal or fault
     from coordinator.control.passage import Passage
     from coordinator.server.gate import Gate
+
+
+HEARTBEAT: Final = BY_NAME["Heartbeat"].key
 
 
 class RequestHandler:
@@ -71,6 +75,11 @@ class RequestHandler:
             decided = self._authenticator.authenticate(connection, connection.authentication, frame)
             if decided is not None:
                 return decided
+        if connection.heartbeat is not None and not self.is_observed:
+            data = connection.repeat_heartbeat(frame, self._turn.now_ms)
+            if data is not None:
+                self._encoder.owe_bytes(connection, data, connection.heartbeat.renewal.group_id)
+                return HEARTBEAT
         passage = None
         try:
             request = connection.decode(frame)
@@ -102,6 +111,8 @@ class RequestHandler:
             data = self._encoder.owe_short(connection, request, response)
             if passage is not None and self.gate is not None:
                 self.gate.note_response(passage, data, self._turn.now_ms)
+            if response is SUCCESS and not self.is_observed and len(frame) <= REPEATED_BYTES_MAX:
+                connection.keep_heartbeat(request, frame, data, self.node.find_renewal(request.body))
             return api_key
         body = request.body if api_key in READS else None
         answered = ParkedRequest(

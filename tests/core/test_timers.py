@@ -31,6 +31,14 @@ class TimersMachine(RuleBasedStateMachine):
         self.timers.set(key, self.now + delay)
         self.model[key] = self.now + delay
 
+    @rule(key=st.sampled_from(KEYS), delay=st.integers(-5, 20))
+    def postpone(self, key: TimerKey, delay: int) -> None:
+        timer, at_ms = self.timers.find(key), self.now + delay
+        before = self.model.get(key, IMMEDIATELY)
+        assert (timer is not None and timer.postpone(at_ms)) == (IMMEDIATELY < before <= at_ms)
+        if IMMEDIATELY < before <= at_ms:
+            self.model[key] = at_ms
+
     @rule(key=st.sampled_from(KEYS))
     def set_work(self, key: TimerKey) -> None:
         self.timers.set(key, IMMEDIATELY)

@@ -23,6 +23,7 @@ ANSWERS: Final[Mapping[ErrorCode, HeartbeatResponse]] = {
         ErrorCode.FENCED_INSTANCE_ID,
     )
 }
+SUCCESS: Final = ANSWERS[ErrorCode.NONE]
 _BY_STATE: Final = {state: ANSWERS[error] for state, error in HEARTBEAT.items()}
 
 

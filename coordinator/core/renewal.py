@@ -1,0 +1,64 @@
+"""A heartbeat that is sent again, and does the same again.
+
+Nearly every heartbeat is the one before it once more, comes to a group in which nothing has happened since, and renews
+the same session. A group is a value, which is replaced whenever anything in it changes. So until it is replaced, what
+was decided once holds, and only the time is new.
+"""
+
+from msgspec import Struct
+
+from coordinator.core.classic.group import ClassicGroup
+from coordinator.core.groups import Group
+from coordinator.core.timers import Timer, Timers, session
+from protocol.messages.heartbeat import HeartbeatRequest
+
+
+class Sight(Struct, gc=False):
+    """A group as it was seen once. It does not hold the group: old states would live as long as who has seen them."""
+
+    is_current: bool = True  # the group is still the same value
+
+
+class Renewal(Struct, frozen=True, gc=False):
+    """What a successful heartbeat of a member of a classic group has done."""
+
+    group_id: str
+    group: Sight
+    timer: Timer  # of the member's session
+    timeout_ms: int
+
+    def renew(self, now_ms: int) -> bool:
+        """Renew the session again, and return True. If the group has changed, do nothing, and return False."""
+        return self.group.is_current and self.timer.postpone(now_ms + self.timeout_ms)
+
+
+class Renewals:
+    """Makes the renewals of a shard, and ends them when their groups change."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Sight] = {}  # by group id, those that are current
+
+    def __len__(self) -> int:
+        """Return how many groups were seen, and are still the same."""
+        return len(self._seen)
+
+    def find(self, group: Group | None, timers: Timers, heartbeat: HeartbeatRequest) -> Renewal | None:
+        """Return what a heartbeat has done that was successful a moment ago; None if it was to a consumer group, where
+        it depends on more than the group."""
+        timer = timers.find(session(heartbeat.group_id, heartbeat.member_id))
+        if type(group) is not ClassicGroup or timer is None:
+            return None
+        seen = self._seen.setdefault(group.group_id, Sight())
+        return Renewal(group.group_id, seen, timer, group.members[heartbeat.member_id].session_timeout_ms)
+
+    def end(self, group_id: str) -> None:
+        """End those of a group: it is another value now, or gone."""
+        if self._seen and (seen := self._seen.pop(group_id, None)) is not None:
+            seen.is_current = False
+
+    def end_all(self) -> None:
+        """End all of them."""
+        for group_id in tuple(self._seen):
+            self.end(group_id)
