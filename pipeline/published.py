@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pipeline.decode.files import Place, Store
+from pipeline.decode.files import Place, Store, escape_pattern
 from pipeline.errors import UsageError
 
 NAME = "current.json"
@@ -112,13 +112,24 @@ def views(out: Place, snapshot: Snapshot) -> str:
     store = Store.of(out)
     lines = [f"-- The tables of build {snapshot.build}; made anew by every build."]
     for name, table in sorted(snapshot.tables.items()):
-        place = f"{snapshot.format}.`{store.spark_uri(table.path)}`"
+        place = f"{snapshot.format}.{_quote(place_in_spark(store, snapshot.format, table.path))}"
         at = f" VERSION AS OF {table.delta_version}" if table.delta_version is not None else ""
         rows = f"SELECT * FROM {place}{at}" if table.files else _no_rows(table)
         lines.append(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {rows};")
     counting = "SELECT * FROM offset_commits WHERE effective AND NOT is_tombstone"
     lines.append(f"CREATE OR REPLACE TEMPORARY VIEW effective_commits AS {counting};")
     return "\n".join(lines) + "\n"
+
+
+def place_in_spark(store: Store, form: str, path: str) -> str:
+    """Return the place of a table as Spark reads it in a format; Parquet by patterns, Delta by plain paths."""
+    place = store.spark_uri(path)
+    return place if form == "delta" else escape_pattern(place)
+
+
+def _quote(name: str) -> str:
+    """Return a name as SQL quotes it."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _no_rows(table: Table) -> str:

@@ -20,6 +20,7 @@ from pipeline.errors import UsageError
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRET = re.compile(r"secret|password|token|credential|signature|key", re.IGNORECASE)  # names of query parameters
+_PATTERN = re.compile(r"[\\*?\[\]{}]")  # characters of Hadoop's patterns
 CHAIN = "the environment (AWS_ACCESS_KEY_ID, ...), a profile, or the machine's role"
 
 
@@ -50,9 +51,21 @@ def without_secrets(text: str) -> str:
                   r"\1\3", text)  # fmt: skip
 
 
+def escape_pattern(path: str) -> str:
+    """Return the path with a backslash before each character that Spark would take for a part of a pattern.
+
+    Spark does so with the paths of files that it reads, but not with those that it writes, and Delta never does.
+    """
+    return _PATTERN.sub(r"\\\g<0>", path)
+
+
 def normalize(path: str) -> str:
-    """Return the path as `pyarrow.fs` takes it: absolute if local, `s3://` for `s3a://`. Raises UsageError for
-    secrets."""
+    """Return the path as `pyarrow.fs` takes it: absolute if local, `s3://` for `s3a://`.
+
+    Raises UsageError for secrets, and for what the source's option `path` or Arrow cannot hold.
+    """
+    if re.search(r"[\n\r\ud800-\udfff]", path):  # surrogates are bytes that are no UTF-8
+        raise UsageError(f"invalid path {path!r}: expected text in UTF-8 without line breaks")
     if not is_uri(path):
         return str(Path(path).absolute())
     if path.startswith("s3a://"):
@@ -101,14 +114,19 @@ class Store(msgspec.Struct, frozen=True):
 
     def under(self, path: str) -> "Store":
         """Return the store of a directory below this one. The query stays at the end."""
-        head, mark, query = self.uri.partition("?")
-        return Store(f"{head.rstrip('/')}/{path}{mark}{query}")
+        head, query = self._split_query()
+        return Store(f"{head.rstrip('/')}/{path}{query}")
 
     def spark_uri(self, path: str = "") -> str:
         """Return the same place as Spark names it: `s3a://` for S3, no query."""
-        head = self.uri.partition("?")[0].rstrip("/")
+        head = self._split_query()[0].rstrip("/")
         full = f"{head}/{path}" if path else head
         return "s3a://" + full.removeprefix("s3://") if full.startswith("s3://") else full
+
+    def _split_query(self) -> tuple[str, str]:
+        """(URI without its query, query with its question mark). In a local path a question mark is like any other."""
+        head, mark, query = self.uri.partition("?") if is_uri(self.uri) else (self.uri, "", "")
+        return head, mark + query
 
     def open_root(self) -> tuple[pafs.FileSystem, str]:
         """Return the file system, and the root's path in it."""

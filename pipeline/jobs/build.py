@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 from pyspark.sql.types import StructType
 
 from pipeline import locks, manifest, published
-from pipeline.decode.files import Place, Store
+from pipeline.decode.files import Place, Store, escape_pattern
 from pipeline.decode.schema import TABLES, ddl
 from pipeline.jobs.ends import read_ends
 from pipeline.tables import commits, groups, health, history, lag
@@ -61,19 +61,20 @@ class Tables:
 
     def raw(self, name: str) -> DataFrame:
         """Return a raw table; empty when no log had such rows."""
-        files = [self.out.spark_uri(file) for file in self.manifest.files.get(name, ())]
+        files = [escape_pattern(self.out.spark_uri(file)) for file in self.manifest.files.get(name, ())]
         reader = self.spark.read.schema(ddl(TABLES[name]))
         return reader.parquet(*files) if files else self.spark.createDataFrame([], ddl(TABLES[name]))
 
     def read_table(self, name: str) -> DataFrame:
         """Return a table of the build that is current."""
         table = self.published.tables[name]
+        place = published.place_in_spark(self.out, self.published.format, table.path)
         reader = self.spark.read.format(self.published.format)
         if table.delta_version is None:
             reader = reader.schema(StructType.fromJson(json.loads(table.schema)))
         else:
             reader = reader.option("versionAsOf", table.delta_version)
-        return reader.load(self.out.spark_uri(table.path)).drop("date")
+        return reader.load(place).drop("date")
 
     def write(self, name: str, rows: DataFrame) -> DataFrame:
         """Write a table of the build that is being made; the table as it reads from there."""
@@ -91,7 +92,7 @@ class Tables:
         reader = self.spark.read.format(self.form)
         if self.form == "parquet":  # of a table without rows no file may tell the columns
             reader = reader.schema(rows.schema)
-        return reader.load(place).drop("date")
+        return reader.load(published.place_in_spark(self.out, self.form, self._path(name))).drop("date")
 
     def publish(self, made: dict[str, DataFrame]) -> dict[str, int]:
         """Make the tables of this build the current ones; their numbers of rows."""

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
 from pipeline.decode.ends import CHECKPOINT, check_path, log_ends
-from pipeline.decode.files import Store
+from pipeline.decode.files import Store, escape_pattern
 from pipeline.decode.layout import high_watermarks
 from pipeline.decode.schema import ddl
 from pipeline.errors import UsageError
@@ -31,10 +31,11 @@ def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
     What topics' own logs took in after the groups' logs were read (`read_ms`) is left out: it would look like lag.
     """
     check_path(path)
+    pattern = escape_pattern(str(path.absolute()))
     if path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet"))):
-        return _check_columns(path, spark.read.parquet(str(path.absolute())))
+        return _check_columns(path, spark.read.parquet(pattern))
     if path.is_dir() and any(path.glob("part-*.json")):  # as Spark names them: a data directory has events.jsonl
-        return _check_columns(path, spark.read.schema(ddl(ENDS)).json(str(path.absolute())))
+        return _check_columns(path, spark.read.schema(ddl(ENDS)).json(pattern))
     if path.is_dir():
         found = [end for end in log_ends(str(path)) if end.ts <= read_ms]
         rows = [msgspec.structs.astuple(end) for end in found]
@@ -43,7 +44,7 @@ def read_ends(spark: SparkSession, path: Path, read_ms: int) -> DataFrame:
         marks = _read_checkpoint(path)
         rows = [(topic, number, ts, leo, "checkpoint") for (topic, number), leo in marks.items()]
     else:
-        return _check_columns(path, spark.read.schema(ddl(ENDS)).json(str(path.absolute())))
+        return _check_columns(path, spark.read.schema(ddl(ENDS)).json(pattern))
     if not rows:
         raise UsageError(f"{path} tells no log end from before the groups' logs were read: is it the right one?")
     return spark.createDataFrame(rows, ddl(ENDS))

@@ -10,6 +10,8 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own custom
 
+from pipeline.decode.files import escape_pattern
+
 EVENT = (
     "at_ms bigint, group string, cause string, before string, after string, generation int, member string,"
     " type string, reason string, last_beat_ms bigint"
@@ -44,7 +46,7 @@ def read_events(spark: SparkSession, files: list[Path]) -> DataFrame:
     """Files of JSON lines as the server writes them; a line that is none, and counts of lost events, are left out."""
     if not files:
         return spark.createDataFrame([], EVENT)
-    rows = spark.read.schema(EVENT).json([str(file.absolute()) for file in files])
+    rows = spark.read.schema(EVENT).json([escape_pattern(str(file.absolute())) for file in files])
     rows = rows.withColumn("cause", F.translate("cause", " ", "_"))  # version 0.1 wrote the causes as words
     return rows.where("group is not null").withColumn("type", F.coalesce("type", F.lit("classic")))
 

@@ -382,6 +382,21 @@ def test_what_an_older_release_stored_is_shown_without_credentials(tmp_path: Pat
         manifest.load(tmp_path)
 
 
+def test_a_question_mark_begins_a_query_in_a_uri_alone(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs?old", tmp_path / "out?new"
+    fill(Writer(logs / f"{TOPIC}-0"), [0])
+    read(logs, out)
+    assert ids(out) == [(0, 0)]
+    assert Store.of(out).under("raw").spark_uri() == f"{out}/raw"
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\udcff"])
+def test_a_path_that_no_reader_could_be_told_is_refused(tmp_path: Path, name: str) -> None:
+    """Lines separate the paths of the source, and Arrow takes names in UTF-8."""
+    with pytest.raises(UsageError, match=r"invalid path .*: expected text in UTF-8 without line breaks"):
+        Store.of(tmp_path / name)
+
+
 def test_a_file_that_is_written_appears_as_a_whole(tmp_path: Path) -> None:
     store = Store.of(tmp_path)
     store.replace("a.json", b"1")
